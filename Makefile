@@ -1,0 +1,49 @@
+# Everything that a developer does, each command complete in itself: it sets up what it needs first.
+# Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
+.DEFAULT_GOAL := help
+.PHONY: help setup jars test lint format demo bench lock clean
+
+PY := .venv/bin/python
+# another Python for .venv: make setup PYTHON=python3.12
+export PYTHON
+# make test ARGS="tests/engine -k join"
+ARGS ?=
+# make test JOBS=2: as many test processes, each with its own Spark where it needs one
+JOBS ?=
+# make lock UPGRADE=1: to the newest versions that pyproject.toml allows
+UPGRADE ?=
+
+help: ## these lines
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+setup: ## .venv and .jars; quick when they are up to date
+	@sh dev/setup.sh
+
+jars: ## all jars, those of the benchmark too
+	@sh dev/setup.sh --all-jars
+
+test: setup ## all tests; ARGS="tests/engine -k join" for some, JOBS=2 for parallel ones
+	@$(PY) -m pytest $(if $(JOBS),-n $(JOBS)) $(ARGS)
+
+lint: setup ## style, format and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: setup ## puts style and format right where a program can
+	@$(PY) -m ruff check --fix-only .
+	@$(PY) -m ruff format .
+
+demo: setup ## the demo on real flights, from files; KAFKA=1: through a real broker
+	@$(PY) demo/flights.py $(if $(KAFKA),--kafka) $(ARGS)
+
+bench: jars ## the benchmarks
+	@$(PY) bench/run.py $(ARGS)
+
+lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.xml
+	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
+
+clean: ## removes what the other commands have made
+	rm -rf .venv .jars .demo .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log src/millpond.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

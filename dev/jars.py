@@ -1,0 +1,37 @@
+"""Says where the jars lie that `make setup` has fetched: one folder per class path under .jars/.
+
+Called by the broker, the tests, the demo and the benchmarks; needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+JARS = ROOT / ".jars"
+# broker: a Kafka broker; spark: Spark's Kafka connector; streams: Kafka Streams, for the comparison in bench/
+GROUPS = ("broker", "spark", "streams")
+
+
+class JarsMissing(RuntimeError):
+    """The jars of a group have not been fetched; the message says how to."""
+
+
+def jars(group: str) -> list[Path]:
+    """The jars of one class path, sorted by name."""
+    found = sorted((JARS / group).glob("*.jar"))
+    if not found:
+        how = "make jars" if group == "streams" else "make setup"
+        raise JarsMissing(f"There are no jars in {JARS / group}.\nHint: run `{how}` in {ROOT}.")
+    return found
+
+
+def spark_jars() -> list[str]:
+    """Paths of Spark's Kafka connector and what it needs: `.config("spark.jars", ",".join(spark_jars()))`."""
+    return [str(jar) for jar in jars("spark")]
+
+
+def classpath(group: str) -> str:
+    """What `java -cp` takes for this group."""
+    jars(group)
+    return str(JARS / group / "*")

@@ -1,0 +1,1 @@
+"""millpond: the table-and-stream model of Kafka Streams on Spark."""

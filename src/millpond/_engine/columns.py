@@ -1,0 +1,87 @@
+"""The columns of the engine's frames, and how they are read without copies.
+
+A frame is an Arrow table whose metadata columns have fixed names. Every operator, the exchange and the
+runners use these names and nothing else to speak of position, time and key.
+
+    order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
+                                        partition; offset; emission path
+    v0..vN                              position from which lookups see the change, where it differs
+    stored_ts                           timestamp that lookups see, where it differs
+    ts, hash, key                       event time in ms, hash of the key, key
+    value, old                          of a plain row
+    left, right, joined                 of a join's result: what the joiner gets, and whether it is called
+    old_left, old_right, old_joined     the same for the old result
+    headers                             of the record that caused the row
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+ROOT_POSITION = ("order_ts", "srcpart", "offset")
+PARTITION_BITS = 32
+
+
+def path_columns(slots: int) -> tuple[str, ...]:
+    """Names of the path columns of a plan with that many slots."""
+    return tuple(f"p{slot}" for slot in range(slots))
+
+
+def visible_columns(slots: int) -> tuple[str, ...]:
+    """Names of the columns that say from where lookups see a change."""
+    return tuple(f"v{slot}" for slot in range(slots))
+
+
+def position_columns(slots: int) -> tuple[str, ...]:
+    """Names of all columns of a position, in order of significance."""
+    return ROOT_POSITION + path_columns(slots)
+
+
+def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
+    """A column as one contiguous array."""
+    column = table.column(name)
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def ints(table: pa.Table | pa.RecordBatch, name: str) -> Int64s:
+    """A 64-bit integer column without nulls."""
+    return array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+
+def bools(table: pa.Table | pa.RecordBatch, name: str) -> Bools:
+    """A boolean column; null counts as false."""
+    return array(table, name).fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def valid(values: pa.Array | pa.ChunkedArray) -> Bools:
+    """True where there is a value."""
+    if values.null_count == 0:
+        return np.ones(len(values), dtype=np.bool_)
+    return values.is_valid().to_numpy(zero_copy_only=False)
+
+
+def gather(values: pa.Array | pa.ChunkedArray, pointers: Int64s) -> pa.Array:
+    """`values[pointers]`; a pointer of -1 gives null."""
+    missing = pointers < 0
+    indices = pa.array(pointers, mask=missing) if missing.any() else pa.array(pointers)
+    taken = values.take(indices)
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+def joined(parts: list[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Array:
+    """The parts behind one another, as one array of type `kind`."""
+    chunks = [c.cast(kind) if c.type != kind else c for part in parts for c in _chunks(part) if len(c)]
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], type=kind)
+
+
+def _chunks(part: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return list(part.chunks) if isinstance(part, pa.ChunkedArray) else [part]

@@ -1,0 +1,239 @@
+"""The exchange: a stage's rows cut into parcels by (operator, shard), and the times and paths they carry.
+
+Keeps laws 2 and 5. Called by the Spark exchange (in a mapInArrow) and by the runner without JVM, with the
+same outlets: what differs is only where a stage's columns come from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.columns import (
+    PARTITION_BITS,
+    ROOT_POSITION,
+    Bools,
+    Int64s,
+    array,
+    bools,
+    ints,
+    path_columns,
+    valid,
+    visible_columns,
+)
+from millpond._engine.keys import hash_keys
+
+Drops = Counter[tuple[str, str]]
+"""Counts of dropped records by (node, reason)."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """What an outlet adds to one path slot: a constant, and an index column times a factor."""
+
+    slot: int
+    constant: int
+    index: str | None = None
+    factor: int = 0
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """Where a stage's frame holds the rows of an edge, and where they go.
+
+    Parameters
+    ----------
+    node : name that its drops are counted under.
+    port : the edge's number; the receiver tells its sides apart by it.
+    target : number of the operator or exit; None when rows are only counted.
+    key, value, old : column names.
+    active : boolean column that marks its rows; None: all rows.
+    moves : what it adds to the path.
+    visible : what it adds for the position of visibility; None when that is not wanted.
+    drops_null_key, drops_null_value : rows that end here.
+    counts_null_key : False where a null key was counted before (where a table begins).
+    stored_ts : whether its rows carry the timestamp that lookups see.
+    visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
+    """
+
+    node: str
+    port: int
+    target: int | None
+    key: str
+    value: str
+    old: str | None = None
+    active: str | None = None
+    moves: tuple[Move, ...] = ()
+    visible: tuple[Move, ...] | None = None
+    visible_from_root: bool = False
+    stored_ts: bool = False
+    drops_null_key: bool = False
+    counts_null_key: bool = True
+    drops_null_value: bool = False
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Rows of one edge for one shard of its operator (of a case, where there are several)."""
+
+    target: int
+    shard: int
+    port: int
+    rows: pa.Table
+
+
+@dataclass
+class Clock:
+    """Running maximum of event time per source partition of the batch: order_ts (law 2)."""
+
+    latest: dict[int, int] = field(default_factory=dict)
+
+    def stamp(self, srcpart: Int64s, ts: Int64s, counted: Bools) -> Int64s:
+        """order_ts of rows in order of offset; only the rows that `counted` marks move the time."""
+        result = np.array(ts)
+        # One turn per source partition: a task reads one Kafka partition, so as a rule one turn.
+        for part in np.unique(srcpart):
+            rows = np.flatnonzero(srcpart == part)
+            floor = self.latest.get(int(part), np.iinfo(np.int64).min)
+            moving = np.where(counted[rows], ts[rows], np.iinfo(np.int64).min)
+            result[rows] = np.maximum(np.maximum.accumulate(moving), floor)
+            self.latest[int(part)] = int(result[rows[-1]])
+        return result
+
+
+def stamp_sources(frame: pa.Table, outlets: Sequence[Outlet], clock: Clock, slots: int) -> pa.Table:
+    """A source stage's frame with its position columns.
+
+    Parameters
+    ----------
+    frame : columns root, partition, offset, ts and the outlets' own, in order of offset per partition.
+    outlets : a row that none of them takes does not move time.
+    """
+    srcpart = (ints(frame, "root") << PARTITION_BITS) | ints(frame, "partition")
+    counted = np.zeros(len(frame), dtype=np.bool_)
+    # One turn per outlet, not per row.
+    for outlet in outlets:
+        counted |= _taken(frame, outlet) if outlet.target is not None else False
+    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted)
+    frame = frame.drop_columns(["root", "partition"])
+    frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
+    zeros = pa.array(np.zeros(len(frame), dtype=np.int64))
+    # One turn per path slot.
+    for name in path_columns(slots):
+        frame = frame.append_column(name, zeros)
+    return frame
+
+
+def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:
+    """All rows of a plain DataFrame's batch in order of its ordering columns, which become offsets."""
+    ordered = frame.sort_by([(name, "ascending") for name in order_columns])
+    offsets = pa.array(np.arange(len(ordered), dtype=np.int64))
+    ordered = ordered.drop_columns(list(order_columns))
+    at = ordered.schema.get_field_index("offset")
+    return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
+
+
+def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[Parcel]:
+    """The frame's rows as parcels; rows that may not pass are counted in `drops`."""
+    # One turn per outlet, not per row.
+    for outlet in outlets:
+        rows = _select(frame, outlet, drops)
+        if outlet.target is None or rows is None:
+            continue
+        part = frame.select(_wanted(frame, outlet, slots))
+        part = part if len(rows) == len(frame) else part.take(pa.array(rows))
+        if len(part):
+            cases = ints(part, "case") if "case" in part.column_names else None
+            yield from _split(outlet, _as_edge(part, outlet, slots), shards, cases)
+
+
+def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
+    """Rows of the outlet that its operator will see."""
+    mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
+    if outlet.drops_null_key:
+        mask = mask & valid(frame.column(outlet.key))
+    if outlet.drops_null_value:
+        mask = mask & valid(frame.column(outlet.value))
+    return mask
+
+
+def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
+    mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
+    if outlet.drops_null_key:
+        keyed = valid(frame.column(outlet.key))
+        if outlet.counts_null_key:
+            drops[(outlet.node, "null_key")] += int((mask & ~keyed).sum())
+        mask = mask & keyed
+    if outlet.drops_null_value:
+        valued = valid(frame.column(outlet.value))
+        drops[(outlet.node, "null_value")] += int((mask & ~valued).sum())
+        mask = mask & valued
+    return np.flatnonzero(mask) if outlet.target is not None else None
+
+
+def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
+    names = [*ROOT_POSITION, *path_columns(slots), "ts", outlet.key, outlet.value]
+    names += [outlet.old] if outlet.old else []
+    names += ["headers"] if "headers" in frame.column_names else []
+    names += ["stored_ts"] if outlet.stored_ts else []
+    names += ["case"] if "case" in frame.column_names else []
+    moves = (*outlet.moves, *(outlet.visible or ()))
+    names += [m.index for m in moves if m.index]
+    names += visible_columns(slots) if outlet.visible is not None and outlet.visible_from_root else ()
+    return list(dict.fromkeys(names))
+
+
+def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
+    """The columns that the receiver expects (`Setting.side_schema`)."""
+    columns = {name: part.column(name) for name in ROOT_POSITION}
+    paths = path_columns(slots)
+    columns |= _moved(part, paths, paths, outlet.moves)
+    if outlet.visible is not None:
+        start = visible_columns(slots) if outlet.visible_from_root else paths
+        columns |= _moved(part, start, visible_columns(slots), outlet.visible)
+    key = array(part, outlet.key)
+    columns |= {"ts": part.column("ts"), "hash": pa.array(hash_keys(key)), "key": key}
+    columns["value"] = part.column(outlet.value)
+    if outlet.old:
+        columns["old"] = part.column(outlet.old)
+    if outlet.stored_ts:
+        columns["stored_ts"] = part.column("stored_ts")
+    if "headers" in part.column_names:
+        columns["headers"] = part.column("headers")
+    return pa.table(columns)
+
+
+def _moved(
+    part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Sequence[Move]
+) -> dict[str, pa.Array]:
+    values = [ints(part, name) for name in start]
+    # One turn per slot that changes.
+    for move in moves:
+        step = move.constant
+        if move.index is not None:
+            index = array(part, move.index).fill_null(0).to_numpy(zero_copy_only=False)
+            values[move.slot] = values[move.slot] + index.astype(np.int64) * move.factor
+        values[move.slot] = values[move.slot] + step
+    return {name: pa.array(value) for name, value in zip(names, values, strict=True)}
+
+
+def _split(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
+    """Parcels by shard; a case has shards of its own, numbered behind those of the case before."""
+    target = outlet.target
+    assert target is not None
+    shard = (ints(rows, "hash").view(np.uint64) % np.uint64(shards)).astype(np.int64)
+    if cases is not None:
+        shard += cases * shards
+    # Small numbers sort by radix.
+    small = shard.astype(np.uint16) if len(shard) and shard.max() < 65_536 else shard
+    order = np.argsort(small, kind="stable")
+    ordered = shard[order]
+    rows = rows.take(pa.array(order)) if len(ordered) and ordered[0] != ordered[-1] else rows
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    # One turn per shard.
+    for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
+        yield Parcel(target, int(ordered[start]), outlet.port, rows.slice(int(start), int(end - start)))

@@ -1,0 +1,72 @@
+"""What each row of a join sees: the value before it on its own side, and the other side's current value.
+
+Keeps law 1 (one record at a time, in order of position) and the visibility rule: a lookup sees every change
+whose table was updated before the looking record's position. The two differ only where one input record
+reaches both sides of the join (`Operator.shared_root`): then the table's store is updated before either
+path is followed, as in Kafka Streams' depth-first processing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.columns import Int64s
+from millpond._engine.keys import group_keys
+from millpond._engine.match import Ordered
+from millpond._engine.operator import Events, Values
+
+
+def own_before(events: Events, values: list[Values]) -> Int64s:
+    """Pointer to the value that each row's own side had before it, -1 for none."""
+    return _per_side(events, values, own=True)
+
+
+def other_side(events: Events, values: list[Values]) -> Int64s:
+    """Pointer to the value that the other side has at each row, -1 for none."""
+    if events.setting.operator.shared_root:
+        return _other_side_visible(events, values)
+    return _per_side(events, values, own=False)
+
+
+def _per_side(events: Events, values: list[Values], *, own: bool) -> Int64s:
+    ordered = Ordered(events.groups)
+    result = np.full(len(events), -1, dtype=np.int64)
+    for side in (0, 1):
+        looked_at = side if own else 1 - side
+        mine = events.side == side
+        last = ordered.last_before(events.side == looked_at, inclusive=False)
+        found = _pointers(events, last, values[looked_at])
+        result[mine] = found[mine]
+    return result
+
+
+def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
+    """Rows of the batch turned into pointers; where there is none, what the state holds."""
+    prior = values.prior[events.groups.group_of_row]
+    return np.where(last >= 0, np.where(events.present[last], events.own[last], -1), prior)
+
+
+def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
+    """As `_per_side`, with every row standing twice: as an update where it becomes visible, and as a lookup.
+
+    At one place updates stand before lookups.
+    """
+    rows = len(events)
+    columns = [np.concatenate(pair) for pair in zip(events.visible(), events.position, strict=True)]
+    is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
+    order = np.lexsort((is_lookup, *reversed(columns)))
+    row = order % rows if rows else order
+    groups = group_keys(events.hash[row], events.key.take(pa.array(row)))
+    ordered = Ordered(groups)
+    update, side = is_lookup[order] == 0, events.side[row]
+    result = np.full(rows, -1, dtype=np.int64)
+    for mine in (0, 1):
+        last = ordered.last_before(update & (side != mine), inclusive=False)
+        asking = ~update & (side == mine)
+        last_row = np.where(last >= 0, row[last], -1)
+        found = np.full(rows, -1, dtype=np.int64)
+        found[row[asking]] = last_row[asking]
+        pointers = _pointers(events, found, values[1 - mine])
+        result[events.side == mine] = pointers[events.side == mine]
+    return result

@@ -1,0 +1,243 @@
+"""The manifest of one shard's state: which runs there are, how they lie upon each other, and a few scalars.
+
+The manifest is the truth: what it does not list does not exist, and every byte it lists is checked against
+its checksum, so state is either what was written or an error (never a silently different result).
+
+A table is a list of **levels**, newest first. A settled level is one **layer**: pieces of runs in ascending,
+disjoint ranges of hash. A level that is being merged has several layers, newest first, and `done`, the layer
+of what is merged already. Merging goes up the hashes: rows that were merged are cut off from the front of the
+layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and whoever reads can take
+all layers of all levels in order without knowing of merges. Called by `runs` and `merge`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from millpond.errors import CorruptData
+
+MAGIC = b"MLPM"
+VERSION = 1
+_HEADER = struct.Struct("<4sHH16s")
+
+
+def checksum(content: bytes | memoryview | pa.Buffer) -> str:
+    """The checksum of chunks and manifests: 128 bits of BLAKE2b, as text."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One stored value: how many rows and bytes it holds, and their checksum."""
+
+    rows: int
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """An immutable sorted stretch of rows.
+
+    Parameters
+    ----------
+    id : unique over all checkpoints: made of table, commit number and content.
+    rows, size : its rows, and their bytes when not compressed.
+    low, high : its smallest and largest hash.
+    tombstones : how many of its rows are.
+    chunks : what is stored of it, in order.
+    time : smallest and largest value of the layout's time column, where it has one.
+    """
+
+    id: str
+    rows: int
+    size: int
+    low: int
+    high: int
+    tombstones: int = 0
+    chunks: tuple[Chunk, ...] = ()
+    time: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is still to be seen of a run: its rows from `start` on, whose hashes are `low` or more."""
+
+    run: Run
+    start: int
+    low: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows are to be seen."""
+        return self.run.rows - self.start
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they have."""
+        return self.run.size * self.rows // max(self.run.rows, 1)
+
+    @property
+    def tombstones(self) -> int:
+        """About how many of them are tombstones."""
+        return self.run.tombstones * self.rows // max(self.run.rows, 1)
+
+
+Layer = tuple[Piece, ...]
+
+
+def whole(run: Run) -> Piece:
+    """All of a run."""
+    return Piece(run, 0, run.low)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One layer, or several that are being merged into `done`; `credit` is the work, in bytes, saved up."""
+
+    layers: tuple[Layer, ...]
+    done: Layer = ()
+    credit: int = 0
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge is under way."""
+        return len(self.layers) > 1 or bool(self.done)
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, versions and tombstones included."""
+        return sum(piece.rows for piece in self.pieces())
+
+    @property
+    def remaining(self) -> int:
+        """About how many bytes are not merged yet."""
+        return sum(piece.size for layer in self.layers for piece in layer)
+
+    @property
+    def tombstones(self) -> int:
+        """About how many of its rows are tombstones."""
+        return sum(piece.tombstones for piece in self.pieces())
+
+    def pieces(self) -> Iterator[Piece]:
+        """All its pieces."""
+        for layer in (*self.layers, self.done):
+            yield from layer
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table in the manifest: its stored Arrow schema, and its levels, newest first."""
+
+    schema: pa.Schema
+    levels: tuple[Level, ...] = ()
+
+    def layers(self) -> list[Layer]:
+        """All layers, newest first: the order in which a key is looked for."""
+        return [layer for level in self.levels for layer in (*level.layers, level.done) if layer]
+
+    def runs(self) -> Iterator[Run]:
+        """All runs."""
+        for level in self.levels:
+            for piece in level.pieces():
+                yield piece.run
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All of a shard's state but the rows themselves.
+
+    Parameters
+    ----------
+    commit : number of the commit that wrote it.
+    tables : by name.
+    scalars : small JSON values by name.
+    retired : runs this commit has retired: their cached files may go once it is known to have succeeded.
+    """
+
+    commit: int = 0
+    tables: Mapping[str, TableEntry] = field(default_factory=dict)
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    retired: tuple[str, ...] = ()
+
+
+def write(manifest: Manifest) -> bytes:
+    """The manifest as bytes: header with checksum, then JSON."""
+    content = {
+        "commit": manifest.commit,
+        "tables": {name: _table_out(entry) for name, entry in manifest.tables.items()},
+        "scalars": dict(manifest.scalars),
+        "retired": manifest.retired,
+    }
+    body = json.dumps(content, separators=(",", ":")).encode()
+    return _HEADER.pack(MAGIC, VERSION, 0, bytes.fromhex(checksum(body))) + body
+
+
+def read(content: bytes) -> Manifest:
+    """Read a manifest back, or say what is wrong with it."""
+    if len(content) < _HEADER.size or content[:4] != MAGIC:
+        raise CorruptData(
+            "the manifest of a shard's state is not one",
+            given=f"{len(content)} bytes starting with {content[:4]!r}",
+            hint="the state was altered or cut off; restart from a copy of the checkpoint",
+        )
+    _, version, _, digest = _HEADER.unpack_from(content)
+    if version != VERSION:
+        raise CorruptData(
+            "the state was written in an unknown format",
+            given=f"format {version}, this millpond reads {VERSION}",
+            hint="use the version of millpond that wrote the checkpoint, or start a new one",
+        )
+    body = content[_HEADER.size :]
+    if bytes.fromhex(checksum(body)) != digest:
+        raise CorruptData(
+            "the manifest of a shard's state does not have its checksum",
+            given=f"{len(content)} bytes",
+            hint="the state was altered or cut off; restart from a copy of the checkpoint",
+        )
+    data = json.loads(body)
+    tables = {name: _table_in(entry) for name, entry in data["tables"].items()}
+    return Manifest(data["commit"], tables, data["scalars"], tuple(data["retired"]))
+
+
+def _table_out(entry: TableEntry) -> dict[str, Any]:
+    schema = base64.b64encode(entry.schema.serialize().to_pybytes()).decode()
+    levels = [[[_layer_out(x) for x in y.layers], _layer_out(y.done), y.credit] for y in entry.levels]
+    return {"schema": schema, "levels": levels}
+
+
+def _layer_out(layer: Layer) -> list[Any]:
+    # Lists without names: a large state has some hundred pieces, and every batch writes them all.
+    return [[piece.start, piece.low, _run_out(piece.run)] for piece in layer]
+
+
+def _run_out(run: Run) -> list[Any]:
+    chunks = [[chunk.rows, chunk.bytes, chunk.checksum] for chunk in run.chunks]
+    return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, chunks, run.time]
+
+
+def _table_in(data: dict[str, Any]) -> TableEntry:
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"])))
+    levels = (
+        Level(tuple(map(_layer_in, layers)), _layer_in(done), credit)
+        for layers, done, credit in data["levels"]
+    )
+    return TableEntry(schema, tuple(levels))
+
+
+def _layer_in(data: list[Any]) -> Layer:
+    return tuple(Piece(_run_in(run), start, low) for start, low, run in data)
+
+
+def _run_in(data: list[Any]) -> Run:
+    run_id, rows, size, low, high, tombstones, chunks, time = data
+    described = tuple(Chunk(*chunk) for chunk in chunks)
+    return Run(run_id, rows, size, low, high, tombstones, described, None if time is None else tuple(time))

@@ -1,0 +1,182 @@
+"""What an operator is to the engine: a function of (settings, input rows of one shard and batch, state).
+
+Owns the contract and the helpers that the operators share; `level.run_operator` calls them for every
+(operator, shard) of a batch. An operator is pure but for its state: the same input and state give the same
+rows in the same order (laws 1 and 2), so a replayed batch produces the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.columns import (
+    Bools,
+    Int64s,
+    array,
+    gather,
+    ints,
+    joined,
+    position_columns,
+    valid,
+    visible_columns,
+)
+from millpond._engine.keys import KeyGroups, group_keys
+from millpond._engine.position import order_by
+from millpond._engine.runs import State, StateTable
+from millpond._plan.physical import Operator
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an operator needs to know of its plan.
+
+    Parameters
+    ----------
+    operator : the operator.
+    slots : path slots of the plan.
+    key : Arrow type of the key.
+    values : Arrow type of the value of each side.
+    headers : whether rows carry headers.
+    """
+
+    operator: Operator
+    slots: int
+    key: pa.DataType
+    values: tuple[pa.DataType, ...]
+    headers: bool
+
+    def side_schema(self, side: int) -> pa.Schema:
+        """Columns of the rows that come in on a side, headers apart."""
+        names = position_columns(self.slots)
+        if self.operator.shared_root or self.operator.emits_visible:
+            names += visible_columns(self.slots)
+        fields = [pa.field(name, pa.int64()) for name in (*names, "ts", "hash")]
+        fields += [pa.field("key", self.key), pa.field("value", self.values[side])]
+        return pa.schema(fields + ([pa.field("headers", HEADERS)] if self.headers else []))
+
+
+class Events:
+    """The rows of all sides, numbered in order of position, grouped by key.
+
+    Attributes
+    ----------
+    side : side of each row, 0 left.
+    own : number of the row within its side's own table, as it was given.
+    groups : rows by key.
+    """
+
+    def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], sides: int) -> None:
+        self.setting = setting
+        self.tables = [
+            inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)
+        ]
+        columns = [self._concat(name) for name in position_columns(setting.slots)]
+        order = order_by(columns)
+        self.position = [column[order] for column in columns]
+        lengths = [len(table) for table in self.tables]
+        self.side = np.repeat(np.arange(sides), lengths)[order]
+        self.own = np.concatenate([np.arange(n, dtype=np.int64) for n in lengths])[order]
+        self.ts = self._concat("ts")[order]
+        self.hash = self._concat("hash")[order]
+        keys = joined([table.column("key") for table in self.tables], setting.key)
+        self.key = keys.take(pa.array(order))
+        self.present = np.concatenate([valid(table.column("value")) for table in self.tables])[order]
+        self.groups: KeyGroups = group_keys(self.hash, self.key)
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self.side)
+
+    def _concat(self, name: str) -> Int64s:
+        return np.concatenate([ints(table, name) for table in self.tables])
+
+    def visible(self) -> list[Int64s]:
+        """The position from which lookups see each row, most significant column first."""
+        slots = self.setting.slots
+        columns = []
+        for name in visible_columns(slots):
+            parts = [
+                ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p")) for t in self.tables
+            ]
+            columns.append(np.concatenate(parts)[self._order])
+        return self.position[: len(self.position) - slots] + columns
+
+    def meta(self, rows: Int64s, ts: Int64s) -> dict[str, pa.Array]:
+        """Metadata columns of results that the given rows trigger."""
+        names = position_columns(self.setting.slots)
+        out = {n: pa.array(c[rows]) for n, c in zip(names, self.position, strict=True)}
+        if self.setting.operator.emits_visible:
+            for name, column in zip(visible_columns(self.setting.slots), self.visible()[3:], strict=True):
+                out[name] = pa.array(column[rows])
+        out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
+        if self.setting.headers:
+            both = joined([t.column("headers") for t in self.tables], HEADERS)
+            out["headers"] = both.take(pa.array(self._order[rows]))
+        return out
+
+
+class Values:
+    """Values of one side: the batch's rows first, then those found in state. Pointers count over both."""
+
+    def __init__(self, events: Events, side: int, table: StateTable) -> None:
+        groups = events.groups
+        lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
+        batch = events.tables[side]
+        self.type = events.setting.values[side]
+        self._parts = [batch.column("value"), lookup.rows.column("value")]
+        self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
+        self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
+        """Pointer to the stored value of each key group, -1 where there is none."""
+
+    def gather(self, pointers: Int64s) -> pa.Array:
+        """The values pointed to; null for -1."""
+        return gather(joined(self._parts, self.type), pointers)
+
+    def ts(self, pointers: Int64s) -> Int64s:
+        """Timestamps of the values pointed to; the smallest integer for -1."""
+        if not len(self._times):
+            return np.full(len(pointers), np.iinfo(np.int64).min)
+        return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
+
+
+def stored_time(rows: pa.Table) -> str:
+    """Name of the column with the timestamps that lookups see."""
+    return "stored_ts" if "stored_ts" in rows.column_names else "ts"
+
+
+def state_schema(setting: Setting, side: int) -> pa.Schema:
+    """Columns of a stored table: latest value and timestamp by key."""
+    return pa.schema(
+        [("hash", pa.int64()), ("key", setting.key), ("value", setting.values[side]), ("ts", pa.int64())]
+    )
+
+
+def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: StateTable) -> None:
+    """Write the last row of each key group of `side` (-1: none); a null value deletes.
+
+    A delete of a key that is nowhere is not written, so that tombstones leave nothing behind.
+    """
+    known = prior >= 0
+    rows = last[(last >= 0) & (known | events.present[last])]
+    if not len(rows):
+        return
+    own = events.tables[side].take(pa.array(events.own[rows]))
+    columns = {name: array(own, name) for name in ("hash", "key", "value")}
+    stored = pa.table(columns | {"ts": array(own, stored_time(own))})
+    table.put(stored.cast(table.schema), ~events.present[rows])
+
+
+def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:
+    """The inputs without the rows that `keep` (one flag per row of `events`) leaves out."""
+    kept = {}
+    for side in inputs:
+        mask = np.zeros(len(events.tables[side]), dtype=np.bool_)
+        mask[events.own[(events.side == side) & keep]] = True
+        kept[side] = events.tables[side].filter(pa.array(mask))
+    return kept

@@ -1,0 +1,117 @@
+"""The outlets of a stage: its plan's edges, exits and counted ends, in terms of a frame's columns.
+
+Called once per stage by the runners, which say how they name the columns of a flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from millpond._engine.exchange import Move, Outlet
+from millpond._plan.physical import Edge, Flow, Physical
+
+
+@dataclass(frozen=True)
+class FlowColumns:
+    """Names of the columns that hold a flow's rows; `index` names the record index of a flat_map's flow."""
+
+    key: str
+    value: str
+    old: str | None = None
+    active: str | None = None
+    index: str | None = None
+
+
+Naming = Callable[[Flow], FlowColumns]
+
+
+def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
+    """The outlet of an edge into an operator."""
+    flow = physical.flows[edge.flow]
+    columns = naming(flow)
+    return Outlet(
+        node=physical.operators[edge.target].node,
+        port=edge.id,
+        target=edge.target,
+        key=columns.key,
+        value=columns.value,
+        active=columns.active,
+        moves=_moves(physical, flow, edge.path, naming),
+        visible=_visible(physical, flow, naming) if edge.visible else None,
+        visible_from_root=flow.store_path is None,
+        stored_ts=edge.stored_ts,
+        drops_null_key=edge.drops_null_key,
+        counts_null_key=physical.node(flow).shape.kind == "stream",
+        drops_null_value=edge.drops_null_value,
+    )
+
+
+def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
+    """Outlets into the sinks, numbered behind the operators (used where sinks need an exchange)."""
+    outlets = []
+    for index, (flow_id, sink) in enumerate(physical.sink_edges):
+        flow = physical.flows[flow_id]
+        if flow.stage != stage:
+            continue
+        columns = naming(flow)
+        outlets.append(
+            Outlet(
+                node=sink,
+                port=len(physical.edges) + index,
+                target=exit_number(physical, sink),
+                key=columns.key,
+                value=columns.value,
+                active=columns.active,
+                moves=_moves(physical, flow, flow.path, naming),
+            )
+        )
+    return outlets
+
+
+def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
+    """Outlets that only count: flows in which records without a key end."""
+    outlets = []
+    for flow in physical.stage_flows(stage):
+        if not flow.drops_null_key:
+            continue
+        # What arrives is the parent's rows; for a source, its own.
+        arriving = naming(flow if flow.parent is None else physical.flows[flow.parent])
+        outlets.append(
+            Outlet(
+                node=flow.node,
+                port=-1,
+                target=None,
+                key=arriving.key,
+                value=arriving.value,
+                active=arriving.active,
+                drops_null_key=True,
+            )
+        )
+    return outlets
+
+
+def exit_number(physical: Physical, sink: str) -> int:
+    """The number under which rows travel to a sink through the last exchange."""
+    names = list(dict.fromkeys(name for _, name in physical.sink_edges))
+    return len(physical.operators) + names.index(sink)
+
+
+def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[Move, ...]:
+    return (*_fan_moves(physical, flow, naming), Move(flow.slot, path))
+
+
+def _visible(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:
+    fans = _fan_moves(physical, flow, naming)
+    return fans if flow.store_path is None else (*fans, Move(flow.store_slot, flow.store_path))
+
+
+def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:
+    """What the flat_maps above a flow add: their own number, and the record index times their size."""
+    moves: list[Move] = []
+    at: Flow | None = flow
+    while at is not None:
+        if at.fan:
+            moves += [Move(at.slot - 1, at.entry), Move(at.slot, 0, naming(at).index, at.fan)]
+        at = physical.flows[at.parent] if at.parent is not None else None
+    return tuple(moves)

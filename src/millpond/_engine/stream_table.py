@@ -1,0 +1,46 @@
+"""stream_table: join of a stream with a table, driven by the stream (semantics.md, section 8).
+
+Each record of the stream looks up the table's current value; changes of the table give no results. Results
+keep the stream record's key, timestamp and headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.lookup import other_side
+from millpond._engine.match import Ordered
+from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
+from millpond._engine.runs import State
+
+STREAM, TABLE = 0, 1
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(setting, inputs, sides=2)
+    if not len(events):
+        return
+    table = state.table(setting.operator.stores[0], state_schema(setting, TABLE))
+    values = Values(events, TABLE, table)
+    found = other_side(events, [values, values])
+    last = Ordered(events.groups).last_of_each(events.side == TABLE)
+    store_last(events, TABLE, last, values.prior, table)
+    driving = events.side == STREAM
+    rows = np.flatnonzero(driving & (found >= 0) if setting.operator.how == "inner" else driving)
+    if not len(rows):
+        return
+    out = events.meta(rows, events.ts[rows])
+    stream = joined_stream(events)
+    out["left"] = stream.take(pa.array(events.own[rows]))
+    out["right"] = values.gather(found[rows])
+    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    yield pa.table(out)
+
+
+def joined_stream(events: Events) -> pa.Array:
+    """The stream's values as one array."""
+    return pa.chunked_array(events.tables[STREAM].column("value")).combine_chunks()

@@ -1,0 +1,41 @@
+"""table: keeps the latest value of each key and hands each change on with the value before it.
+
+Semantics.md, section 3: the last arrival wins, whatever its timestamp; a tombstone for a key that is not
+there is handed on too, unless the node knows old values and suppresses null after null (section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.match import Ordered
+from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
+from millpond._engine.runs import State
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(setting, inputs, sides=1)
+    if not len(events):
+        return
+    table = state.table(setting.operator.stores[0], state_schema(setting, 0))
+    values = Values(events, 0, table)
+    ordered = Ordered(events.groups)
+    everyone = np.ones(len(events), dtype=np.bool_)
+    before = ordered.last_before(everyone, inclusive=False)
+    prior = values.prior[events.groups.group_of_row]
+    old = np.where(before >= 0, np.where(events.present[before], events.own[before], -1), prior)
+    new = np.where(events.present, events.own, -1)
+    emitted = (new >= 0) | (old >= 0) if setting.operator.suppress[0] else everyone
+    store_last(events, 0, events.groups.last, values.prior, table)
+    rows = np.flatnonzero(emitted)
+    if not len(rows):
+        return
+    out = events.meta(rows, events.ts[rows])
+    out["value"] = values.gather(new[rows])
+    if setting.operator.emits_old:
+        out["old"] = values.gather(old[rows])
+    yield pa.table(out)

@@ -1,0 +1,125 @@
+"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; semantics.md, section 10).
+
+Each side's change looks up the current value of the other side. Results are pairs of pointers; values are
+gathered last. Both sides' values are kept as tables of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.columns import Bools, Int64s
+from millpond._engine.lookup import other_side, own_before
+from millpond._engine.match import Ordered
+from millpond._engine.operator import Events, Setting, Values, keep_rows, state_schema, store_last
+from millpond._engine.runs import State, StateTable
+from millpond._plan.physical import Operator
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Per row: whether it is a change of the left side, and pointers (-1 none) to new, old and other value."""
+
+    is_left: Bools
+    new: Int64s
+    old: Int64s
+    other: Int64s
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(setting, inputs, sides=2)
+    if not len(events):
+        return
+    tables = [state.table(name, state_schema(setting, s)) for s, name in enumerate(setting.operator.stores)]
+    values = [Values(events, side, tables[side]) for side in (0, 1)]
+    old = own_before(events, values)
+    silent = _suppressed(setting.operator, events, old)
+    if silent.any():
+        # They change nothing, for this operator and for what comes after: as if they had not come.
+        yield from run(setting, keep_rows(inputs, events, ~silent), state)
+        return
+    changes = _Changes(
+        is_left=events.side == 0,
+        new=np.where(events.present, events.own, -1),
+        old=old,
+        other=other_side(events, values),
+    )
+    _store(events, values, tables)
+    yield from _results(events, values, changes)
+
+
+def _suppressed(operator: Operator, events: Events, old: Int64s) -> Bools:
+    suppress = np.array(operator.suppress, dtype=np.bool_)[events.side]
+    return suppress & ~events.present & (old < 0)
+
+
+def _store(events: Events, values: list[Values], tables: list[StateTable]) -> None:
+    ordered = Ordered(events.groups)
+    for side in (0, 1):
+        last = ordered.last_of_each(events.side == side)
+        store_last(events, side, last, values[side].prior, tables[side])
+
+
+def _results(events: Events, values: list[Values], changes: _Changes) -> Iterator[pa.Table]:
+    operator = events.setting.operator
+    old_generation = operator.generation.startswith("old")
+    rule = _old_rule if old_generation else _current_rule
+    emitted, joins, old_joins = rule(operator.how, changes)
+    rows = np.flatnonzero(emitted)
+    if not len(rows):
+        return
+    left = np.where(changes.is_left, changes.new, changes.other)[rows]
+    right = np.where(changes.is_left, changes.other, changes.new)[rows]
+    ts = events.ts[rows]
+    if not old_generation:
+        by_left, other = changes.is_left[rows], changes.other[rows]
+        ts = np.maximum(ts, values[1].ts(np.where(by_left, other, -1)))
+        ts = np.maximum(ts, values[0].ts(np.where(by_left, -1, other)))
+    out = events.meta(rows, ts)
+    if operator.emits_stored_ts:
+        out["stored_ts"] = pa.array(np.maximum(values[0].ts(left), values[1].ts(right)))
+    called = joins[rows]
+    out |= _pair(values, left, right, called, "")
+    if operator.emits_old:
+        left = np.where(changes.is_left, changes.old, changes.other)[rows]
+        right = np.where(changes.is_left, changes.other, changes.old)[rows]
+        out |= _pair(values, left, right, old_joins[rows], "old_")
+    yield pa.table(out)
+
+
+def _pair(values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str) -> dict[str, pa.Array]:
+    """Operands of the joiner; a tombstone carries none."""
+    return {
+        f"{prefix}left": values[0].gather(np.where(called, left, -1)),
+        f"{prefix}right": values[1].gather(np.where(called, right, -1)),
+        f"{prefix}joined": pa.array(called),
+    }
+
+
+def _current_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+    """(emitted, new result is a join, old result is a join) of each change, as section 10 tabulates."""
+    new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
+    if how == "inner":
+        return other, new & other, old & other
+    anything = other | new | old
+    if how == "outer":
+        return anything, other | new, other | old
+    left_side, right_side = c.is_left, ~c.is_left
+    emitted = np.where(left_side, anything, other)
+    return emitted, (left_side & new) | (right_side & other), (left_side & old) | (right_side & other)
+
+
+def _old_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+    """The same for 0.10.0 and 0.10.1: every change gives a result, a tombstone where nothing joins."""
+    new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
+    always = np.ones(len(new), dtype=np.bool_)
+    if how == "inner":
+        return always, new & other, old & other
+    if how == "outer":
+        return always, new | other, old | other
+    return always, np.where(c.is_left, new, other), np.where(c.is_left, old, other)

@@ -1,0 +1,79 @@
+"""The plan: all nodes of a topology in order of construction, immutable, with a stable text.
+
+Built by StreamsBuilder.build(); read by the rewrite into levels, by describe(), and by the checkpoint,
+which keeps the text to refuse another topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from millpond._plan.nodes import Node, Sink, Source
+from millpond.errors import TopologyError
+from millpond.generation import Generation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes of one application.
+
+    Parameters
+    ----------
+    application : the application id.
+    nodes : in order of construction; a node stands after those it reads.
+    generation : the generation of semantics the topology follows.
+    """
+
+    application: str
+    nodes: tuple[Node, ...]
+    generation: Generation = Generation.CURRENT
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for node in self.nodes:
+            missing = [name for name in node.inputs if name not in seen]
+            if missing:
+                raise TopologyError(f"Node {node.name!r} reads what does not stand before it.", given=missing)
+            if node.name in seen:
+                raise TopologyError("Two nodes have one name.", given=repr(node.name))
+            seen.add(node.name)
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """Node of each name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def children(self) -> dict[str, tuple[tuple[Node, int], ...]]:
+        """(child, which of its inputs) of each node, in order of construction: the forwarding order."""
+        found: dict[str, list[tuple[Node, int]]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for side, name in enumerate(node.inputs):
+                found[name].append((node, side))
+        return {name: tuple(children) for name, children in found.items()}
+
+    @cached_property
+    def ancestors(self) -> dict[str, frozenset[str]]:
+        """Names of the sources that reach each node."""
+        reach: dict[str, frozenset[str]] = {}
+        for node in self.nodes:
+            above: Iterable[frozenset[str]] = (reach[name] for name in node.inputs)
+            own = {node.name} if isinstance(node, Source) else set()
+            reach[node.name] = frozenset(own).union(*above)
+        return reach
+
+    def parents(self, node: Node) -> tuple[Node, ...]:
+        """The nodes that `node` reads, left before right."""
+        return tuple(self.by_name[name] for name in node.inputs)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The inputs, in order of registration: the order that decides ties (section A row 13)."""
+        return tuple(node for node in self.nodes if isinstance(node, Source))
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """The outputs, in order of construction."""
+        return tuple(node for node in self.nodes if isinstance(node, Sink))

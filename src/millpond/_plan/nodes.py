@@ -1,0 +1,233 @@
+"""The nodes of a topology: frozen declarations, checked when they are made; an ill-formed one cannot exist.
+
+Called by the handles, which append them to a plan in order of construction: that order is the order in
+which Kafka Streams forwards to children, so it decides the order of results (law 2). A user's function is
+kept as it was given and never compared or printed; types are whatever the function backend speaks (Spark's
+DataTypes, Arrow's), compared with ``==`` and printed with ``str``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from millpond.errors import TopologyError
+from millpond.generation import Generation
+
+Kind = Literal["stream", "table"]
+How = Literal["inner", "left", "outer"]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What flows on an edge: the kind of thing, and the types of key and value."""
+
+    kind: Kind
+    key: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class Node:
+    """Base of all nodes.
+
+    Parameters
+    ----------
+    name : unique in the topology, stable over its versions when the user gave it.
+    inputs : names of the nodes it reads, left before right.
+    shape : what it produces.
+    store : queryable name of the table it keeps, if the user asked for one.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    shape: Shape
+    store: str | None = field(default=None, kw_only=True)
+
+    stem = "node"
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise TopologyError("A node needs a name.", given=repr(self.name))
+        if self.store is not None and self.shape.kind != "table":
+            raise TopologyError(
+                "Only a table can keep a store.",
+                given=f"store={self.store!r} on the stream {self.name!r}",
+                hint="Convert it first: stream.to_table(store=...).",
+            )
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """(name, text) pairs that describe() prints and that a checkpoint compares."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Source(Node):
+    """An input, read as a stream or as a table; `input` is its name to the test driver."""
+
+    input: str = field(kw_only=True)
+    origin: Any = field(kw_only=True, compare=False, repr=False)
+
+    stem = "source"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("input", self.input),)
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """Keeps what the predicate holds for; of a table, turns the rest into tombstones."""
+
+    predicate: Function = field(kw_only=True, compare=False, repr=False)
+    negate: bool = field(default=False, kw_only=True)
+
+    stem = "filter"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("keep", "where not" if self.negate else "where"),)
+
+
+@dataclass(frozen=True)
+class MapValues(Node):
+    """A new value from the old one; of a table, a tombstone stays a tombstone."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map_values"
+
+
+@dataclass(frozen=True)
+class Map(Node):
+    """A new key and a new value."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map"
+
+
+@dataclass(frozen=True)
+class SelectKey(Node):
+    """A new key, the same value."""
+
+    selector: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "select_key"
+
+
+@dataclass(frozen=True)
+class FlatMap(Node):
+    """None, one or many records of each; the mapper returns an array (of key-value structs, or of values)."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+    values_only: bool = field(kw_only=True)
+
+    stem = "flat_map"
+
+
+@dataclass(frozen=True)
+class Merge(Node):
+    """The records of all inputs."""
+
+    stem = "merge"
+
+
+@dataclass(frozen=True)
+class Branch(Node):
+    """One named branch of a split: records that this predicate holds for and no earlier one does."""
+
+    earlier: tuple[Function, ...] = field(kw_only=True, compare=False, repr=False)
+    predicate: Function | None = field(kw_only=True, compare=False, repr=False)
+
+    stem = "branch"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        which = "rest" if self.predicate is None else "predicate"
+        return (("after", str(len(self.earlier))), ("takes", which))
+
+
+@dataclass(frozen=True)
+class Peek(Node):
+    """Shows each record to a Python function, and hands it on unchanged."""
+
+    action: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "peek"
+
+
+@dataclass(frozen=True)
+class Repartition(Node):
+    """Brings records to the shard of their key; null keys stop here unless a join downstream takes them."""
+
+    stem = "repartition"
+
+
+@dataclass(frozen=True)
+class ToTable(Node):
+    """A stream read as the changes of a table."""
+
+    stem = "to_table"
+
+
+@dataclass(frozen=True)
+class ToStream(Node):
+    """The changes of a table read as a stream."""
+
+    stem = "to_stream"
+
+
+@dataclass(frozen=True)
+class TableTable(Node):
+    """Primary-key join of two tables (KIP-77; semantics.md, section 10)."""
+
+    how: How = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "table_table"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class StreamTable(Node):
+    """Join of a stream with a table, driven by the stream (semantics.md, section 8)."""
+
+    how: How = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "stream_table"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A stream and a table have no outer join.", hint="Use join or left_join.")
+        if self.generation.is_old and self.how == "inner":
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no inner join of a stream and a table.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use left_join, or a later generation.",
+            )
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class Sink(Node):
+    """An output; `output` is its name to the test driver."""
+
+    output: str = field(kw_only=True)
+    target: Any = field(kw_only=True, compare=False, repr=False)
+
+    stem = "sink"
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("output", self.output),)
+
+
+STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable)
+"""Nodes that are always an operator in a level; tables may become one (see `tables`)."""

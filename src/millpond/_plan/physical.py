@@ -1,0 +1,170 @@
+"""Levels: what a plan becomes before it runs. Frozen, the same for Spark and for the engine without JVM.
+
+A **stage** is what stands between two exchanges. In it rows are **flows**: one flow per path through the
+stateless nodes, unrolled from the stage's roots (sources in stage 0, operators of level n in stage n). A
+flow ends in **edges**: into a side of an **operator** of a later level, or into a sink.
+
+Paths (law 2). Depth-first order is the preorder number of a flow in the tree of all paths below a record's
+source. A number is added to the row's current path slot; a node that makes many records of one (flat_map)
+opens the next slot, with record index times the size of its subtree plus the number within.
+
+Made by `rewrite`; read by `_engine`, `_spark` and the engine runner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Node
+from millpond._plan.tables import TableRules
+
+RootKind = Literal["source", "operator"]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Rows of one node, come by one path.
+
+    Parameters
+    ----------
+    id : its number in the plan.
+    node : name of the node whose output it is; its step makes the rows out of the parent's.
+    stage : 0 before the first exchange, n behind the operators of level n.
+    parent : the flow it is made of; None for a root.
+    root : the flow at the top of its tree: itself for a root.
+    operator : for a root behind an operator, that operator's id.
+    path : its number below its root (below its flat_map, where one stands between).
+    slot : the path slot its number is added to.
+    fan : size of the subtree, for a flow that opens a slot (flat_map); else 0.
+    entry : for such a flow, its own number in the slot before; else 0.
+    store_path : number of the flow whose store shows its changes; None: as the operator says (`visible`).
+    store_slot : slot of that number.
+    carries_old : whether rows carry the old value.
+    suppress : whether null after null is dropped here (a filter that knows the old value).
+    drops_null_key : whether records without a key end here, counted.
+    """
+
+    id: int
+    node: str
+    stage: int
+    parent: int | None
+    root: int
+    operator: int | None
+    path: int
+    slot: int
+    fan: int
+    entry: int
+    store_path: int | None
+    store_slot: int
+    carries_old: bool
+    suppress: bool
+    drops_null_key: bool
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A flow's way into one side of an operator, or into a sink.
+
+    Parameters
+    ----------
+    id : its number in the plan.
+    flow : the flow that it carries.
+    path : the number that the operator has below this flow's root: added to the row's slot.
+    target : id of the operator.
+    side : 0 left, 1 right.
+    drops_null_key, drops_null_value : records that end here, counted.
+    visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
+    stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
+        the maximum of the values present, whatever record caused the change.
+    """
+
+    id: int
+    flow: int
+    path: int
+    target: int
+    side: int
+    drops_null_key: bool = False
+    drops_null_value: bool = False
+    visible: bool = False
+    stored_ts: bool = False
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful operator of a level.
+
+    Parameters
+    ----------
+    id : its number in the plan.
+    node : name of its node.
+    stem : which engine file runs it.
+    level : 1 for the first.
+    how, generation : as the node says.
+    suppress : per side, whether null after null is dropped before anything else.
+    emits_old : whether results carry the old result too.
+    emits_visible, emits_stored_ts : whether results say from which position lookups see them, and with
+        which timestamp.
+    shared_root : whether one input record can reach both sides, so that visibility must be told apart
+        from position.
+    slot : path slot that its output continues.
+    stores : names of the tables it keeps, one per side.
+    """
+
+    id: int
+    node: str
+    stem: str
+    level: int
+    how: str = "inner"
+    generation: str = "current"
+    suppress: tuple[bool, ...] = (False, False)
+    emits_old: bool = False
+    emits_visible: bool = False
+    emits_stored_ts: bool = False
+    shared_root: bool = False
+    slot: int = 0
+    stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Physical:
+    """A plan in levels."""
+
+    plan: Plan
+    rules: TableRules
+    flows: tuple[Flow, ...]
+    edges: tuple[Edge, ...]
+    operators: tuple[Operator, ...]
+    sink_edges: tuple[tuple[int, str], ...]
+    levels: int
+    slots: int
+    ordered_exit: bool
+    store_of: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def node(self, flow: Flow) -> Node:
+        """The node of a flow."""
+        return self.plan.by_name[flow.node]
+
+    def stage_flows(self, stage: int) -> tuple[Flow, ...]:
+        """Flows of a stage, parents before children."""
+        return tuple(f for f in self.flows if f.stage == stage)
+
+    def stage_edges(self, stage: int) -> tuple[Edge, ...]:
+        """Edges that leave flows of a stage for operators."""
+        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage)
+
+    def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
+        """(flow, sink name) pairs of a stage."""
+        pairs = ((self.flows[f], sink) for f, sink in self.sink_edges)
+        return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
+
+    def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
+        """Edges into an operator."""
+        return tuple(e for e in self.edges if e.target == operator.id)
+
+    @cached_property
+    def roots(self) -> dict[int, Flow]:
+        """Root flow behind each operator."""
+        return {f.operator: f for f in self.flows if f.operator is not None}

@@ -1,0 +1,139 @@
+"""Which tables keep a store, and which filters know the old value (semantics.md, sections 3 and 5).
+
+Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
+it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of
+construction. Called by `rewrite`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Filter, MapValues, Node, Source, StreamTable, TableTable, ToTable
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """What the rules say of each table node, by name.
+
+    Parameters
+    ----------
+    suppressing : filters that know the old value, so that null after null is not forwarded.
+    fused : suppressing filters whose consumers' own stores do the suppressing.
+    carries_old : nodes whose changes travel with the old value, since a filter behind them needs it.
+    kept : nodes that become an operator of their own, keeping the table.
+    aliases : store name -> (join, side) whose own store of that side is this table.
+    """
+
+    suppressing: frozenset[str]
+    fused: frozenset[str]
+    carries_old: frozenset[str]
+    kept: frozenset[str]
+    aliases: dict[str, tuple[str, int]]
+
+
+def table_rules(plan: Plan) -> TableRules:
+    """The rules, applied to the nodes of `plan`."""
+    sends = _SendsOld(plan).names
+    suppressing = frozenset(n.name for n in plan.nodes if isinstance(n, Filter) and n.name in sends)
+    fused = frozenset(name for name in suppressing if _fuses(plan, name, suppressing))
+    carries = _carries_old(plan, suppressing - fused)
+    aliases = _aliases(plan, carries)
+    kept = frozenset(
+        n.name
+        for n in plan.nodes
+        if (n.store is not None and n.store not in aliases) or (_is_entry(n) and n.name in carries)
+    )
+    return TableRules(suppressing, fused, carries, kept, aliases)
+
+
+def _is_entry(node: Node) -> bool:
+    """True where a table begins: its old value is known only from a store."""
+    return isinstance(node, ToTable) or (isinstance(node, Source) and node.shape.kind == "table")
+
+
+class _SendsOld:
+    """Runs Kafka's enableSendingOldValues over the nodes in order of construction."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._materialized: set[str] = set()
+        self.names: set[str] = set()
+        for node in plan.nodes:
+            self._construct(node)
+
+    def _construct(self, node: Node) -> None:
+        if node.store is not None:
+            self._materialized.add(node.name)
+        if isinstance(node, Filter) and node.shape.kind == "table":
+            # A filter asks without forcing: only what is already materialized answers.
+            if self._enable(node.inputs[0], force=False):
+                self.names.add(node.name)
+        elif isinstance(node, TableTable):
+            forced = {"inner": 0, "left": 1, "outer": 2}[node.how]
+            for name in node.inputs[:forced]:
+                self._enable(name, force=True)
+            for name in node.inputs:
+                self._look_up(name)
+        elif isinstance(node, StreamTable):
+            self._look_up(node.inputs[1])
+
+    def _enable(self, name: str, *, force: bool) -> bool:
+        node = self._plan.by_name[name]
+        if _is_entry(node):
+            known = force or name in self._materialized
+        elif isinstance(node, TableTable):
+            known = True
+            for parent in node.inputs:
+                self._enable(parent, force=True)
+        else:
+            known = node.store is not None or self._enable(node.inputs[0], force=force)
+        if known:
+            self.names.add(name)
+            if _is_entry(node):
+                self._materialized.add(name)
+        return name in self.names
+
+    def _look_up(self, name: str) -> None:
+        """A join reads values of this table: what it is computed from is materialized now."""
+        node = self._plan.by_name[name]
+        if _is_entry(node):
+            self._materialized.add(name)
+        elif node.store is None:
+            for parent in node.inputs:
+                self._look_up(parent)
+
+
+def _is_join_side(child: Node, side: int) -> bool:
+    return isinstance(child, TableTable) or (isinstance(child, StreamTable) and side == 1)
+
+
+def _fuses(plan: Plan, name: str, suppressing: frozenset[str]) -> bool:
+    """True when every consumer keeps this filter's output itself, so it can suppress null after null."""
+    node = plan.by_name[name]
+    children = plan.children[name]
+    return name in suppressing and node.store is None and all(_is_join_side(c, s) for c, s in children)
+
+
+def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
+    carries: set[str] = set()
+    for node in reversed(plan.nodes):
+        for child, _ in plan.children[node.name]:
+            if child.store is not None or not isinstance(child, Filter | MapValues):
+                continue
+            if child.shape.kind == "table" and (child.name in in_need or child.name in carries):
+                carries.add(node.name)
+    return frozenset(carries)
+
+
+def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
+    aliases: dict[str, tuple[str, int]] = {}
+    for node in plan.nodes:
+        if node.store is None or node.name in carries or not _is_entry(node):
+            continue
+        for child, side in plan.children[node.name]:
+            if _is_join_side(child, side):
+                aliases[node.store] = (child.name, side)
+                break
+    return aliases

@@ -1,0 +1,293 @@
+"""A physical plan over DataFrames: scans, packs, levels, unpacks, and the frame that the sinks read.
+
+The same code makes a streaming query (labels spread over tasks) and a bounded run of the test driver (labels
+numbered through, one block per case). Called by `query` and by `millpond.testing.driver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from millpond._engine.operator import Setting
+from millpond._engine.outlets import counted_outlets, edge_outlet, exit_outlets
+from millpond._plan.physical import Flow, Operator, Physical
+from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
+from millpond._spark.processor import LevelProcessor
+from millpond._spark.stage import Stage
+from millpond._spark.wire import WIRE, Labels, metric_names
+
+HEADERS = ArrayType(
+    StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)])
+)
+Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A frame of source rows (columns as `sources.Scan` describes them) and what it holds.
+
+    Parameters
+    ----------
+    frame : the rows.
+    sources : names of the sources among them.
+    order : ordering columns, where one task is to number the rows.
+    """
+
+    frame: DataFrame
+    sources: frozenset[str]
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a plan is laid out on Spark.
+
+    Parameters
+    ----------
+    labels : labels of the shards.
+    tasks : tasks of the exchanges.
+    cache_root : folder of the machine's run cache; None: no cache.
+    headers : whether records carry headers.
+    cases : whether rows carry a case number (test driver).
+    observe : adds the counting of dropped records to a frame of wire rows.
+    """
+
+    labels: Labels
+    tasks: int
+    cache_root: str | None
+    headers: bool
+    cases: bool
+    observe: Observer
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The frame that holds every sink's rows, and per sink the way to select its own.
+
+    A selected frame has columns key, value, ts (ms), headers where there are any, and where wanted the
+    position columns and the case.
+    """
+
+    frame: DataFrame
+    selectors: dict[str, Callable[[DataFrame], DataFrame]]
+
+
+def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
+    """The plan over these inputs."""
+    return _Compiler(physical, settings).run(inputs)
+
+
+class _Compiler:
+    """One compilation."""
+
+    def __init__(self, physical: Physical, settings: Settings) -> None:
+        self._physical = physical
+        self._settings = settings
+        self._metrics = metric_names(physical)
+
+    def run(self, inputs: Sequence[Input]) -> Compiled:
+        wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
+        wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
+        for level in range(1, self._physical.levels + 1):
+            stage = Stage(self._physical, level, self._unpacked(self._level(wire, level), level))
+            if level == self._physical.levels and not self._physical.ordered_exit:
+                return self._direct(stage)
+            wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+        return self._left(wire)
+
+    # -- stages --------------------------------------------------------------------------------------------
+
+    def _source_stage(self, source: Input) -> Stage:
+        return Stage(self._physical, 0, source.frame, source.sources)
+
+    def _packed(self, stage: Stage, number: int, order: tuple[str, ...] = ()) -> DataFrame:
+        outlets = [
+            edge_outlet(self._physical, edge, stage.naming)
+            for edge in self._physical.stage_edges(number)
+            if self._physical.flows[edge.flow] in stage.flows
+        ]
+        if self._physical.ordered_exit:
+            mine = {flow.id for flow in stage.flows}
+            exits = exit_outlets(self._physical, number, partial(_naming_if, stage, mine))
+            outlets += [o for o in exits if o.key]
+        mine_names = {flow.node for flow in stage.flows}
+        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows}))
+        outlets += [o for o in counted if o.key and o.node in mine_names]
+        pack = Pack(
+            outlets=tuple(outlets),
+            labels=self._settings.labels,
+            slots=self._physical.slots,
+            metrics=self._metrics,
+            roots=self._roots(stage),
+            sources=number == 0,
+            order=order,
+            peeks=tuple(self._peek(stage, flow) for flow, _ in stage.peeks),
+        )
+        columns = self._columns(stage, outlets, pack.peeks, number, order)
+        return stage.frame.select(*columns).mapInArrow(pack, WIRE)
+
+    def _roots(self, stage: Stage) -> dict[int, str]:
+        return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+    def _peek(self, stage: Stage, flow: Flow) -> PeekCall:
+        columns = stage.naming(flow)
+        action = self._physical.node(flow).action  # type: ignore[attr-defined]
+        return PeekCall(action, columns.key, columns.value, columns.active)
+
+    def _columns(
+        self,
+        stage: Stage,
+        outlets: Sequence[object],
+        peeks: Sequence[PeekCall],
+        number: int,
+        order: tuple[str, ...],
+    ) -> list[str]:
+        """The frame's columns that packing needs, each once."""
+        have = stage.frame.columns
+        wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers"]
+        wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
+        for outlet in outlets:
+            wanted += [outlet.key, outlet.value, outlet.active or ""]  # type: ignore[attr-defined]
+            moves = (*outlet.moves, *(outlet.visible or ()))  # type: ignore[attr-defined]
+            wanted += [move.index or "" for move in moves]
+        for peek in peeks:
+            wanted += [peek.key, peek.value, peek.active or ""]
+        if number:
+            wanted += ["label", "port", "blob"]
+        return [name for name in dict.fromkeys(wanted) if name in have]
+
+    # -- levels --------------------------------------------------------------------------------------------
+
+    def _level(self, wire: DataFrame, level: int) -> DataFrame:
+        operators = [o for o in self._physical.operators if o.level == level]
+        processor = LevelProcessor(
+            {o.id: self._setting(o) for o in operators},
+            {e.id: e.side for e in self._physical.edges},
+            self._settings.labels,
+            self._settings.cache_root,
+        )
+        ran = wire.groupBy("label").transformWithState(
+            statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
+        )
+        return self._settings.observe(ran, f"level{level}", self._metrics)
+
+    def _setting(self, operator: Operator) -> Setting:
+        plan = self._physical.plan
+        node = plan.by_name[operator.node]
+        parents = [node] if operator.stem == "table" else plan.parents(node)
+        values = tuple(to_arrow_type(p.shape.value, timezone="UTC") for p in parents)
+        key = to_arrow_type(node.shape.key, timezone="UTC")
+        return Setting(operator, self._physical.slots, key, values, self._settings.headers)
+
+    def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
+        schema = self._wide_schema(level)
+        operators = frozenset(o.id for o in self._physical.operators if o.level == level)
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        return wire.mapInArrow(Unpack(arrow, operators, self._settings.labels), schema)
+
+    def _wide_schema(self, level: int) -> StructType:
+        operators = [o for o in self._physical.operators if o.level == level]
+        visible = any(o.emits_visible for o in operators)
+        fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+        fields += [("case", LongType())] if self._settings.cases else []
+        fields += [(n, LongType()) for n in wide_schema_names(self._physical.slots, visible=visible)]
+        fields += [("stored_ts", LongType())] if any(o.emits_stored_ts for o in operators) else []
+        fields += [("headers", HEADERS)] if self._settings.headers else []
+        for operator in operators:
+            fields += self._result_fields(operator)
+        if self._passes(level):
+            fields += [("label", IntegerType()), ("port", IntegerType()), ("blob", BinaryType())]
+        return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    def _result_fields(self, operator: Operator) -> list[tuple[str, DataType]]:
+        plan = self._physical.plan
+        node = plan.by_name[operator.node]
+        prefix = f"o{operator.id}_"
+        fields: list[tuple[str, DataType]] = [(f"{prefix}key", node.shape.key)]
+        if operator.stem == "table":
+            names = ("value", "old") if operator.emits_old else ("value",)
+            return fields + [(prefix + name, node.shape.value) for name in names]
+        left, right = (p.shape.value for p in plan.parents(node))
+        for old in ("", "old_") if operator.emits_old else ("",):
+            fields += [(f"{prefix}{old}left", left), (f"{prefix}{old}right", right)]
+            fields += [(f"{prefix}{old}joined", BooleanType())]
+        return fields
+
+    def _passes(self, level: int) -> bool:
+        """Whether blobs for later levels or for the exit pass through this one."""
+        physical = self._physical
+        over = any(
+            physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges
+        )
+        leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
+        return over or (physical.ordered_exit and leaving)
+
+    # -- ways out ------------------------------------------------------------------------------------------
+
+    def _direct(self, stage: Stage) -> Compiled:
+        """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
+        selectors = {
+            sink: partial(_select_direct, condition=stage.condition(flow), naming=stage.naming(flow))
+            for flow, sink in self._physical.stage_sinks(self._physical.levels)
+        }
+        return Compiled(stage.frame, selectors)
+
+    def _left(self, wire: DataFrame) -> Compiled:
+        """Each sink reads the frame behind the last exchange."""
+        sinks = list(dict.fromkeys(name for _, name in self._physical.sink_edges))
+        names = wide_schema_names(self._physical.slots, visible=False)
+        fields: list[tuple[str, DataType]] = [("sink", IntegerType()), ("case", LongType())]
+        fields += [(n, LongType()) for n in names]
+        fields += [("headers", HEADERS)] if self._settings.headers else []
+        for number, sink in enumerate(sinks):
+            shape = self._physical.plan.by_name[sink].shape
+            fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
+        schema = StructType([StructField(name, kind, True) for name, kind in fields])
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        leave = Leave(arrow, self._settings.labels, len(self._physical.operators), self._physical.slots)
+        frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
+        selectors = {sink: partial(_select_left, number=number) for number, sink in enumerate(sinks)}
+        return Compiled(frame, selectors)
+
+
+def _naming_if(stage: Stage, mine: set[int], flow: Flow):  # type: ignore[no-untyped-def]
+    """Names of a flow's columns, empty ones for a flow of another frame of the stage."""
+    from millpond._engine.outlets import FlowColumns
+
+    return stage.naming(flow) if flow.id in mine else FlowColumns("", "")
+
+
+def _select_direct(frame: DataFrame, condition, naming) -> DataFrame:  # type: ignore[no-untyped-def]
+    return _selected(frame.filter(condition), naming.key, naming.value)
+
+
+def _select_left(frame: DataFrame, number: int) -> DataFrame:
+    return _selected(frame.filter(F.col("sink") == number), f"k{number}_key", f"k{number}_value")
+
+
+def _selected(frame: DataFrame, key: str, value: str) -> DataFrame:
+    position = [n for n in frame.columns if n in ("case", "order_ts", "srcpart", "offset") or _is_path(n)]
+    columns = [F.col(key).alias("key"), F.col(value).alias("value"), F.col("ts")]
+    columns += [F.col("headers")] if "headers" in frame.columns else []
+    return frame.select(*columns, *position)
+
+
+def _is_path(name: str) -> bool:
+    return name[0] == "p" and name[1:].isdigit()

@@ -1,0 +1,257 @@
+"""Into and out of the exchange: wide frames to blobs and back, in the Python workers (mapInArrow).
+
+The callables are plain picklable dataclasses; the work is `_engine.exchange`'s. Called by `compile`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine import blob
+from millpond._engine.columns import bools, ints, path_columns, position_columns, visible_columns
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
+from millpond._engine.position import sort_by_position
+from millpond._spark.wire import Labels, operator_of
+
+WIRE_ARROW = pa.schema(
+    [("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())]
+)
+PACK_ROWS = 65_536
+"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, little enough memory."""
+
+REASONS = {1: "negative_timestamp", 2: "undecodable"}
+
+
+@dataclass(frozen=True)
+class PeekCall:
+    """A Python function and the columns it is shown."""
+
+    action: Any
+    key: str
+    value: str
+    active: str | None
+
+
+@dataclass(frozen=True)
+class Pack:
+    """mapInArrow function: a stage's wide frame to wire rows.
+
+    Parameters
+    ----------
+    outlets : where rows go.
+    labels : how (target, shard) are labelled.
+    slots : path slots of the plan.
+    metrics : (node, reason) of each metric number.
+    roots : name of each root number, for counting what sources drop.
+    sources : whether this is a source stage, whose rows have no position yet.
+    order : ordering columns, where the whole batch comes through one task and is numbered here.
+    peeks : functions to be shown rows.
+    """
+
+    outlets: tuple[Outlet, ...]
+    labels: Labels
+    slots: int
+    metrics: tuple[tuple[str, str], ...]
+    roots: dict[int, str]
+    sources: bool
+    order: tuple[str, ...] = ()
+    peeks: tuple[PeekCall, ...] = ()
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        drops: Drops = Counter()
+        clock = Clock()
+        for gathered in _gather(batches, None if self.order else PACK_ROWS):
+            frame = self._prepared(gathered, clock, drops)
+            self._show(frame)
+            parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+            yield from _wire_batches(self._rows(parcels))
+            yield from _passed_on(gathered)
+        yield from self._counts(drops)
+
+    def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
+        if self.order:
+            frame = number_rows(frame, self.order)
+        root = frame.column("root").fill_null(-1).to_numpy()
+        fine = np.ones(len(frame), dtype=np.bool_)
+        if self.sources:
+            reason = frame.column("reason").to_numpy()
+            fine = reason == 0
+            self._count_reasons(root, reason, drops)
+        for number in self.roots:
+            frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
+        if self.sources and "order_ts" not in frame.column_names:
+            frame = _in_types(frame)
+            frame = stamp_sources(frame, self.outlets, clock, self.slots)
+        return frame
+
+    def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
+        for code in np.unique(reason[reason != 0]):
+            for number in np.unique(root[reason == code]):
+                drops[(self.roots[int(number)], REASONS[int(code)])] += int(
+                    ((reason == code) & (root == number)).sum()
+                )
+
+    def _show(self, frame: pa.Table) -> None:
+        for peek in self.peeks:
+            rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
+            keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
+            # A plain Python function per record is what peek is for.
+            for key, value in zip(keys, values, strict=True):
+                peek.action(key, value)
+
+    def _rows(self, parcels: Iterator[Parcel]) -> Iterator[tuple[int, int, bytes | None, int]]:
+        for parcel in parcels:
+            label = self.labels.label(parcel.target, parcel.shard)
+            yield label, parcel.port, blob.encode(parcel.rows), 0
+
+    def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
+        numbers = {metric: number for number, metric in enumerate(self.metrics)}
+        counted = [(-1, numbers[what], None, count) for what, count in drops.items() if count]
+        yield from _wire_batches(iter(counted))
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """mapInArrow function: wire rows to a stage's wide frame.
+
+    Parameters
+    ----------
+    schema : the wide frame's.
+    operators : the operators whose results this stage works on.
+    labels : gives the case of a row, where there are several.
+    """
+
+    schema: pa.Schema
+    operators: frozenset[int]
+    labels: Labels
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            # One turn per blob.
+            for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
+                if port < 0 and operator_of(port) in self.operators:
+                    rows = blob.decode(batch.column("blob")[at].as_buffer())
+                    yield from self._widened(rows, operator_of(port), label)
+                else:
+                    yield self._passing(batch.slice(at, 1))
+
+    def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
+        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+            given = {name: part.column(name) for name in part.schema.names}
+            given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
+            if "case" in self.schema.names:
+                case = self.labels.place(label)[1] // self.labels.shards
+                given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
+            own = {"key", "value", "old", "left", "right", "joined", "old_left", "old_right", "old_joined"}
+            renamed = {(f"o{operator}_{n}" if n in own else n): column for n, column in given.items()}
+            yield _fitted(renamed, self.schema, len(part))
+
+    def _passing(self, row: pa.RecordBatch) -> pa.RecordBatch:
+        return _fitted({n: row.column(n) for n in ("label", "port", "blob")}, self.schema, len(row))
+
+
+@dataclass(frozen=True)
+class Leave:
+    """mapInArrow function behind the last exchange: each sink's rows in order of position.
+
+    Parameters
+    ----------
+    schema : columns of the frame that the sinks read: `sink`, and per sink `k{n}_key`, `k{n}_value`.
+    labels : how (target, shard) are labelled.
+    first : number of the first exit.
+    slots : path slots of the plan.
+    """
+
+    schema: pa.Schema
+    labels: Labels
+    first: int
+    slots: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mail: dict[int, list[pa.Table]] = {}
+        # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
+        for batch in batches:
+            for at, label in enumerate(batch.column("label").to_pylist()):
+                rows = blob.decode(batch.column("blob")[at].as_buffer())
+                mail.setdefault(label, []).append(rows)
+        for label in sorted(mail):
+            target, shard = self.labels.place(label)
+            rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots))
+            yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
+
+    def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
+        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+            given = {name: part.column(name) for name in part.schema.names}
+            given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
+            given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))
+            given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
+            yield _fitted(given, self.schema, len(part))
+
+
+def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of `schema`; columns that are not given are null."""
+    columns = []
+    for field in schema:
+        column = given.get(field.name)
+        if column is None:
+            column = pa.nulls(rows, type=field.type)
+        elif column.type != field.type:
+            column = column.cast(field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _in_types(frame: pa.Table) -> pa.Table:
+    for name in ("root", "partition", "offset", "ts"):
+        at = frame.schema.get_field_index(name)
+        frame = frame.set_column(at, name, pa.array(ints(frame, name)))
+    return frame
+
+
+def _gather(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.Table]:
+    """Tables of at least `rows` rows each, the last one apart; all in one if None."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        held.append(batch)
+        count += len(batch)
+        if rows is not None and count >= rows:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, count = [], 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Blobs on their way to a later level, untouched."""
+    if "blob" not in frame.column_names:
+        return
+    rows = frame.select(["label", "port", "blob"]).filter(frame.column("blob").is_valid())
+    if len(rows):
+        rows = rows.append_column("count", pa.nulls(len(rows), pa.int64()))
+        yield from rows.cast(WIRE_ARROW).to_batches()
+
+
+def _wire_batches(rows: Iterator[tuple[int, int, bytes | None, int]]) -> Iterator[pa.RecordBatch]:
+    # One turn per blob; each goes out as it is made, so that no more than one is held.
+    for row in rows:
+        arrays = [pa.array([value], type=field.type) for value, field in zip(row, WIRE_ARROW, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=WIRE_ARROW)
+
+
+def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:
+    """Names of the position columns of a wide frame."""
+    names = (*position_columns(slots), "ts")
+    return (*names, *visible_columns(slots)) if visible else names
+
+
+__all__ = ["Leave", "Pack", "PeekCall", "Unpack", "path_columns", "wide_schema_names"]

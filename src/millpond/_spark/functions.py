@@ -1,0 +1,148 @@
+"""Users' functions as Spark Columns: their types are asked of Spark when the topology is built.
+
+Law 4: a schema error surfaces on the user's own line. Each function is applied once to an empty DataFrame of
+the right types and analysed; nothing runs. Called by the handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, StructType
+
+from millpond.errors import ConfigError, FunctionError
+from millpond.functions import Function
+from millpond.options import Topic
+
+
+class ColumnFunctions:
+    """The function backend of ordinary topologies."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
+        """Types of a topic's formats, or of the columns that a DataFrame's key and value name."""
+        if isinstance(origin, Topic):
+            from millpond._spark.formats import type_of
+
+            return type_of(origin.key), type_of(origin.value)
+        from millpond._spark.sources import row_types
+
+        return row_types(origin)
+
+    def value_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Type of the Column that `function` returns.
+
+        Raises
+        ------
+        FunctionError : it fails, returns no Column, or names what is not there.
+        """
+        return self._analyse(function, arguments, role, count=1)[0]
+
+    def pair_type(
+        self, function: Function, arguments: Sequence[DataType], role: str
+    ) -> tuple[DataType, DataType]:
+        """Types of the (key, value) pair of Columns that `function` returns."""
+        key, value = self._analyse(function, arguments, role, count=2)
+        return key, value
+
+    def element_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Element type of the array Column that `function` returns."""
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, ArrayType):
+            raise FunctionError(
+                f"The {role} returns no array.", given=kind.simpleString(), hint="Wrap it in F.array(...)."
+            )
+        return kind.elementType
+
+    def element_pair(self, element: DataType, role: str) -> tuple[DataType, DataType]:
+        """Types of the two fields of the array's structs."""
+        if not isinstance(element, StructType) or len(element.fields) != 2:
+            raise FunctionError(
+                f"The {role} returns no array of structs of a key and a value.",
+                given=element.simpleString(),
+                hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
+            )
+        return element.fields[0].dataType, element.fields[1].dataType
+
+    def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
+        """Raise unless `function` returns a boolean Column."""
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, BooleanType):
+            raise FunctionError(
+                f"The {role} returns no condition.", given=kind.simpleString(), hint="Return a boolean Column."
+            )
+
+    def _analyse(
+        self, function: Function, arguments: Sequence[DataType], role: str, count: int
+    ) -> list[DataType]:
+        frame = _empty(arguments)
+        columns = [frame[name] for name in frame.columns]
+        try:
+            result = function(*columns)
+        except Exception as error:
+            raise FunctionError(
+                f"The {role} failed when it was called with columns.",
+                given=f"{type(error).__name__}: {_first_line(error)}",
+                hint=_arguments_hint(arguments),
+            ) from error
+        results = _as_columns(result, role, count)
+        try:
+            schema = frame.select(*[c.alias(f"r{i}") for i, c in enumerate(results)]).schema
+        except AnalysisException as error:
+            raise FunctionError(
+                f"The {role} does not fit its arguments.",
+                given=_first_line(error),
+                hint=_arguments_hint(arguments),
+            ) from None
+        return [field.dataType for field in schema.fields]
+
+
+def session() -> SparkSession:
+    """The active session.
+
+    Raises
+    ------
+    ConfigError : there is none; functions of Columns cannot be read without one.
+    """
+    active = SparkSession.getActiveSession()
+    if active is None:
+        raise ConfigError(
+            "A topology of Spark Columns needs a Spark session.",
+            given="no active session",
+            hint="Make one first: spark = millpond.session(...).",
+        )
+    return active
+
+
+def _empty(arguments: Sequence[DataType]) -> DataFrame:
+    fields = [StructField(f"argument{i}", kind) for i, kind in enumerate(arguments)]
+    return session().createDataFrame([], StructType(fields))
+
+
+def _as_columns(result: Any, role: str, count: int) -> list[Column]:
+    if count == 1:
+        if isinstance(result, Column):
+            return [result]
+        raise FunctionError(
+            f"The {role} returns no Column.",
+            given=f"{type(result).__name__}: {result!r:.80}",
+            hint="Build it from pyspark.sql.functions; a constant is F.lit(...), a record F.struct(...).",
+        )
+    if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
+        return list(result)
+    raise FunctionError(
+        f"The {role} returns no pair of Columns.", given=repr(result)[:80], hint="return key, value"
+    )
+
+
+def _arguments_hint(arguments: Sequence[DataType]) -> str:
+    shown = "; ".join(kind.simpleString() for kind in arguments)
+    return f"It gets columns of these types, in this order (key first): {shown}."
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]
+
+

@@ -1,0 +1,238 @@
+"""A stage's stateless nodes as Spark columns: one wide frame, every flow's columns evaluated in one pass.
+
+Law 4: a user's function is applied under `when(the row is this flow's)`, so it never sees another edge's row,
+and for tables and value mappers under `value is not null`, so it never sees a tombstone. Called by `compile`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from millpond._engine.outlets import FlowColumns
+from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
+from millpond._plan.physical import Flow, Physical
+
+
+@dataclass(frozen=True)
+class _Live:
+    """Columns of a flow, and the condition that marks its rows (None: a root's, by number)."""
+
+    columns: FlowColumns
+    root: int
+
+
+class Stage:
+    """The wide frame of one stage while its flows are added, parents before children.
+
+    Parameters
+    ----------
+    physical : the plan.
+    stage : number of the stage.
+    frame : the roots' columns: `s{n}_key`, `s{n}_value` of source n, or `o{n}_...` of operator n, and `root`.
+    sources : for stage 0, the sources that this frame reads.
+    """
+
+    def __init__(
+        self, physical: Physical, stage: int, frame: DataFrame, sources: frozenset[str] | None = None
+    ) -> None:
+        self._physical = physical
+        self.frame = frame
+        self.peeks: list[tuple[Flow, FlowColumns]] = []
+        self._live: dict[int, _Live] = {}
+        self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
+        flows = [f for f in physical.stage_flows(stage) if self._belongs(f, sources)]
+        self.flows = flows
+        self._fans = any(f.fan for f in flows)
+        for flow in flows:
+            self._add(flow)
+
+    def naming(self, flow: Flow) -> FlowColumns:
+        """Column names of a flow of this stage."""
+        return self._live[flow.id].columns
+
+    def root_number(self, flow: Flow) -> int:
+        """Value of the column `root` in the flow's rows."""
+        return self._live[flow.id].root
+
+    def condition(self, flow: Flow) -> Column:
+        """The condition that marks the flow's rows."""
+        live = self._live[flow.id]
+        if live.columns.active is not None and not live.columns.active.startswith("root:"):
+            return F.col(live.columns.active)
+        mine = F.col("root") == live.root
+        return mine & (F.col("reason") == 0) if "reason" in self.frame.columns else mine
+
+    # ------------------------------------------------------------------------------------------------------
+
+    def _belongs(self, flow: Flow, sources: frozenset[str] | None) -> bool:
+        root = self._physical.flows[flow.root]
+        return sources is None or root.node in sources
+
+    def _add(self, flow: Flow) -> None:
+        if flow.parent is None:
+            self._add_root(flow)
+        else:
+            parent = self._physical.flows[flow.parent]
+            self._live[flow.id] = self._live[parent.id]
+            step = _STEPS.get(type(self._physical.node(flow)))
+            if step is not None:
+                step(self, flow, parent, self._physical.node(flow))
+        if flow.drops_null_key and self._has_other_ends(flow):
+            keyed = F.col(self.naming(flow).key).isNotNull()
+            self._restrict(flow, self.condition(flow) & keyed)
+
+    def _has_other_ends(self, flow: Flow) -> bool:
+        """Edges drop null keys themselves; children and sinks do not."""
+        physical = self._physical
+        sinks = any(f == flow.id for f, _ in physical.sink_edges)
+        return sinks or any(f.parent == flow.id for f in physical.flows)
+
+    def _add_root(self, flow: Flow) -> None:
+        if flow.operator is None:
+            number = self._sources[flow.node]
+            columns = FlowColumns(f"s{number}_key", f"s{number}_value", None, f"root:{number}")
+        else:
+            number = flow.operator
+            columns = FlowColumns(f"o{number}_key", f"o{number}_value", None, f"root:{number}")
+            if flow.carries_old:
+                columns = replace(columns, old=f"o{number}_old")
+        self._live[flow.id] = _Live(columns, number)
+        if flow.operator is not None and f"o{number}_joined" in self.frame.columns:
+            self._join_values(flow, number)
+        if self._fans:
+            # A flat_map repeats rows: which of them still belong to this flow must be a column of its own.
+            self._restrict(flow, self.condition(flow))
+
+    def _join_values(self, flow: Flow, number: int) -> None:
+        joiner = self._physical.node(flow).joiner  # type: ignore[attr-defined]
+        for prefix, name in (("", "value"), ("old_", "old")):
+            joined = f"o{number}_{prefix}joined"
+            if joined in self.frame.columns:
+                operands = [F.col(f"o{number}_{part}") for part in ("key", f"{prefix}left", f"{prefix}right")]
+                self._with(f"o{number}_{name}", F.when(F.col(joined), joiner(*operands)))
+
+    def _with(self, name: str, column: Column) -> None:
+        self.frame = self.frame.withColumn(name, column)
+
+    def _restrict(self, flow: Flow, condition: Column) -> None:
+        name = f"f{flow.id}_active"
+        self._with(name, F.coalesce(condition, F.lit(False)))
+        self._rename(flow, active=name)
+
+    def _rename(self, flow: Flow, **names: str | None) -> None:
+        live = self._live[flow.id]
+        self._live[flow.id] = replace(live, columns=replace(live.columns, **names))
+
+    def _value_columns(self, flow: Flow, parent: Flow) -> list[tuple[str, str]]:
+        """(role, parent's column) of the values that a table step works on; old only where it is wanted."""
+        columns = self.naming(parent)
+        pairs = [("value", columns.value)]
+        wanted = flow.carries_old or flow.suppress
+        return [*pairs, ("old", columns.old)] if columns.old and wanted else pairs
+
+    def _filter(self, flow: Flow, parent: Flow, node: Filter) -> None:
+        active = self.condition(parent)
+        key = F.col(self.naming(parent).key)
+        if node.shape.kind == "stream":
+            value = F.col(self.naming(parent).value)
+            self._restrict(flow, active & _holds(node, active, key, value))
+            return
+        self._rename(flow, old=None)
+        for role, name in self._value_columns(flow, parent):
+            value = F.col(name)
+            kept = _holds(node, active & value.isNotNull(), key, value)
+            self._with(f"f{flow.id}_{role}", F.when(kept, value))
+            self._rename(flow, **{role: f"f{flow.id}_{role}"})
+        if flow.suppress:
+            columns = self.naming(flow)
+            either = F.col(columns.value).isNotNull() | F.col(str(columns.old)).isNotNull()
+            self._restrict(flow, active & either)
+
+    def _map_values(self, flow: Flow, parent: Flow, node: MapValues) -> None:
+        active = self.condition(parent)
+        key = F.col(self.naming(parent).key)
+        self._rename(flow, old=None)
+        for role, name in self._value_columns(flow, parent):
+            mapped = F.when(active & F.col(name).isNotNull(), node.mapper(key, F.col(name)))
+            self._with(f"f{flow.id}_{role}", mapped)
+            self._rename(flow, **{role: f"f{flow.id}_{role}"})
+
+    def _map(self, flow: Flow, parent: Flow, node: Map) -> None:
+        active, columns = self.condition(parent), self.naming(parent)
+        key, value = node.mapper(F.col(columns.key), F.col(columns.value))
+        # Both from the parent's columns, in one step: the value must not see the new key.
+        self.frame = self.frame.withColumns(
+            {f"f{flow.id}_key": F.when(active, key), f"f{flow.id}_value": F.when(active, value)}
+        )
+        self._rename(flow, key=f"f{flow.id}_key", value=f"f{flow.id}_value")
+
+    def _select_key(self, flow: Flow, parent: Flow, node: SelectKey) -> None:
+        columns = self.naming(parent)
+        key = node.selector(F.col(columns.key), F.col(columns.value))
+        self._with(f"f{flow.id}_key", F.when(self.condition(parent), key))
+        self._rename(flow, key=f"f{flow.id}_key")
+
+    def _flat_map(self, flow: Flow, parent: Flow, node: FlatMap) -> None:
+        columns = self.naming(parent)
+        lists = node.mapper(F.col(columns.key), F.col(columns.value))
+        self._with(f"f{flow.id}_list", F.when(self.condition(parent), lists))
+        index, item = f"f{flow.id}_index", f"f{flow.id}_item"
+        self.frame = self.frame.select("*", F.posexplode_outer(f"f{flow.id}_list").alias(index, item))
+        self._keep_first(index)
+        names: dict[str, str | None] = {"value": item, "index": index}
+        if not node.values_only:
+            first, second = _field_names(self.frame, item)
+            self._with(f"f{flow.id}_key", F.col(item)[first])
+            self._with(f"f{flow.id}_value", F.col(item)[second])
+            names |= {"key": f"f{flow.id}_key", "value": f"f{flow.id}_value"}
+        self._restrict(flow, F.col(index).isNotNull())
+        self._rename(flow, **names)
+
+    def _keep_first(self, index: str) -> None:
+        """Of the rows that a flat_map made out of one, all other flows own the first."""
+        first = F.coalesce(F.col(index) == 0, F.lit(True))
+        actives = {live.columns.active for live in self._live.values() if live.columns.active}
+        for name in sorted(n for n in actives if not n.startswith("root:")):
+            self._with(name, F.col(name) & first)
+        for name in ("blob",):
+            if name in self.frame.columns:
+                self._with(name, F.when(first, F.col(name)))
+
+    def _branch(self, flow: Flow, parent: Flow, node: Branch) -> None:
+        columns, active = self.naming(parent), self.condition(parent)
+        key, value = F.col(columns.key), F.col(columns.value)
+        taken = active
+        for predicate in node.earlier:
+            taken = taken & ~F.coalesce(F.when(active, predicate(key, value)), F.lit(False))
+        if node.predicate is not None:
+            taken = taken & F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
+        self._restrict(flow, taken)
+
+    def _peek(self, flow: Flow, parent: Flow, node: Peek) -> None:
+        self.peeks.append((flow, self.naming(parent)))
+
+
+def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
+    """The predicate where the row is active; null counts as false, also for filter_not."""
+    held = F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
+    return active & ~held if node.negate else held
+
+
+def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:
+    first, second = frame.schema[struct].dataType.fields  # type: ignore[attr-defined]
+    return first.name, second.name
+
+
+_STEPS: dict[type[Node], Any] = {
+    Filter: Stage._filter,
+    MapValues: Stage._map_values,
+    Map: Stage._map,
+    SelectKey: Stage._select_key,
+    FlatMap: Stage._flat_map,
+    Branch: Stage._branch,
+    Peek: Stage._peek,
+}

@@ -1,0 +1,49 @@
+"""The chunk store over Spark's state: the manifest in a ValueState, chunks in a MapState.
+
+State variables belong to the grouping key that Spark is handling, so one store object serves every shard
+in its turn. Passes the same contract tests as the store in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MANIFEST = "manifest"
+CHUNKS = "chunks"
+
+
+class SparkChunkStore:
+    """A ChunkStore in the state store of a running query.
+
+    Parameters
+    ----------
+    handle : what Spark gives `StatefulProcessor.init`.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._manifest = handle.getValueState(MANIFEST, "content binary")
+        self._chunks = handle.getMapState(CHUNKS, "run string, chunk int", "content binary")
+
+    def get_manifest(self) -> bytes | None:
+        """The manifest, or None where nothing was ever stored."""
+        row = self._manifest.get()
+        return None if row is None else bytes(row[0])
+
+    def put_manifest(self, manifest: bytes) -> None:
+        """Replace the manifest."""
+        self._manifest.update((manifest,))
+
+    def get_chunk(self, run: str, chunk: int) -> bytes:
+        """One chunk of a run; KeyError if it is not there."""
+        row = self._chunks.getValue((run, chunk))
+        if row is None:
+            raise KeyError((run, chunk))
+        return bytes(row[0])
+
+    def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
+        """Store one chunk of a run."""
+        self._chunks.updateValue((run, chunk), (blob,))
+
+    def remove_chunk(self, run: str, chunk: int) -> None:
+        """Remove one chunk of a run."""
+        self._chunks.removeKey((run, chunk))

@@ -1,0 +1,121 @@
+"""The rows that Spark shuffles: (label, port, blob, count), and what labels and ports mean.
+
+A **label** stands for (target, shard), target being an operator or, behind the operators, an exit to a sink.
+A **port** is an edge's number on the way in, -1 - operator on the way out. A row without blob is a count of
+dropped records; its port is the number of the metric. Called by the exchange, the processor and `compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from millpond._plan.physical import Physical
+
+WIRE = StructType(
+    [
+        StructField("label", IntegerType(), False),
+        StructField("port", IntegerType(), False),
+        StructField("blob", BinaryType(), True),
+        StructField("count", LongType(), True),
+    ]
+)
+
+
+def output_port(operator: int) -> int:
+    """Port of an operator's results."""
+    return -1 - operator
+
+
+def operator_of(port: int) -> int:
+    """The operator whose results have this port."""
+    return -1 - port
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Label of each (target, shard).
+
+    Parameters
+    ----------
+    shards : shards per target.
+    targets : how many operators and exits there are.
+    spread : label of each (target * shards + shard), chosen so that Spark's hash spreads the shards of a
+        target evenly over the tasks; None numbers them through, for test runs with many cases.
+    """
+
+    shards: int
+    targets: int
+    spread: tuple[int, ...] | None = None
+
+    def label(self, target: int, shard: int) -> int:
+        """Label of a shard; a shard number beyond `shards` belongs to a further case."""
+        case, shard = divmod(shard, self.shards)
+        place = target * self.shards + shard
+        if self.spread is not None:
+            return self.spread[place]
+        return case * self.targets * self.shards + place
+
+    def place(self, label: int) -> tuple[int, int]:
+        """(target, shard) of a label, the case times `shards` added to the shard."""
+        if self.spread is not None:
+            return divmod(self._index()[label], self.shards)
+        case, place = divmod(label, self.targets * self.shards)
+        target, shard = divmod(place, self.shards)
+        return target, case * self.shards + shard
+
+    def _index(self) -> dict[int, int]:
+        assert self.spread is not None
+        return {label: place for place, label in enumerate(self.spread)}
+
+
+def target_count(physical: Physical) -> int:
+    """Operators and exits of a plan."""
+    return len(physical.operators) + len(dict.fromkeys(name for _, name in physical.sink_edges))
+
+
+def spread_labels(spark: SparkSession, physical: Physical, shards: int, tasks: int) -> Labels:
+    """Labels that Spark's hash partitioning spreads evenly over `tasks`."""
+    targets = target_count(physical)
+    wanted = targets * shards
+    candidates = spark.range(wanted * 8 + 64 * tasks).select(
+        F.col("id").cast("int").alias("label"), F.pmod(F.hash(F.col("id").cast("int")), F.lit(tasks)).alias("task")
+    )
+    queues: list[list[int]] = [[] for _ in range(tasks)]
+    for row in candidates.collect():
+        queues[row["task"]].append(row["label"])
+    return Labels(shards, targets, tuple(_deal(queues, wanted, shards)))
+
+
+def _deal(queues: Sequence[list[int]], wanted: int, shards: int) -> list[int]:
+    """Shard s of target t gets a label of task s + t: targets with one shard do not all meet in one task."""
+    tasks, used = len(queues), [0] * len(queues)
+    labels = []
+    for place in range(wanted):
+        target, shard = divmod(place, shards)
+        task = (shard + target) % tasks
+        labels.append(queues[task][used[task]])
+        used[task] += 1
+    return labels
+
+
+def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
+    """(node, reason) of everything that may be dropped, in a fixed order: a metric's number is its place."""
+    found: dict[tuple[str, str], None] = {}
+    for source in physical.plan.sources:
+        for reason in ("negative_timestamp", "undecodable"):
+            found[(source.name, reason)] = None
+    for flow in physical.flows:
+        if flow.drops_null_key:
+            found[(flow.node, "null_key")] = None
+    for edge in physical.edges:
+        node = physical.operators[edge.target].node
+        if edge.drops_null_key:
+            found[(node, "null_key")] = None
+        if edge.drops_null_value:
+            found[(node, "null_value")] = None
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""The errors a user of millpond can meet: each says what is wrong, what was given, and what to do.
+
+Vocabulary: imported by every layer, imports none. A message has three parts, because a person who reads
+it at night needs all three: the fault, the thing that was given, and a line that starts with ``Hint:``.
+"""
+
+from __future__ import annotations
+
+
+class MillpondError(Exception):
+    """Base of every error that millpond raises on purpose.
+
+    Parameters
+    ----------
+    message : what is wrong, one sentence.
+    given : what was found instead, as the user wrote it; left out when there is nothing to show.
+    hint : what to do about it.
+    """
+
+    def __init__(self, message: str, *, given: object = None, hint: str | None = None) -> None:
+        self.message = message
+        self.given = given
+        self.hint = hint
+        parts = [message]
+        if given is not None:
+            parts.append(f"Given: {given}")
+        if hint is not None:
+            parts.append(f"Hint: {hint}")
+        super().__init__("\n".join(parts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default rebuilds from `args`, the joined text: an error that crosses from a Spark worker
+        # to the driver must keep its parts.
+        return _rebuild, (type(self), self.message, self.given, self.hint)
+
+
+def _rebuild(kind: type[MillpondError], message: str, given: object, hint: str | None) -> MillpondError:
+    return kind(message, given=given, hint=hint)
+
+
+class TopologyError(MillpondError):
+    """The topology cannot be built as written: names, types, functions, settings of a node."""
+
+
+class FunctionError(TopologyError):
+    """A user's function does not fit: it failed, or returned something other than a column."""
+
+
+class ConfigError(MillpondError):
+    """A setting of the session, the source, the sink or the checkpoint does not fit."""
+
+
+class ChangedTopology(ConfigError):
+    """A checkpoint was written by another topology, shard count, generation or state format."""
+
+
+class CorruptData(MillpondError):
+    """Bytes that millpond wrote earlier (a blob, a state chunk) do not read back."""
+
+
+class StateError(CorruptData):
+    """The state of an operator is incomplete or contradicts its manifest."""

@@ -1,0 +1,83 @@
+"""How a user's function meets the plan: its arguments by number, its result's type by asking the backend.
+
+Owns the one calling rule of millpond: a function's last parameters are the values, and with one parameter
+more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
+(`millpond._spark.functions`), Arrow arrays for the engine without JVM (`millpond.testing.arrow`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from millpond.errors import FunctionError
+
+Function = Callable[..., Any]
+
+
+class FunctionBackend(Protocol):
+    """What the handles need to know of the kind of function that a topology is written with."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[Any, Any]:
+        """(key type, value type) of a source's records."""
+        ...
+
+    def value_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
+        """Type of what `function` returns for arguments of these types."""
+        ...
+
+    def pair_type(self, function: Function, arguments: Sequence[Any], role: str) -> tuple[Any, Any]:
+        """Types of the (key, value) pair that `function` returns."""
+        ...
+
+    def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
+        """Type of the elements of the array that `function` returns."""
+        ...
+
+    def element_pair(self, element: Any, role: str) -> tuple[Any, Any]:
+        """(key type, value type) of array elements that are structs of a key and a value."""
+        ...
+
+    def check_predicate(self, function: Function, arguments: Sequence[Any], role: str) -> None:
+        """Raise unless `function` returns a condition."""
+        ...
+
+
+def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
+    """`function` as one of all `parameters`, the first of which is the key and may be left out.
+
+    Raises
+    ------
+    FunctionError : it is no function, or takes another number of arguments.
+    """
+    full, short = len(parameters), len(parameters) - 1
+    if not callable(function):
+        raise FunctionError(
+            f"The {role} is not a function.",
+            given=repr(function),
+            hint=f"Pass a function of ({', '.join(parameters[1:])}) or ({', '.join(parameters)}).",
+        )
+    least, most = _arity(function)
+    if least <= full <= most and not least <= short <= most:
+        return function
+    if least <= short <= most:
+        return lambda *arguments: function(*arguments[1:])
+    raise FunctionError(
+        f"The {role} takes another number of arguments than it gets.",
+        given=f"a function of {least} arguments",
+        hint=f"Write it as a function of ({', '.join(parameters[1:])}) or ({', '.join(parameters)}).",
+    )
+
+
+def _arity(function: Function) -> tuple[int, float]:
+    """(fewest, most) positional arguments; only required ones count as wanted."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1, 1
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in positional)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return required, float("inf")
+    return required, len(positional)

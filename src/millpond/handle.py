@@ -1,0 +1,107 @@
+"""What KStream and KTable share: a node of a builder, and how further nodes are attached to it.
+
+A handle is a thin thing: it checks arguments, asks the function backend for types, appends one frozen node
+and returns a handle on that. Called by `kstream` and `ktable` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
+from millpond.errors import TopologyError
+from millpond.functions import Function, adapt
+from millpond.origins import default_name, sink_of
+
+if TYPE_CHECKING:
+    from millpond.builder import StreamsBuilder
+
+H = TypeVar("H", bound="Handle")
+
+
+class Handle:
+    """A node under construction."""
+
+    def __init__(self, builder: StreamsBuilder, node: Node) -> None:
+        self._builder = builder
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        """Name of the operator behind this handle."""
+        return self._node.name
+
+    @property
+    def key_type(self) -> Any:
+        """Type of the keys."""
+        return self._node.shape.key
+
+    @property
+    def value_type(self) -> Any:
+        """Type of the values."""
+        return self._node.shape.value
+
+    def __repr__(self) -> str:
+        shape = self._node.shape
+        return f"{type(self).__name__}({self._node.name!r}, key={shape.key}, value={shape.value})"
+
+    # -- shared by streams and tables ------------------------------------------------------------------------
+
+    def _types(self) -> tuple[Any, Any]:
+        return self._node.shape.key, self._node.shape.value
+
+    def _attach(self, node: Node) -> Node:
+        return self._builder._add(node)
+
+    def _filtered(self, predicate: Function, *, negate: bool, name: str | None, store: str | None) -> Node:
+        role = "predicate"
+        predicate = adapt(predicate, ("key", "value"), role)
+        self._builder._functions.check_predicate(predicate, self._types(), role)
+        name = self._builder._name(name, "filter")
+        node = Filter(
+            name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store
+        )
+        return self._attach(node)
+
+    def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:
+        mapper = adapt(mapper, ("key", "value"), "mapper")
+        value = self._builder._functions.value_type(mapper, self._types(), "mapper")
+        shape = Shape(self._node.shape.kind, self._node.shape.key, value)
+        name = self._builder._name(name, "map_values")
+        return self._attach(MapValues(name, (self._node.name,), shape, mapper=mapper, store=store))
+
+    def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
+        sink = sink_of(target, options)
+        output = name or default_name(sink)
+        if output is None:
+            raise TopologyError(
+                "This sink has no name of its own.", given=repr(sink), hint="Give it one: to(..., name=...)."
+            )
+        name = self._builder._name(name, f"to-{output}") if name is None else name
+        node = Sink(name, (self._node.name,), self._node.shape, output=output, target=sink)
+        return self._attach(node)
+
+    def _require_same_builder(self, other: Any, what: str) -> None:
+        if other._builder is not self._builder:
+            raise TopologyError(
+                f"The two sides of the {what} belong to different builders.",
+                given=f"{self!r} and {other!r}",
+                hint="Make both with one StreamsBuilder.",
+            )
+
+    def _require_same_key(self, other: Any, what: str) -> None:
+        self._require_same_builder(other, what)
+        if other.key_type != self.key_type:
+            raise TopologyError(
+                f"The two sides of the {what} have different key types.",
+                given=f"{self.name!r} has {self.key_type}, {other.name!r} has {other.key_type}",
+                hint="Cast one side's key with select_key before the join.",
+            )
+
+    def _joiner(self, joiner: Function, other: Any) -> tuple[Function, Any]:
+        """(joiner of key, left, right; type of its result)."""
+        joiner = adapt(joiner, ("key", "left", "right"), "joiner")
+        types = (self.key_type, self.value_type, other.value_type)
+        return joiner, self._builder._functions.value_type(joiner, types, "joiner")
+
+

@@ -1,0 +1,219 @@
+"""KStream: a stream of records, each a fact of its own.
+
+Handle layer. Functions take and return Spark Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millpond._plan.nodes import (
+    Branch,
+    FlatMap,
+    How,
+    Map,
+    Merge,
+    Peek,
+    Repartition,
+    SelectKey,
+    Shape,
+    StreamTable,
+    ToTable,
+)
+from millpond.errors import TopologyError
+from millpond.functions import Function, adapt
+from millpond.handle import Handle
+from millpond.ktable import KTable
+
+
+class KStream(Handle):
+    """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
+
+    def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """The records for which the predicate, a Column function of (value) or (key, value), holds."""
+        return KStream(self._builder, self._filtered(predicate, negate=False, name=name, store=None))
+
+    def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """The records for which the predicate does not hold."""
+        return KStream(self._builder, self._filtered(predicate, negate=True, name=name, store=None))
+
+    def map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with a new value: a Column function of (value) or (key, value)."""
+        return KStream(self._builder, self._mapped_values(mapper, name=name, store=None))
+
+    def map(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with a new key and a new value.
+
+        Parameters
+        ----------
+        mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
+        """
+        mapper = adapt(mapper, ("key", "value"), "mapper")
+        key, value = self._builder._functions.pair_type(mapper, self._types(), "mapper")
+        shape = Shape("stream", key, value)
+        node = Map(self._builder._name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        return KStream(self._builder, self._attach(node))
+
+    def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
+        """Each record under a new key: a Column function of (value) or (key, value)."""
+        selector = adapt(selector, ("key", "value"), "key selector")
+        key = self._builder._functions.value_type(selector, self._types(), "key selector")
+        shape = Shape("stream", key, self.value_type)
+        name = self._builder._name(name, "select_key")
+        return KStream(
+            self._builder, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector))
+        )
+
+    def flat_map(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """None, one or many records of each.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value) that gives an array of structs of two fields,
+            the key and the value; a null or empty array gives no record.
+        """
+        return self._flat(mapper, name, values_only=False)
+
+    def flat_map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """None, one or many records of each, all under its key: a Column function that gives an array."""
+        return self._flat(mapper, name, values_only=True)
+
+    def merge(self, other: KStream, *, name: str | None = None) -> KStream:
+        """The records of both streams (types must be the same)."""
+        if not isinstance(other, KStream):
+            raise TopologyError("A stream merges only with a stream.", given=repr(other))
+        self._require_same_key(other, "merge")
+        if other.value_type != self.value_type:
+            raise TopologyError(
+                "The two sides of the merge have different value types.",
+                given=f"{self.name!r} has {self.value_type}, {other.name!r} has {other.value_type}",
+                hint="Bring both to one type with map_values.",
+            )
+        node = Merge(
+            self._builder._name(name, "merge"), (self._node.name, other._node.name), self._node.shape
+        )
+        return KStream(self._builder, self._attach(node))
+
+    def split(
+        self, branches: Mapping[str, Function], *, default: str | None = None, name: str | None = None
+    ) -> dict[str, KStream]:
+        """Each record in the first branch whose predicate holds.
+
+        Parameters
+        ----------
+        branches : predicate of each named branch, in order of precedence.
+        default : name of a branch for the records that no predicate takes; without it they are dropped.
+        name : prefix of the branches' operator names.
+
+        Returns
+        -------
+        The stream of each branch, by name.
+        """
+        if not branches and default is None:
+            raise TopologyError("A split needs a branch.", hint="split({'large': predicate}, default='rest')")
+        prefix = self._builder._name(name, "split") if name is None else name
+        predicates: list[Function] = []
+        streams: dict[str, KStream] = {}
+        for branch, predicate in branches.items():
+            predicate = adapt(predicate, ("key", "value"), f"predicate of branch {branch!r}")
+            self._builder._functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
+            streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
+            predicates.append(predicate)
+        if default is not None:
+            if default in streams:
+                raise TopologyError("Two branches have one name.", given=repr(default))
+            streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
+        return streams
+
+    def peek(self, action: Function, *, name: str | None = None) -> KStream:
+        """Show each record to a Python function of (value) or (key, value), for its side effect.
+
+        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values.
+        """
+        action = adapt(action, ("key", "value"), "action")
+        name = self._builder._name(name, "peek")
+        node = Peek(name, (self._node.name,), self._node.shape, action=action)
+        return KStream(self._builder, self._attach(node))
+
+    def repartition(self, *, name: str | None = None) -> KStream:
+        """The records at the shard of their key; null keys end here unless a join below takes them."""
+        node = Repartition(
+            self._builder._name(name, "repartition"), (self._node.name,), self._node.shape
+        )
+        return KStream(self._builder, self._attach(node))
+
+    def through(self, target: Any, *, name: str | None = None, **options: Any) -> KStream:
+        """Write the stream out as `to` does, and go on with it, partitioned by its key."""
+        self.to(target, name=name, **options)
+        return self.repartition(name=None if name is None else f"{name}-repartition")
+
+    def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
+        """Write the stream out.
+
+        Parameters
+        ----------
+        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        name : the output's name, to the test driver and in describe().
+        options : of a topic: key=, value= (formats), delivery=. See `TopicSink`.
+        """
+        self._sink(target, options, name)
+
+    def to_table(self, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The stream read as the changes of a table: the latest value of each key, null deletes."""
+        shape = Shape("table", self.key_type, self.value_type)
+        name = self._builder._name(name, "to_table")
+        return KTable(self._builder, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
+
+    def join(self, other: KTable, joiner: Function, *, name: str | None = None) -> KStream:
+        """Each record with the table's current value of its key; none where the table has none.
+
+        Parameters
+        ----------
+        other : a table with the same type of key.
+        joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        """
+        return self._join(other, joiner, "inner", name)
+
+    def left_join(self, other: KTable, joiner: Function, *, name: str | None = None) -> KStream:
+        """Each record with the table's current value of its key, null where the table has none.
+
+        A record with a null key is joined with null (KIP-962).
+        """
+        return self._join(other, joiner, "left", name)
+
+    # ------------------------------------------------------------------------------------------------------
+
+    def _join(self, other: KTable, joiner: Function, how: How, name: str | None) -> KStream:
+        if not isinstance(other, KTable):
+            raise TopologyError("A stream joins with a table.", given=repr(other))
+        self._require_same_key(other, "join")
+        joiner, value = self._joiner(joiner, other)
+        node = StreamTable(
+            self._builder._name(name, StreamTable.stem),
+            (self._node.name, other._node.name),
+            Shape("stream", self.key_type, value),
+            how=how,
+            joiner=joiner,
+            generation=self._builder.generation,
+        )
+        return KStream(self._builder, self._attach(node))
+
+    def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
+        mapper = adapt(mapper, ("key", "value"), "mapper")
+        functions = self._builder._functions
+        element = functions.element_type(mapper, self._types(), "mapper")
+        key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
+        stem = "flat_map_values" if values_only else "flat_map"
+        node = FlatMap(
+            self._builder._name(name, stem),
+            (self._node.name,),
+            Shape("stream", key, value),
+            mapper=mapper,
+            values_only=values_only,
+        )
+        return KStream(self._builder, self._attach(node))
+
+    def _branch(self, name: str, earlier: tuple[Function, ...], predicate: Function | None) -> KStream:
+        node = Branch(name, (self._node.name,), self._node.shape, earlier=earlier, predicate=predicate)
+        return KStream(self._builder, self._attach(node))

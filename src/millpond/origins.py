@@ -1,0 +1,76 @@
+"""What a user may name as an input or an output, brought to one form each.
+
+Handle layer: `builder.stream("orders", key=...)`, a Topic, a DataFrame and a Rows all become an origin; a
+topic's name, a TopicSink, a Writer and a ForeachBatch all become a sink target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millpond.errors import TopologyError
+from millpond.options import ForeachBatch, Rows, Topic, TopicSink, Writer
+
+Origin = Topic | Rows
+SinkTarget = TopicSink | Writer | ForeachBatch
+
+
+def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
+    """The origin that `source` and its keyword options mean.
+
+    Raises
+    ------
+    TopologyError : neither a topic nor a DataFrame, or options that do not belong to it.
+    """
+    if isinstance(source, Topic | Rows):
+        if options:
+            raise TopologyError(
+                "The source already carries its options.", given=sorted(options), hint="Put them there."
+            )
+        return source
+    if isinstance(source, str):
+        return _make(Topic, source, options)
+    if hasattr(source, "schema") and hasattr(source, "isStreaming"):
+        return _make(Rows, source, options)
+    raise TopologyError(
+        "A source is a Kafka topic or a DataFrame.",
+        given=repr(source),
+        hint='builder.stream("topic", key="string", value="string") or builder.stream(frame, key="id", ...)',
+    )
+
+
+def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
+    """The sink that `target` and its keyword options mean.
+
+    Raises
+    ------
+    TopologyError : neither a topic, a writer nor a function of batches.
+    """
+    if isinstance(target, TopicSink | Writer | ForeachBatch):
+        if options:
+            raise TopologyError(
+                "The sink already carries its options.", given=sorted(options), hint="Put them there."
+            )
+        return target
+    if isinstance(target, str):
+        return _make(TopicSink, target, options)
+    raise TopologyError(
+        "A sink is a Kafka topic, a Writer or a ForeachBatch.",
+        given=repr(target),
+        hint='stream.to("topic"), stream.to(mp.Writer("parquet", path=...))',
+    )
+
+
+def default_name(origin: Origin | SinkTarget) -> str | None:
+    """The name of a topic; nothing else has one of its own."""
+    return origin.name if isinstance(origin, Topic | TopicSink) else None
+
+
+def _make(kind: Any, first: Any, options: Mapping[str, Any]) -> Any:
+    try:
+        return kind(first, **options)
+    except TypeError as error:
+        raise TopologyError(
+            f"A {kind.__name__} does not take these options.", given=sorted(options), hint=str(error)
+        ) from None

@@ -1,0 +1,1 @@
+"""Testing aids: the oracle, recordings and conformance."""

@@ -1,0 +1,117 @@
+"""Recorded kinds and parameters as topologies of millpond's own handles.
+
+Owns the meaning of the kinds whose operators exist, in the order in which the recorded topologies built them.
+Called by the engine and Spark runners with their function library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.kstream import KStream
+from millpond.ktable import KTable
+from millpond.testing.recordings import History
+from millpond.testing.runners.library import Library
+
+OUTPUT = "out"
+GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
+_UNKNOWN = ("versioned_ms", "grace_ms")
+Params = Mapping[str, Any]
+
+
+class Recorded:
+    """Builds one recorded topology."""
+
+    def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
+        self._builder = builder
+        self._library = library
+        self._params = params
+
+    def build(self, kind: str) -> None:
+        """Add the topology of this kind to the builder."""
+        getattr(self, f"_{kind}")()
+
+    def _table(self, topic: str) -> KTable:
+        store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
+        table = self._builder.table(topic, key="string", value="string", store=store)
+        return self._operations(table, self._params.get(f"{topic}_ops", ()))
+
+    def _stream(self, topic: str) -> KStream:
+        return self._builder.stream(topic, key="string", value="string")
+
+    def _operations(self, table: KTable, ops: Sequence[Params]) -> KTable:
+        library = self._library
+        for number, op in enumerate(ops):
+            store = f"{table.name}-{number}" if op.get("materialized") else None
+            match op["op"]:
+                case "filter":
+                    table = table.filter(library.even, store=store)
+                case "filter_not":
+                    table = table.filter_not(library.even, store=store)
+                case "map_values":
+                    table = table.map_values(library.mapped, store=store)
+                case "to_table":
+                    table = table.to_stream().to_table(store=store)
+        return table
+
+    def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]
+        options = {} if store is None else {"store": store}
+        return getattr(left, method)(right, self._library.plus, **options)
+
+    def _table_table(self) -> None:
+        left, right = self._table("left"), self._table("right")
+        store = "result" if self._params.get("result_materialized") else None
+        joined = self._joined(left, right, self._params["type"], store)
+        self._operations(joined, self._params.get("ops", ())).to(OUTPUT)
+
+    def _three_way(self) -> None:
+        left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
+        first = self._joined(left, right, self._params["type"])
+        self._joined(first, third, self._params["type2"]).to(OUTPUT)
+
+    def _table_chain_same(self) -> None:
+        left, right = self._table("left"), self._table("right")
+        first = self._joined(left, right, self._params["type"])
+        self._joined(first, right, self._params["type2"]).to(OUTPUT)
+
+    def _table_ops(self) -> None:
+        self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
+
+    def _right(self) -> KTable:
+        if not self._params.get("right_to_table"):
+            return self._table("right")
+        return self._operations(self._stream("right").to_table(), self._params.get("right_ops", ()))
+
+    def _stream_table(self) -> None:
+        left = self._stream("left")
+        self._joined(left, self._right(), self._params["type"]).to(OUTPUT)
+
+    def _rekey_stream_table(self) -> None:
+        left = self._stream("left").select_key(self._library.ref)
+        self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
+
+
+def unsupported(history: History) -> str | None:
+    """Why a history cannot be built yet; None when it can."""
+    if history.vector is not None:
+        return "a vector"
+    if not hasattr(Recorded, f"_{history.kind}"):
+        return f"no operator yet for {history.kind}"
+    for name, value in history.params.items():
+        if name.endswith(_UNKNOWN) and value is not None:
+            return f"not yet: {name}"
+        if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
+            return "not yet: suppress"
+    return None
+
+
+def build_recorded(
+    history: History, library: Library, make: Callable[[str], StreamsBuilder]
+) -> StreamsBuilder:
+    """The builder of a history's topology; `make` gives an empty one of a generation."""
+    builder = make(GENERATIONS.get(history.version, "current"))
+    Recorded(builder, library, history.params).build(history.kind)
+    return builder

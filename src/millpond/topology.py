@@ -1,0 +1,61 @@
+"""Topology: what `StreamsBuilder.build` returns; it can be read, tested and started.
+
+Top layer, beside the builder. Immutable: the plan and its levels are fixed when it is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from millpond._plan.explain import explain
+from millpond._plan.logical import Plan
+from millpond._plan.rewrite import rewrite
+from millpond.errors import ConfigError, TopologyError
+from millpond.functions import FunctionBackend
+
+if TYPE_CHECKING:
+    from millpond._spark.query import Query
+
+
+class Topology:
+    """A topology, ready to run.
+
+    Made by `StreamsBuilder.build`.
+    """
+
+    def __init__(self, plan: Plan, functions: FunctionBackend) -> None:
+        self.plan = plan
+        self.functions = functions
+        self.physical = rewrite(plan)
+
+    def describe(self) -> str:
+        """The topology as text: its nodes in order of construction, and its levels."""
+        return explain(self.physical)
+
+    def start(self, spark: Any, *, checkpoint: str, **options: Any) -> Query:
+        """Start the topology as one streaming query.
+
+        Parameters
+        ----------
+        spark : the session; `millpond.session()` makes one with the right settings.
+        checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
+            restart with the same folder goes on where it stopped.
+        options : see `millpond._spark.query.StartOptions`: kafka=, shards=, tasks=, trigger=,
+            available_now=, local_cache=, allow_partition_change=.
+
+        Raises
+        ------
+        ConfigError : a setting of the session, a source or a sink does not fit.
+        ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
+        """
+        if not checkpoint or not isinstance(checkpoint, str):
+            raise ConfigError(
+                "A topology needs a checkpoint location.",
+                given=f"checkpoint={checkpoint!r}",
+                hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
+            )
+        if not self.plan.sinks:
+            raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
+        from millpond._spark.query import start
+
+        return start(self, spark, checkpoint, **options)

@@ -1,0 +1,87 @@
+"""What the tests of state share: a table with nested values, its histories, and ways to read it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine import manifest as mf
+from millpond._engine.keys import hash_keys
+from millpond._engine.merge import Policy
+from millpond._engine.runs import State, StateTable
+from millpond._engine.store import MemoryChunkStore
+
+SCHEMA = pa.schema(
+    [
+        ("hash", pa.int64()),
+        ("key", pa.string()),
+        ("value", pa.struct([("n", pa.int64()), ("tags", pa.list_(pa.string()))])),
+        ("ts", pa.int64()),
+    ]
+)
+# Every merge in many small steps; one row of this schema has some 50 bytes.
+EAGER = Policy(small=64, work=2, steps=1000, segment=1024)
+POLICIES = {"eager": EAGER, "default": Policy(), "lazy": Policy(small=1, work=1, segment=256)}
+Hasher = Callable[[pa.Array], np.ndarray]
+HASHERS: dict[str, Hasher] = {
+    "hash": hash_keys,
+    "constant": lambda keys: np.full(len(keys), 42, dtype=np.int64),
+    "few": lambda keys: hash_keys(keys) >> 61,
+}
+
+
+def value_of(key: str, version: int) -> dict[str, Any]:
+    return {"n": version, "tags": [key, None] * (version % 3)}
+
+
+def write(table: StateTable, changes: dict[str, int | None], hasher: Hasher = hash_keys) -> None:
+    """Put a version of each key, None for a delete."""
+    keys = pa.array(list(changes), pa.string())
+    versions = list(changes.values())
+    values = [value_of(key, version or 0) for key, version in changes.items()]
+    columns = {"hash": hasher(keys), "key": keys, "value": pa.array(values, SCHEMA.field("value").type)}
+    rows = pa.table({**columns, "ts": pa.array([version or 0 for version in versions])})
+    table.put(rows.cast(SCHEMA), [version is None for version in versions])
+
+
+def scanned(table: StateTable) -> dict[str, int]:
+    rows = [row for part in table.scan() for row in part.to_pylist()]
+    assert len({row["key"] for row in rows}) == len(rows)
+    assert all(row["value"] == value_of(row["key"], row["ts"]) for row in rows)
+    return {row["key"]: row["ts"] for row in rows}
+
+
+def looked_up(table: StateTable, keys: list[str], hasher: Hasher = hash_keys) -> dict[str, int]:
+    asked = pa.array(keys, pa.string())
+    lookup = table.lookup(hasher(asked), asked)
+    assert (lookup.found == (lookup.index >= 0)).all()
+    assert lookup.rows.num_rows == lookup.found.sum()
+    found = asked.filter(pa.array(lookup.found))
+    assert lookup.rows.column("key").take(pa.array(lookup.index[lookup.found])).combine_chunks().equals(found)
+    values = lookup.aligned("value").to_pylist()
+    times = lookup.aligned("ts").to_pylist()
+    assert all(v == value_of(k, t) for k, v, t in zip(keys, values, times, strict=True) if t is not None)
+    return {key: ts for key, ts in zip(keys, times, strict=True) if ts is not None}
+
+
+def levels(state: State, name: str = "t") -> tuple[mf.Level, ...]:
+    return state.manifest.tables[name].levels
+
+
+def stored_rows(state: State, name: str = "t") -> int:
+    return sum(level.rows for level in levels(state, name))
+
+
+def check_stored(state: State, store: MemoryChunkStore) -> None:
+    """The store holds the chunks of the manifest and nothing else, each within its limit."""
+    listed = {}
+    for entry in state.manifest.tables.values():
+        for run in entry.runs():
+            for number, chunk in enumerate(run.chunks):
+                assert (run.id, number) not in listed
+                listed[run.id, number] = chunk.bytes
+    assert {place: len(blob) for place, blob in store.chunks.items()} == listed
+    assert mf.read(store.manifest or b"") == state.manifest

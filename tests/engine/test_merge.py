@@ -1,0 +1,170 @@
+"""Merging runs: nothing deleted stays, nothing live goes, and a commit's work is bounded."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from millpond._engine.merge import Policy
+from millpond._engine.runs import State
+from millpond._engine.store import MemoryChunkStore
+from tests.engine.state_kit import (
+    POLICIES,
+    SCHEMA,
+    check_stored,
+    levels,
+    looked_up,
+    scanned,
+    stored_rows,
+    write,
+)
+
+
+def test_puts_of_different_keys_become_one_run() -> None:
+    state = State(MemoryChunkStore())
+    table = state.table("t", SCHEMA)
+    write(table, {"a": 1})
+    write(table, {"b": 1})
+    state.commit()
+    assert [len(list(level.pieces())) for level in levels(state)] == [1]
+    assert scanned(table) == {"a": 1, "b": 1}
+
+
+def test_a_deleted_key_leaves_nothing_behind_after_a_merge() -> None:
+    store = MemoryChunkStore()
+    state = State(store)
+    table = state.table("t", SCHEMA)
+    write(table, {"secret-key": 1, "b": 1})
+    state.commit()
+    write(table, {"secret-key": None})
+    state.commit(compact=True)
+    assert scanned(table) == {"b": 1}
+    assert stored_rows(state) == 1
+
+
+def test_a_tombstone_stays_while_an_older_run_has_the_key() -> None:
+    state = State(MemoryChunkStore(), policy=Policy(small=1, work=1))
+    table = state.table("t", SCHEMA)
+    write(table, {f"k{i}": 1 for i in range(1000)})
+    state.commit()
+    write(table, {"k7": None})
+    # Four newer levels are merged with each other, not with the oldest: the tombstone must survive that.
+    for batch in range(2, 12):
+        state.commit()
+        assert looked_up(table, ["k7"]) == {}
+        write(table, {"k8": batch})
+    assert len(levels(state)) > 1
+    assert scanned(table).keys() == {f"k{i}" for i in range(1000)} - {"k7"}
+
+
+def test_a_tombstone_holds_no_value() -> None:
+    state = State(MemoryChunkStore(), policy=Policy(small=1))
+    table = state.table("t", SCHEMA)
+    write(table, {f"k{i}": 1 for i in range(50)})
+    state.commit()
+    write(table, {"k1": None})
+    batch = table.changes(drop_tombstones=False)
+    assert batch.column("key").to_pylist() == ["k1"]
+    assert batch.column("value").null_count == batch.column("ts").null_count == 1
+
+
+def test_deletes_of_absent_keys_into_an_empty_table_leave_no_run() -> None:
+    state = State(MemoryChunkStore())
+    table = state.table("t", SCHEMA)
+    write(table, {"a": None, "b": None})
+    state.commit()
+    assert levels(state) == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_insert_then_delete_everything_leaves_no_run(policy: Policy) -> None:
+    store = MemoryChunkStore()
+    state = State(store, policy=policy)
+    table = state.table("t", SCHEMA)
+    keys = [f"k{i}" for i in range(500)]
+    for begin in range(0, 500, 50):
+        write(table, dict.fromkeys(keys[begin : begin + 50], 1))
+        state.commit()
+    for begin in range(0, 500, 50):
+        write(table, dict.fromkeys(keys[begin : begin + 50]))
+        state.commit()
+    assert scanned(table) == {}
+    # The last tombstones go with later commits, as far as a commit's share of work allows.
+    for batch in range(60):
+        write(table, dict.fromkeys(keys[:50], None if batch % 2 else batch))
+        state.commit()
+    assert stored_rows(state) <= 500
+    state.commit(compact=True)
+    assert levels(state) == ()
+    assert store.chunks == {}
+
+
+def test_deleting_a_large_table_at_once_frees_it_without_being_asked() -> None:
+    state = State(MemoryChunkStore())
+    table = state.table("t", SCHEMA)
+    keys = [f"k{i}" for i in range(5000)]
+    write(table, dict.fromkeys(keys, 1))
+    state.commit()
+    write(table, dict.fromkeys(keys))
+    state.commit()
+    assert levels(state) == ()
+
+
+def test_merging_under_way_goes_on_in_another_process_and_ends() -> None:
+    policy = Policy(small=1, work=1, steps=1000, segment=2048)
+    store, expected, seen_merging = MemoryChunkStore(), dict[str, int](), False
+    for batch in range(1, 120):
+        state = State(store, policy=policy)
+        table = state.table("t", SCHEMA)
+        changes = {f"k{i}": batch for i in random.Random(batch).sample(range(400), 20)}
+        write(table, dict(changes))
+        expected |= changes
+        state.commit()
+        seen_merging |= any(level.merging and level.done for level in levels(state))
+        assert looked_up(table, list(expected)) == expected
+        assert len(levels(state)) < 20
+    assert seen_merging
+    # Without a bound on old versions all 2400 rows would still lie there.
+    assert stored_rows(State(store, policy=policy)) < 1600
+
+
+def test_the_work_of_a_commit_follows_the_batch_not_the_state() -> None:
+    policy = Policy(small=1 << 12)
+    store = MemoryChunkStore()
+    state = State(store, policy=policy)
+    table = state.table("t", SCHEMA)
+    write(table, {f"k{i}": 1 for i in range(20_000)})
+    state.commit()
+    whole, most = store.traffic.bytes_written, 0
+    for batch in range(2, 260):
+        write(table, {f"k{i}": batch for i in random.Random(batch).sample(range(20_000), 200)})
+        before = store.traffic.bytes_written
+        state.commit()
+        most = max(most, store.traffic.bytes_written - before)
+    assert most < whole / 4
+    assert store.traffic.bytes_written < whole * 18
+
+
+def test_levels_grow_with_the_logarithm_of_the_number_of_batches() -> None:
+    state = State(MemoryChunkStore(), policy=Policy(small=1 << 8))
+    table = state.table("t", SCHEMA)
+    most = 0
+    for batch in range(1, 300):
+        write(table, {f"k{batch}-{i}": batch for i in range(20)})
+        state.commit()
+        most = max(most, len(levels(state)))
+    assert most <= 16
+
+
+def test_equal_commits_of_one_store_make_runs_of_their_own() -> None:
+    store = MemoryChunkStore()
+    state = State(store, policy=Policy(small=1))
+    table = state.table("t", SCHEMA)
+    write(table, {f"k{i}": 1 for i in range(100)})
+    state.commit()
+    for _ in range(3):
+        write(table, {"k1": 1})
+        state.commit()
+    check_stored(state, store)
+    assert len({run.id for run in state.manifest.tables["t"].runs()}) == 4

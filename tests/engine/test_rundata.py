@@ -1,0 +1,96 @@
+"""Runs as stored bytes: chunks of bounded size, and every altered, missing or cut byte noticed."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from millpond._engine.keys import hash_keys
+from millpond._engine.runs import State
+from millpond._engine.store import MemoryChunkStore
+from millpond.errors import CorruptData, StateError
+from tests.engine.state_kit import (
+    SCHEMA,
+    scanned,
+    write,
+)
+
+
+def test_no_chunk_is_larger_than_allowed_however_uneven_the_rows() -> None:
+    chance = random.Random(2)
+    schema = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.binary())])
+    store = MemoryChunkStore()
+    state = State(store, chunk_bytes=20_000)
+    keys = pa.array(range(300))
+    values = [chance.randbytes(chance.choice([1, 10, 15_000])) for _ in range(300)]
+    table = state.table("t", schema)
+    table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": values}, schema=schema))
+    state.commit()
+    assert max(map(len, store.chunks.values())) <= 20_000
+    reread = State(store).table("t", schema).lookup(hash_keys(keys), keys)
+    assert reread.aligned("value").to_pylist() == values
+
+
+def test_a_row_too_large_for_the_store_is_refused_by_its_key() -> None:
+    state = State(MemoryChunkStore(), chunk_bytes=4000)
+    keys = pa.array(["small", "huge"])
+    values = [{"n": 1, "tags": [random.Random(i).randbytes(4000 * i).hex()]} for i in range(2)]
+    rows = pa.table({"hash": hash_keys(keys), "key": keys, "value": values, "ts": [1, 1]})
+    state.table("t", SCHEMA).put(rows.cast(SCHEMA))
+    with pytest.raises(StateError, match=r"too large(.|\n)*'huge'"):
+        state.commit()
+
+
+def filled_store() -> MemoryChunkStore:
+    store = MemoryChunkStore()
+    state = State(store, chunk_bytes=2048)
+    write(state.table("t", SCHEMA), {f"k{i}": 1 for i in range(200)})
+    state.commit()
+    return store
+
+
+def test_a_missing_chunk_is_named() -> None:
+    store = filled_store()
+    store.chunks.pop(next(iter(store.chunks)))
+    with pytest.raises(StateError, match="missing from the state store"):
+        scanned(State(store).table("t", SCHEMA))
+
+
+def test_every_altered_or_cut_chunk_is_noticed() -> None:
+    store = filled_store()
+    place, blob = next(iter(store.chunks.items()))
+    for bad in (blob[:-1], blob + b"\0", b"", *(flipped(blob, at) for at in range(0, len(blob), 37))):
+        store.chunks[place] = bad
+        with pytest.raises(CorruptData, match=place[0]):
+            scanned(State(store).table("t", SCHEMA))
+
+
+def test_chunks_that_changed_places_are_noticed() -> None:
+    store = filled_store()
+    (one, first), (two, second), *_ = store.chunks.items()
+    store.chunks[one], store.chunks[two] = second, first
+    with pytest.raises(CorruptData):
+        scanned(State(store).table("t", SCHEMA))
+
+
+def test_every_altered_or_cut_manifest_is_noticed() -> None:
+    store = filled_store()
+    good = store.manifest or b""
+    bad = [good[:end] for end in range(0, len(good), 17)]
+    for altered in [*bad, good + b" ", *(flipped(good, at) for at in range(len(good)) if at not in (6, 7))]:
+        store.manifest = altered
+        with pytest.raises(CorruptData):
+            State(store)
+
+
+def test_an_unknown_manifest_format_is_named() -> None:
+    store = filled_store()
+    store.manifest = b"MLPM\x07\x00" + (store.manifest or b"")[6:]
+    with pytest.raises(CorruptData, match="format 7"):
+        State(store)
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]

@@ -1,0 +1,244 @@
+"""The architecture, enforced: which module may import what (laws 7 and 8 of the design).
+
+Imports are taken from the syntax tree, wherever they stand: a late import inside a function binds as much as
+one at the top. Each rule is also tried on a small sample that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "millpond"
+
+# One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors", "windows", "options", "generation", "functions"}),
+    frozenset({"_plan"}),
+    frozenset({"_engine"}),
+    frozenset({"_spark"}),
+    frozenset({"handle", "kstream", "ktable", "wtable", "grouped", "origins"}),
+    frozenset({"builder", "topology", "testing", "cli", "__init__"}),
+)
+LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
+WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder"})
+ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
+# Ways past the public API, which Spark Connect and managed Spark do not have.
+JVM_NAMES = frozenset(
+    {"py4j", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_jsq", "_jc", "_jreader", "_jwrite", "_jconf"}
+)
+
+
+def imported(source: str, module: str, *, types_too: bool = True) -> Iterator[tuple[int, str]]:
+    """Line and full name of all that a module (a dotted name, a package's with `.__init__`) imports."""
+    tree = ast.parse(source)
+    for_types = {each for node in ast.walk(tree) if is_type_checking(node) for each in ast.walk(node)}
+    for node in ast.walk(tree):
+        if node in for_types and not types_too:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parent = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*parent, *([node.module] if node.module else [])])
+            # `from millpond import errors` may name a module as well as a name within one
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Whether it is an `if TYPE_CHECKING:`, whose imports do not happen at run time and so bind no layer."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def part_of(name: str) -> str | None:
+    """The top-level part of millpond that a name lies in; `__init__` for the package's own; else None."""
+    first, _, rest = name.partition(".")
+    if first != "millpond":
+        return None
+    part = rest.partition(".")[0]
+    known = part in LAYER_OF or (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").exists()
+    return part if part and known else "__init__"
+
+
+def layer_breaches(source: str, module: str) -> list[str]:
+    """Imports from a higher layer, and parts that have no layer."""
+    own = module.split(".")[1]
+    if own not in LAYER_OF:
+        return [f"{module}: millpond.{own} has no layer: put it into LAYERS"]
+    targets = [(line, part_of(name)) for line, name in imported(source, module, types_too=False)]
+    return [
+        f"{module}:{line} imports millpond.{part}, a higher layer"
+        for line, part in targets
+        if part is not None and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF[own]
+    ]
+
+
+def package_breaches(source: str, module: str) -> list[str]:
+    """PySpark where it may not be, and in the engine anything but numpy, pyarrow and the standard library."""
+    own = part_of(module) or "__init__"
+    tops = [(line, name.partition(".")[0]) for line, name in imported(source, module)]
+    found = [
+        f"{module}:{line} imports pyspark"
+        for line, top in tops
+        if top == "pyspark" and own not in WITH_PYSPARK
+    ]
+    if own == "_engine":
+        found += [
+            f"{module}:{line} imports {top}" for line, top in tops if top not in ENGINE_PACKAGES | {"pyspark"}
+        ]
+    return found
+
+
+def oracle_breaches(source: str, module: str) -> list[str]:
+    """What the oracle borrows from the very code that it judges: only the vocabulary is common to both."""
+    if not module.startswith("millpond.testing.oracle"):
+        return []
+    return [
+        f"{module}:{line} imports {name}"
+        for line, name in imported(source, module)
+        if not name.startswith("millpond.testing.oracle")
+        and (
+            LAYER_OF.get(part_of(name) or "", 0) > 0
+            or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"}
+        )
+    ]
+
+
+def jvm_breaches(source: str, module: str) -> list[str]:
+    """Uses of py4j and of PySpark's private handles on the JVM, by attribute, name, import or string."""
+    found = [
+        f"{module}:{line} imports py4j"
+        for line, name in imported(source, module)
+        if "py4j" in name.split(".")
+    ]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            used: object = node.attr
+        elif isinstance(node, ast.Name):
+            used = node.id
+        else:
+            used = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(used, str) and used in JVM_NAMES:
+            found.append(f"{module}:{getattr(node, 'lineno', 0)} uses {used}")
+    return found
+
+
+def engine_test_breaches(source: str, module: str) -> list[str]:
+    """What an engine test imports that needs a JVM or a layer above the engine; the oracle may come in."""
+    found = []
+    for line, name in imported(source, module):
+        part = part_of(name)
+        above = (
+            part is not None and part != "testing" and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF["_engine"]
+        )
+        if name.partition(".")[0] in {"pyspark", "dev"} or above:
+            found.append(f"{module}:{line} imports {name}")
+    return found
+
+
+def modules() -> list[tuple[str, str]]:
+    """Source and dotted name of every module of the package."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return [
+        (file.read_text(), ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)) for file in files
+    ]
+
+
+RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_module_of_the_package_keeps_the_rule(rule):
+    found = modules()
+    assert len(found) > 10
+    assert [breach for source, name in found for breach in rule(source, name)] == []
+
+
+def test_tests_of_the_engine_need_no_spark():
+    files = sorted((ROOT / "tests" / "engine").rglob("*.py"))
+    assert files
+    breaches = [engine_test_breaches(file.read_text(), f"tests.engine.{file.stem}") for file in files]
+    assert [breach for found in breaches for breach in found] == []
+
+
+def test_the_engine_can_be_imported_where_there_is_no_pyspark():
+    inner = [name for _, name in modules() if part_of(name) in {"_engine", "_plan"}]
+    program = f"""
+import importlib, sys, types
+package = types.ModuleType("millpond")  # its own __init__ brings the handles, and they bring PySpark
+package.__path__ = [{str(PACKAGE)!r}]
+sys.modules.update(millpond=package, pyspark=None)
+for name in {inner!r}:
+    importlib.import_module(name.removesuffix(".__init__"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+BAD = [
+    (layer_breaches, "millpond._engine.table", "from millpond._spark.state import Store"),
+    (layer_breaches, "millpond._plan.nodes", "from millpond import _engine"),
+    (layer_breaches, "millpond._engine.table", "import millpond"),
+    (layer_breaches, "millpond._spark.compile", "def late():\n    from millpond.kstream import KStream"),
+    (layer_breaches, "millpond._engine.table", "from .._spark import state"),
+    (layer_breaches, "millpond.errors", "from . import options, _plan"),
+    (layer_breaches, "millpond._engine.__init__", "from ..builder import StreamsBuilder"),
+    (package_breaches, "millpond._engine.table", "import pandas as pd"),
+    (package_breaches, "millpond._engine.table", "from pyspark.sql import DataFrame"),
+    (package_breaches, "millpond._plan.nodes", "import pyspark.sql.functions as F"),
+    (package_breaches, "millpond.testing.driver", "import pyspark"),
+    (package_breaches, "millpond._engine.table", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
+    (layer_breaches, "millpond.unheard_of", "import struct"),
+    (oracle_breaches, "millpond.testing.oracle.table", "from millpond._engine.match import pairs"),
+    (oracle_breaches, "millpond.testing.oracle.table", "from millpond.testing.driver import run"),
+    (oracle_breaches, "millpond.testing.oracle.table", "import numpy as np"),
+    (jvm_breaches, "millpond._spark.compile", "from py4j.java_gateway import JavaObject"),
+    (jvm_breaches, "millpond._spark.compile", "spark._jvm.System.gc()"),
+    (jvm_breaches, "millpond._spark.compile", "getattr(frame, '_jdf')"),
+    (engine_test_breaches, "tests.engine.test_table", "import pyspark"),
+    (engine_test_breaches, "tests.engine.test_table", "from millpond._spark import state"),
+    (engine_test_breaches, "tests.engine.test_table", "from millpond import StreamsBuilder"),
+    (engine_test_breaches, "tests.engine.test_table", "from dev.broker import KafkaBroker"),
+]
+GOOD = [
+    (layer_breaches, "millpond._engine.table", "from millpond._plan.nodes import Table\nfrom . import runs"),
+    (layer_breaches, "millpond.ktable", "if TYPE_CHECKING:\n    from millpond.builder import StreamsBuilder"),
+    (
+        layer_breaches,
+        "millpond.builder",
+        "from millpond.kstream import KStream\nfrom millpond._spark import compile",
+    ),
+    (
+        package_breaches,
+        "millpond._engine.table",
+        "import numpy as np\nimport pyarrow.compute as pc\nimport struct",
+    ),
+    (package_breaches, "millpond.kstream", "from pyspark.sql import Column"),
+    (
+        oracle_breaches,
+        "millpond.testing.oracle.table",
+        "from millpond.generation import Generation\nimport struct",
+    ),
+    (jvm_breaches, "millpond._spark.compile", "'''No py4j here.'''\n_joined = 1"),
+    (
+        engine_test_breaches,
+        "tests.engine.test_table",
+        "from millpond.testing.oracle import Topology\nimport numpy",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "module", "source"), BAD)
+def test_a_sample_that_breaks_a_rule_is_found(rule, module, source):
+    assert len(rule(source, module)) == 1
+
+
+@pytest.mark.parametrize(("rule", "module", "source"), GOOD)
+def test_a_sample_that_keeps_a_rule_passes(rule, module, source):
+    assert rule(source, module) == []

@@ -1,0 +1,237 @@
+"""The house rules that a program can check: docstrings, sizes, loops over rows, and what no file may mention.
+
+Each checker takes a source or a text, so that it is also tried on a small sample that breaks its rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FUNCTION = 40
+# Put together from pieces, so that this file does not break the rule that it checks.
+HOSTS = tuple(
+    ".".join(pieces)
+    for pieces in [
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("maven", "org"),
+        ("repo", "maven", "apache"),
+        ("repository", "apache"),
+        ("packages", "confluent"),
+        ("npmjs", "org"),
+        ("crates", "io"),
+        ("proxy", "golang"),
+        ("deb", "debian"),
+    ]
+)
+MACHINE_PATH = re.compile(r"(?<![\w.:/-])(?:/(?:work|root|home|Users)/[\w.-]+|/tmp/(?:v)\b|[A-Z]:\\Users\\)")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def without_module_docstring(source: str) -> list[str]:
+    """A line when the module does not open with a docstring."""
+    return [] if ast.get_docstring(ast.parse(source)) else ["1: no module docstring"]
+
+
+def without_docstring(source: str) -> list[str]:
+    """Public functions, classes and methods that have no docstring, nor take one from a base class."""
+    tree = ast.parse(source)
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return [f"{node.lineno}: {node.name} has no docstring" for node in _undocumented(tree, classes)]
+
+
+def _undocumented(
+    parent: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]
+) -> Iterator[Function | ast.ClassDef]:
+    for node in parent.body:
+        if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        marks = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}
+        # the property, and the function that the overloads describe, carry the docstring
+        excused = bool(marks & {"overload", "setter"}) or _documented_in_base(node.name, parent, classes)
+        if not excused and not ast.get_docstring(node):
+            yield node
+        if isinstance(node, ast.ClassDef):
+            yield from _undocumented(node, classes)
+
+
+def _documented_in_base(
+    name: str, owner: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]
+) -> bool:
+    names = [getattr(base, "id", "") for base in owner.bases] if isinstance(owner, ast.ClassDef) else []
+    bases = [classes[base] for base in names if base in classes]
+    own = [node for base in bases for node in base.body if isinstance(node, Function) and node.name == name]
+    return any(map(ast.get_docstring, own)) or any(_documented_in_base(name, base, classes) for base in bases)
+
+
+def too_long_file(source: str) -> list[str]:
+    """A line when the file is longer than a file may be."""
+    lines = len(source.splitlines())
+    return [f"{lines} lines, {MOST_LINES_OF_A_FILE} at most"] if lines > MOST_LINES_OF_A_FILE else []
+
+
+def too_long_functions(source: str) -> list[str]:
+    """Functions longer than a function may be; the lines of docstrings do not count."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, Function):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
+            if lines > MOST_LINES_OF_A_FUNCTION:
+                found.append(
+                    f"{node.lineno}: {node.name} has {lines} lines, {MOST_LINES_OF_A_FUNCTION} at most"
+                )
+    return found
+
+
+def _docstring_lines(function: Function) -> int:
+    inner = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, Function | ast.ClassDef) and ast.get_docstring(node)
+    ]
+    return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in inner)
+
+
+def loops_without_a_reason(source: str) -> list[str]:
+    """`for` and `while` statements with no comment in their head or on the line before it."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    return [
+        f"{node.lineno}: a loop without a comment that says why it is one"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        and commented.isdisjoint(range(node.lineno - 1, max(node.body[0].lineno, node.lineno + 1)))
+    ]
+
+
+def places_named(text: str) -> list[str]:
+    """Hosts of package registries, and paths that exist on one machine only."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found += [f"{number}: names the host {host}" for host in HOSTS if host in line]
+        found += [f"{number}: names the path {path}" for path in MACHINE_PATH.findall(line)]
+    return found
+
+
+def tracked_files() -> list[Path]:
+    """The repository's files, and those about to be: all that git does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        # an unpacked archive of the sources has no git; what tools leave there is hidden or called so
+        parts = [(file, file.relative_to(ROOT).parts) for file in ROOT.rglob("*")]
+        files = [file for file, path in parts if path[0] == ".ci" or not _made_by_tools(path)]
+    return sorted(file for file in files if file.is_file())
+
+
+def _made_by_tools(path: tuple[str, ...]) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info") for part in path)
+
+
+def texts() -> list[tuple[str, str]]:
+    """Name and text of each tracked file that is text."""
+    found = []
+    for file in tracked_files():
+        content = file.read_bytes()
+        if b"\0" not in content[:8192] and file.suffix != ".gz":
+            found.append((str(file.relative_to(ROOT)), content.decode("utf-8", errors="replace")))
+    return found
+
+
+def pythons(under: str = "") -> list[tuple[str, str]]:
+    """Name and text of each tracked Python file under a folder."""
+    return [(name, text) for name, text in texts() if name.endswith(".py") and name.startswith(under)]
+
+
+RULES = [
+    (without_module_docstring, ""),
+    (without_docstring, "src/millpond/"),
+    (without_docstring, "dev/"),
+    (too_long_file, ""),
+    (too_long_functions, ""),
+    (loops_without_a_reason, "src/millpond/_engine/"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "under"), RULES, ids=lambda value: getattr(value, "__name__", value or "all")
+)
+def test_every_python_file_keeps_the_rule(rule, under):
+    files = pythons(under)
+    assert files
+    assert [f"{name}:{breach}" for name, text in files for breach in rule(text)] == []
+
+
+def test_no_file_names_a_registry_host_or_a_path_of_one_machine():
+    found = texts()
+    assert {"pyproject.toml", "dev/ivy.xml", "requirements/dev.txt"} <= {name for name, _ in found}
+    assert [f"{name}:{breach}" for name, text in found for breach in places_named(text)] == []
+
+
+LONG_BODY = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
+LONG_DOCSTRING = '    """One.\n' + "    more\n" * 50 + '    """\n'
+BASE = "class A:\n    '''A.'''\n    def shown(self):\n        '''Shown.'''\n"
+BAD = [
+    (without_module_docstring, "import struct\n'''Too late.'''"),
+    (without_module_docstring, ""),
+    (without_docstring, "def shown():\n    pass"),
+    (without_docstring, "class Shown:\n    '''Fine.'''\n    def shown(self):\n        pass"),
+    (without_docstring, "class Shown:\n    pass"),
+    (without_docstring, BASE + "class B:\n    '''B.'''\n    def shown(self):\n        pass"),
+    (too_long_file, "\n" * (MOST_LINES_OF_A_FILE + 1)),
+    (too_long_functions, "def long():\n" + LONG_BODY),
+    (too_long_functions, "class Some:\n  async def long(self):\n" + LONG_BODY),
+    (loops_without_a_reason, "for row in rows:\n    pass  # too late"),
+    (loops_without_a_reason, "# about x\nx = 1\nwhile x:\n    pass"),
+    (loops_without_a_reason, "x = '#'\nfor row in rows: pass"),
+    (places_named, "see https://" + HOSTS[0] + "/simple"),
+    (places_named, "resolver " + HOSTS[3] + ".org"),
+    (places_named, 'open("/wo' + 'rk/main/x")'),
+    (places_named, "cd /ro" + "ot/.cache"),
+    (places_named, "python=/home/" + "somebody/bin/python"),
+    (places_named, "/tmp/" + "v/bin/python"),
+    (places_named, "C:\\" + "Users\\somebody"),
+]
+GOOD = [
+    (without_module_docstring, "'''Fine.'''"),
+    (without_docstring, "def _hidden():\n    pass\nclass _Hidden:\n    def shown(self):\n        pass"),
+    (without_docstring, "class S:\n    '''S.'''\n    @p.setter\n    def p(self, v):\n        pass"),
+    (without_docstring, BASE + "class B(A):\n    '''B.'''\n    def shown(self):\n        pass"),
+    (too_long_file, "\n" * MOST_LINES_OF_A_FILE),
+    (too_long_functions, "def fine():\n" + LONG_DOCSTRING + LONG_BODY[10:]),
+    (loops_without_a_reason, "for row in rows:  # one per run, not per record\n    pass"),
+    (loops_without_a_reason, "# one per run\nfor row in rows:\n    pass"),
+    (loops_without_a_reason, "for row in (\n    rows  # one per run\n):\n    pass\nx = [y for y in z]"),
+    (
+        places_named,
+        "spark.read.parquet('/tmp/orders') and https://spark.apache.org/docs and ./work/x and a/home/b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "sample"), BAD)
+def test_a_sample_that_breaks_a_rule_is_found(rule, sample):
+    assert len(rule(sample)) == 1
+
+
+@pytest.mark.parametrize(("rule", "sample"), GOOD)
+def test_a_sample_that_keeps_a_rule_passes(rule, sample):
+    assert rule(sample) == []
