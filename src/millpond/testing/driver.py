@@ -45,6 +45,7 @@ class TestRecord:
     ts : event time in ms.
     headers : of the record that caused it; None where the topology keeps none.
     step : piping sequence number, within the case, of the record that caused it.
+    position : its place in the order of all results, over all outputs.
     """
 
     __test__ = False  # pytest is not to collect it
@@ -54,6 +55,7 @@ class TestRecord:
     ts: int
     headers: tuple[Header, ...] | None = None
     step: int = field(default=-1, compare=False)
+    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ class TopologyTestDriver:
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
             for row in rows:
-                results[(names[row["case"]], outputs[sink])].append(_record(row))
+                results[(names[row["case"]], outputs[sink])].append(_record(row, position))
         if len(compiled.selectors) > 1:
             frame.unpersist()
         return results
@@ -220,8 +222,9 @@ def counted(frame: DataFrame, observation: Any, metrics: int) -> DataFrame:
     return frame.observe(observation, *sums).filter(~is_count)
 
 
-def _record(row: Any) -> TestRecord:
+def _record(row: Any, position: Sequence[str]) -> TestRecord:
     headers = None
     if "headers" in row:
         headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
-    return TestRecord(row["key"], row["value"], row["ts"], headers, row["offset"])
+    place = tuple(row[name] for name in position)
+    return TestRecord(row["key"], row["value"], row["ts"], headers, row["offset"], place)

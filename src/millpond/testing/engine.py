@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,20 @@ from millpond.topology import Topology
 
 @dataclass(frozen=True)
 class Result:
-    """One record of an output; `step` is the piping sequence number of the record that caused it."""
+    """One record of an output.
+
+    Parameters
+    ----------
+    key, value, ts : the record.
+    step : piping sequence number of the record that caused it.
+    position : its place in the order of all results, over all outputs.
+    """
 
     key: Any
     value: Any
     ts: int
     step: int
+    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class EngineDriver:
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
-            self._results[sink] += _results(rows)
+            self._results[sink] += _results(rows, position_columns(self._physical.slots))
 
 
 class _Batch:
@@ -243,6 +251,7 @@ def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
     return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
-def _results(rows: pa.Table) -> list[Result]:
+def _results(rows: pa.Table, position: tuple[str, ...]) -> list[Result]:
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts", "offset"))
-    return [Result(*values) for values in zip(*columns, strict=True)]
+    places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
+    return [Result(*values, place) for *values, place in zip(*columns, places, strict=True)]

@@ -125,9 +125,10 @@ class Repartition(Node):
 class Topology:
     """A set of named sources and everything behind them. One instance holds the state of one run."""
 
-    def __init__(self, semantics: Semantics) -> None:
-        """Start empty, imitating this engine."""
+    def __init__(self, semantics: Semantics, *, caching: bool = False) -> None:
+        """Start empty, imitating this engine, with the record cache on or off (row 12)."""
         self.semantics = semantics
+        self.caching = caching
         self.wall_clock = 0
         self.source_time = -1
         self.now = -1
