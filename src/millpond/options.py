@@ -1,8 +1,8 @@
 """The words for inputs and outputs: formats, topics, rows of DataFrames, sinks, and the connection to Kafka.
 
 Vocabulary: frozen declarations, checked when they are made, on the user's own line; imports errors alone, so
-that a topology can be written down without Spark. What they do is in `_spark.formats`, `_spark.sources` and
-`_spark.sinks`, which ask `origins` for one of these.
+that a topology can be written down without Spark. What needs a schema (is there such a column, can its type
+be a timestamp) is checked by `_spark.sources` and `_spark.formats`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ PLAIN_FORMATS = ("bytes", "string", "int", "long")
 DELIVERIES = ("exactly_once", "at_least_once")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORMAT_HINT = 'Take "bytes", "string", "int" (4 bytes), "long" (8 bytes) or mp.json("id long, name string").'
-# The values that a repr may show; whatever is not known to be harmless may be a secret.
-_HARMLESS = frozenset(
-    {"security.protocol", "sasl.mechanism", "client.id", "request.timeout.ms", "isolation.level"}
-)
+_SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Format:
     Parameters
     ----------
     kind : "bytes", "string" (UTF-8), "int" (4 bytes big-endian), "long" (8 bytes big-endian) or "json".
-    schema : of json: a schema in DDL ("id long, name string"), or a Spark type.
+    schema : of json: a schema in DDL ("id long, name string") or a Spark type; a sink needs none.
     """
 
     kind: str
@@ -41,20 +38,16 @@ class Format:
     def __post_init__(self) -> None:
         if self.kind not in (*PLAIN_FORMATS, "json"):
             raise TopologyError("There is no such format.", given=repr(self.kind), hint=_FORMAT_HINT)
-        if self.kind == "json" and not _is_schema(self.schema):
-            raise TopologyError(
-                "JSON is read with a schema.",
-                given=repr(self.schema),
-                hint='Name fields and types: mp.json("id long, name string"), or give a StructType.',
-            )
         if self.kind != "json" and self.schema is not None:
             raise TopologyError(
                 f"The format {self.kind!r} takes no schema.", given=repr(self.schema), hint="Leave it out."
             )
+        if self.schema is not None and not _is_schema(self.schema):
+            raise TopologyError("This is not a schema.", given=repr(self.schema), hint=_SCHEMA_HINT)
 
     @classmethod
     def of(cls, given: Any) -> Format:
-        """The format that a user means: a Format, or the name of a plain one.
+        """The format that a user means: a Format, or the name of one.
 
         Raises
         ------
@@ -62,11 +55,7 @@ class Format:
         """
         if isinstance(given, Format):
             return given
-        if given == "json":
-            raise TopologyError(
-                "JSON is read with a schema.", given="'json'", hint='mp.json("id long, name string")'
-            )
-        if isinstance(given, str) and given in PLAIN_FORMATS:
+        if isinstance(given, str):
             return cls(given)
         raise TopologyError("There is no such format.", given=repr(given), hint=_FORMAT_HINT)
 
@@ -76,8 +65,8 @@ class Format:
         return f"json({self.schema if isinstance(self.schema, str) else self.schema.simpleString()})"
 
 
-def json(schema: Any) -> Format:
-    """The format of JSON texts with this schema.
+def json(schema: Any = None) -> Format:
+    """The format of JSON texts; a source needs their schema, a sink writes whatever it is given.
 
     Parameters
     ----------
@@ -93,7 +82,7 @@ def json(schema: Any) -> Format:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Undecodable records go, as they are, to another topic."""
+    """Undecodable records go, as they came, to another topic."""
 
     topic: str
 
@@ -125,22 +114,30 @@ class Topic:
 
     def __post_init__(self) -> None:
         _check_topic(self.name)
-        # One turn per part of the record.
-        for part in ("key", "value"):
-            given = getattr(self, part)
-            if given is None:
-                raise TopologyError(
-                    f"The topic {self.name!r} needs a format for its {part}s.",
-                    given=f"{part}=None",
-                    hint=f"{part}=...: {_FORMAT_HINT}",
-                )
-            object.__setattr__(self, part, Format.of(given))
+        for part in ("key", "value"):  # the parts of a record
+            self._set_format(part, getattr(self, part))
         if self.on_undecodable not in ("fail", "skip") and not isinstance(self.on_undecodable, DeadLetter):
             raise TopologyError(
                 "There is no such policy for undecodable records.",
                 given=f"on_undecodable={self.on_undecodable!r}",
                 hint='Take "fail", "skip" or mp.DeadLetter("topic").',
             )
+
+    def _set_format(self, part: str, given: Any) -> None:
+        if given is None:
+            raise TopologyError(
+                f"The topic {self.name!r} needs a format for its {part}s.",
+                given=f"{part}=None",
+                hint=f"{part}=...: {_FORMAT_HINT}",
+            )
+        form = Format.of(given)
+        if form.kind == "json" and form.schema is None:
+            raise TopologyError(
+                f"JSON is read with a schema, which the topic {self.name!r} needs for its {part}s.",
+                given=f"{part}=json without a schema",
+                hint=_SCHEMA_HINT,
+            )
+        object.__setattr__(self, part, form)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +155,7 @@ class Rows:
         have an order of their own (time and name of the file, number of the row).
     """
 
-    frame: Any
+    frame: Any = field(repr=False)
     key: Any = None
     value: Any = None
     timestamp: Any = None
@@ -166,24 +163,29 @@ class Rows:
 
     def __post_init__(self) -> None:
         if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
-            raise TopologyError("Rows are made from a DataFrame.", given=repr(self.frame))
-        # One turn per option that a frame cannot do without.
-        for part in ("key", "timestamp"):
-            if getattr(self, part) is None:
-                raise TopologyError(
-                    f"Rows of a DataFrame need a {part}.",
-                    given=f"{part}=None",
-                    hint=f"Name its column: Rows(frame, key=..., timestamp=...). {self._columns()}",
-                )
-        order = self.order
-        if order is not None:
-            order = (order,) if isinstance(order, str) else tuple(order)
-            if not order or not all(isinstance(name, str) for name in order):
-                raise TopologyError("The order is a column name or several.", given=repr(self.order))
-            object.__setattr__(self, "order", order)
+            raise TopologyError(
+                "Rows are made from a DataFrame.",
+                given=type(self.frame).__name__,
+                hint='mp.Rows(frame, key="id", timestamp="changed_at")',
+            )
+        # `is None`, never truth: a Column has none
+        missing = [part for part in ("key", "timestamp") if getattr(self, part) is None]
+        if missing:
+            raise TopologyError(
+                f"The rows of a DataFrame need a {missing[0]}.",
+                given=f"{missing[0]}=None",
+                hint=f"Name its column: {missing[0]}=... The columns are {', '.join(self.frame.columns)}.",
+            )
+        if self.order is not None:
+            self._set_order([self.order] if isinstance(self.order, str) else self.order)
 
-    def _columns(self) -> str:
-        return f"Its columns are {', '.join(self.frame.columns)}."
+    def _set_order(self, given: Any) -> None:
+        names = tuple(given) if isinstance(given, list | tuple) else ()
+        if not names or not all(isinstance(name, str) for name in names):
+            raise TopologyError(
+                "The order is a column name, or several.", given=repr(self.order), hint='order=["day", "row"]'
+            )
+        object.__setattr__(self, "order", names)
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class TopicSink:
     Parameters
     ----------
     name : the topic; it has to exist.
-    key, value : formats; left out, they follow from the types: string, int, long and bytes as Kafka's
+    key, value : formats; left out, they follow from the types: strings, ints, longs and bytes as Kafka's
         serializers write them, anything else as JSON.
     delivery : "exactly_once" (a reader with `read_committed` sees each record once) or "at_least_once".
     """
@@ -205,8 +207,7 @@ class TopicSink:
 
     def __post_init__(self) -> None:
         _check_topic(self.name)
-        # One turn per part of the record.
-        for part in ("key", "value"):
+        for part in ("key", "value"):  # the parts of a record
             if getattr(self, part) is not None:
                 object.__setattr__(self, part, Format.of(getattr(self, part)))
         if self.delivery not in DELIVERIES:
@@ -229,8 +230,8 @@ class Writer:
     """
 
     format: str
-    path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    path: str | None
+    options: Mapping[str, str]
 
     def __init__(self, format: str, path: str | None = None, **options: Any) -> None:
         if not isinstance(format, str) or not format:
@@ -244,7 +245,7 @@ class Writer:
                 hint='Write to the topic: stream.to("topic"), or mp.TopicSink("topic", ...).',
             )
         object.__setattr__(self, "format", format)
-        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "path", None if path is None else str(path))
         object.__setattr__(self, "options", {name: _text(value) for name, value in options.items()})
 
     def __hash__(self) -> int:
@@ -276,17 +277,20 @@ class ForeachBatch:
             )
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Kafka:
     """The connection to a Kafka cluster. Its repr shows no secrets.
 
     Parameters
     ----------
     bootstrap_servers : "host:port,host:port".
-    max_offsets_per_trigger : at most so many records in one batch, over all topics.
-    source, sink : settings for one side alone: the source is Kafka's Java client, the sink librdkafka.
-    options : client settings for both, with dots or underscores: `security_protocol="SASL_SSL"`,
-        `**{"sasl.password": "..."}`. With sasl_mechanism, sasl_username and sasl_password both sides log in.
+    max_records_per_batch : at most so many records in one batch, over all topics, in proportion to backlog.
+    starting_offsets : where a topology begins that has no checkpoint yet: "earliest" or "latest".
+    consumer : settings of Kafka's Java client, which reads, by its names.
+    producer : settings of librdkafka, which writes, by its names.
+    source : further options of Spark's Kafka source, by Spark's names.
+    options : settings of both clients, with dots or underscores: `security_protocol="SASL_SSL"`,
+        `sasl_mechanism`, `sasl_username`, `sasl_password`, `ssl_ca_location` (PEM).
 
     Examples
     --------
@@ -295,55 +299,90 @@ class Kafka:
     """
 
     bootstrap_servers: str
-    options: Mapping[str, str]
+    max_records_per_batch: int
+    starting_offsets: str
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
     source: Mapping[str, str]
-    sink: Mapping[str, str]
-    max_offsets_per_trigger: int
+    options: Mapping[str, str]
 
     def __init__(
         self,
         bootstrap_servers: str,
         *,
-        max_offsets_per_trigger: int = 1_000_000,
+        max_records_per_batch: int = 1_000_000,
+        starting_offsets: str = "earliest",
+        consumer: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
-        sink: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(bootstrap_servers, str) or not bootstrap_servers.strip():
-            raise ConfigError(
-                "Kafka needs the address of its servers.",
-                given=f"a {type(bootstrap_servers).__name__}",
-                hint='mp.Kafka("host:9092")',
-            )
-        limit = max_offsets_per_trigger
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise ConfigError(
-                "The rate limit is a number of records per batch.",
-                given=repr(limit),
-                hint="Leave it out, or 1 or more.",
-            )
+        _check_connection(bootstrap_servers, max_records_per_batch, starting_offsets)
         object.__setattr__(self, "bootstrap_servers", bootstrap_servers)
-        object.__setattr__(self, "max_offsets_per_trigger", limit)
-        object.__setattr__(self, "options", _settings(options))
-        object.__setattr__(self, "source", _settings(source or {}))
-        object.__setattr__(self, "sink", _settings(sink or {}))
+        object.__setattr__(self, "max_records_per_batch", max_records_per_batch)
+        object.__setattr__(self, "starting_offsets", starting_offsets)
+        object.__setattr__(self, "consumer", _client_settings(consumer or {}))
+        object.__setattr__(self, "producer", _client_settings(producer or {}))
+        object.__setattr__(self, "options", _client_settings(options))
+        object.__setattr__(self, "source", {name: _text(value) for name, value in (source or {}).items()})
+        refused = [name for name in self.source if name.lower() in _REFUSED]
+        if refused:
+            raise ConfigError(
+                "The Kafka source cannot take this option.",
+                given=refused[0],
+                hint=_REFUSED[refused[0].lower()],
+            )
 
     def __repr__(self) -> str:
-        shown = [repr(self.bootstrap_servers)]
-        shown += [_shown(name, value) for name, value in sorted(self.options.items())]
-        for side in ("source", "sink"):
-            names = ", ".join(_shown(name, value) for name, value in sorted(getattr(self, side).items()))
-            shown += [f"{side}=({names})"] if names else []
+        shown = [repr(self.bootstrap_servers), *_shown(self.options)]
+        sides = {side: ", ".join(_shown(getattr(self, side))) for side in ("consumer", "producer", "source")}
+        shown += [f"{side}=({settings})" for side, settings in sides.items() if settings]
         return f"Kafka({', '.join(shown)})"
 
-    __str__ = __repr__
+
+_ONE_TASK = "Leave it out: it gives one partition to several tasks, and its records lose their order."
+_OWN = "Leave it out: millpond names the topics itself."
+_REFUSED = {
+    "minpartitions": _ONE_TASK,
+    "maxrecordsperpartition": _ONE_TASK,
+    "subscribe": _OWN,
+    "subscribepattern": _OWN,
+    "assign": _OWN,
+    "startingoffsets": 'Kafka(..., starting_offsets="earliest") or "latest".',
+    "endingoffsets": "Leave it out: a stream has no end.",
+    "maxoffsetspertrigger": "Kafka(..., max_records_per_batch=...).",
+    "minoffsetspertrigger": "Leave it out: it holds records back for a time that no replay repeats.",
+    "maxtriggerdelay": "Leave it out: it holds records back for a time that no replay repeats.",
+    "includeheaders": "Leave it out: it follows from headers=True of a topic.",
+    "kafka.bootstrap.servers": "They are the first argument of Kafka(...).",
+}
+# The values that a repr may show; whatever is not known to be harmless may be a secret.
+_HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "failOnDataLoss"})
 
 
-def _shown(name: str, value: str) -> str:
-    return f"{name}={value!r}" if name in _HARMLESS else f"{name}=..."
+def _check_connection(servers: Any, limit: Any, start: Any) -> None:
+    # the address itself is not shown: a user may have put a whole URL with a password there
+    if not isinstance(servers, str) or not re.fullmatch(r"[^@\s]+:\d+", servers):
+        raise ConfigError("Kafka needs the address of its servers.", hint='mp.Kafka("host:9092,host:9092")')
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigError(
+            "The rate limit is a number of records per batch.",
+            given=f"max_records_per_batch={limit!r}",
+            hint="Leave it out, or give 1 or more.",
+        )
+    if start not in ("earliest", "latest"):
+        raise ConfigError(
+            "There is no such beginning.",
+            given=f"starting_offsets={start!r}",
+            hint='"earliest" or "latest"; where a checkpoint exists, it decides.',
+        )
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, str]:
+def _shown(settings: Mapping[str, str]) -> list[str]:
+    return [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(settings.items())]
+
+
+def _client_settings(given: Mapping[str, Any]) -> dict[str, str]:
     return {name.replace("_", ".").removeprefix("kafka."): _text(value) for name, value in given.items()}
 
 

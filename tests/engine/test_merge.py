@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from millpond._engine.merge import Policy
+from millpond._engine.manifest import Level, Run, whole
+from millpond._engine.merge import Policy, plan
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from tests.engine.state_kit import (
@@ -169,3 +170,40 @@ def test_equal_commits_of_one_store_make_runs_of_their_own() -> None:
         state.commit()
     check_stored(state, store)
     assert len({run.id for run in state.manifest.tables["t"].runs()}) == 4
+
+
+def level(rows: int, tombstones: int = 0) -> Level:
+    return Level(((whole(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
+
+
+def planned(*levels: Level) -> list[int]:
+    """How many layers each level has after planning; nothing here is small enough to be merged at once."""
+    return [len(each.layers) for each in plan(levels, Policy(small=1))]
+
+
+def test_four_levels_of_one_size_are_merged_and_three_are_not() -> None:
+    assert planned(*[level(100)] * 3, level(100_000)) == [1, 1, 1, 1]
+    assert planned(*[level(100)] * 4, level(100_000)) == [4, 1]
+    assert planned(level(1), *[level(100)] * 4, level(100_000)) == [5, 1]
+
+
+def test_levels_that_are_being_merged_are_left_alone() -> None:
+    busy = Level(level(100).layers * 2)
+    assert planned(level(100), level(100), busy, level(100), level(100), level(100_000)) == [1, 1, 2, 1, 1, 1]
+
+
+def test_the_oldest_level_is_merged_when_the_newer_ones_have_as_many_rows() -> None:
+    assert planned(level(499), level(500), level(1000)) == [1, 1, 1]
+    assert planned(level(500), level(500), level(1000)) == [3]
+    assert planned(level(100_000), level(10)) == [2]
+
+
+def test_a_tombstone_counts_twice_since_it_removes_two_rows() -> None:
+    assert planned(level(500, tombstones=499), level(1000)) == [1, 1]
+    assert planned(level(500, tombstones=500), level(1000)) == [2]
+
+
+def test_an_oldest_level_that_is_half_tombstones_is_cleaned_by_itself() -> None:
+    assert planned(level(100_000), level(1000, tombstones=499))[-1:] == [2]
+    assert planned(level(1000, tombstones=499)) == [1]
+    assert planned(level(1000, tombstones=500)) == [2]

@@ -1,4 +1,4 @@
-"""What the left side of a foreign-key join sends, against the recorded unit tests of that internal processor."""
+"""What the left side of a foreign-key join sends, against the recorded tests of that processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle is an independent witness: it imports the standard library and itself, nothing of what it judges."""
+"""The oracle is an independent witness: it imports the standard library and itself alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of section A on a history as small as it gets: what the engine does, and what the repair does instead.
+"""Each row of section A on a history as small as it gets: what the engine does, what the repair does.
 
 The engine's side of these is recorded too (findings, histories); the repaired side is what the row states.
 """

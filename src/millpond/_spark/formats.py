@@ -6,158 +6,146 @@ with a reason, so that they can never pass for one. Called by `sources`, `sinks`
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
 
+from millpond._spark.json import encode_json, judge_json, nullable, parse_json, readable
 from millpond.errors import TopologyError
 from millpond.options import Format
 
-_PLAIN = {"bytes": BinaryType(), "string": StringType(), "int": IntegerType(), "long": LongType()}
-_WIDTH = {"int": 4, "long": 8}
-_JSON_OPTIONS = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": "_corrupt",
-    "allowSingleQuotes": "false",
-    "timeZone": "UTC",
+_PLAIN: dict[str, DataType] = {
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
 }
+_WIDTH = {"int": 4, "long": 8}
 
 
-def type_of(format: Format) -> DataType:
-    """The Spark type of the format's values.
+def type_of(form: Format) -> DataType:
+    """The Spark type of the format's values; all fields within it may be null.
 
     Raises
     ------
-    TopologyError : the schema does not parse.
+    TopologyError : the schema does not parse, or JSON cannot be read as this type.
     """
-    if format.kind != "json":
-        return _PLAIN[format.kind]
-    if isinstance(format.schema, DataType):
-        return format.schema
+    if form.kind != "json":
+        return _PLAIN[form.kind]
+    kind = _schema(form)
+    if not readable(kind):
+        raise TopologyError(
+            "JSON cannot be read as this type.",
+            given=kind.simpleString(),
+            hint="Maps need string keys; intervals, variants and void have no JSON of their own.",
+        )
+    return nullable(kind)
+
+
+def _schema(form: Format) -> DataType:
+    if isinstance(form.schema, DataType):
+        return form.schema
     try:
-        return DataType.fromDDL(format.schema)
-    except Exception as error:
+        return DataType.fromDDL(str(form.schema))
+    except (PySparkException, ValueError) as error:
         raise TopologyError(
             "The schema of a JSON format does not parse.",
-            given=repr(format.schema),
-            hint=str(error).strip().split("\n")[0],
+            given=repr(form.schema),
+            hint=f'Fields and types: "id long, name string". {str(error).strip().splitlines()[0]}',
         ) from None
 
 
 def format_for(kind: DataType) -> Format:
     """The format that a sink takes for values of this type, when none was named."""
-    named = {StringType(): "string", IntegerType(): "int", LongType(): "long", BinaryType(): "bytes"}
-    return Format(named[kind]) if kind in named else Format("json", kind)
+    names = {type(plain): name for name, plain in _PLAIN.items()}
+    return Format(names.get(type(kind), "json"))
 
 
-def decode(format: Format, raw: Column) -> tuple[Column, Column]:
+def describe_format(form: Format | None) -> str:
+    """A format in describe() and in a checkpoint: however its schema was spelt."""
+    if form is None:
+        return "by type"
+    return form.kind if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
+
+
+# -- from bytes --------------------------------------------------------------------------------------------
+
+
+def decode(form: Format, raw: Column) -> tuple[Column, Column]:
     """(value, reason) of bytes: reason is null where they are of the format, and where they are null."""
-    return decoded(format, raw, parse(format, raw))
+    return judge(form, raw, parse(form, raw))
 
 
-def parse(format: Format, raw: Column) -> Column:
-    """What `decoded` needs, kept in a column of its own by callers who do not want it computed twice."""
-    if format.kind != "json":
-        return raw
-    text = raw.cast("string")
-    schema = StructType().add("v", type_of(format)).add("end", "boolean").add("_corrupt", "string")
-    # from_json stops where the value ends and would not see what follows it: so something has to follow
-    wrapped = F.concat(F.lit('{"v":'), text, F.lit(',"end":true}'))
-    return F.from_json(wrapped, schema, _JSON_OPTIONS)
+def parse(form: Format, raw: Column) -> Column:
+    """What `judge` needs; a caller who keeps it in a column of its own has it computed once."""
+    return parse_json(type_of(form), raw) if form.kind == "json" else raw
 
 
-def decoded(format: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    """(value, reason) from bytes and what `parse` made of them."""
-    value, fault = _JUDGES[format.kind](format, raw, parsed)
-    reason = F.when(raw.isNotNull(), fault)
-    return F.when(raw.isNotNull() & fault.isNull(), value), reason
+def judge(form: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
+    """(value, reason) from bytes and what `parse` made of them; the value is null where there is a reason."""
+    if form.kind == "bytes":
+        return raw, F.lit(None).cast("string")
+    if form.kind == "json":
+        value, reason = judge_json(type_of(form), raw, parsed)
+    elif form.kind == "string":
+        value = raw.cast("string")
+        reason = F.when(~F.is_valid_utf8(value), F.lit("not valid UTF-8"))
+    else:
+        value, reason = _judge_number(form, raw)
+    return F.when(reason.isNull(), value), reason
 
 
-def _judge_bytes(format: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    return raw, F.lit(None).cast("string")
-
-
-def _judge_string(format: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    text = raw.cast("string")
-    return text, F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
-
-
-def _judge_number(format: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    width = _WIDTH[format.kind]
-    length = F.octet_length(raw)
-    fault = F.when(
+def _judge_number(form: Format, raw: Column) -> tuple[Column, Column]:
+    width, length = _WIDTH[form.kind], F.octet_length(raw)
+    reason = F.when(
         length != width,
-        F.concat(F.lit(f"{format.kind} takes {width} bytes, there are "), length.cast("string")),
+        F.concat(F.lit(f"{form.kind} takes {width} bytes, there are "), length.cast("string")),
     )
-    # base -10: the bits are a signed number; of 4 bytes the sign has to be carried on to 8 first
-    digits = F.hex(raw)
+    # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
+    number = F.conv(F.when(length == width, F.hex(raw)), 16, -10).cast("bigint")
     if width == 4:
-        digits = F.concat(
-            F.when(F.substring(digits, 1, 1) >= "8", F.lit("FFFFFFFF")).otherwise(F.lit("")), digits
-        )
-    number = F.conv(F.when(length == width, digits), 16, -10).cast("bigint")
-    return number.cast(_PLAIN[format.kind]), fault
+        number = F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+    return number, reason
 
 
-def _judge_json(format: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    text = raw.cast("string")
-    fault = (
-        F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
-        .when(
-            parsed.isNull() | parsed["_corrupt"].isNotNull() | parsed["end"].isNull(),
-            F.lit(f"not JSON of the schema {type_of(format).simpleString()}"),
-        )
-        .when(parsed["v"].isNull(), F.lit("JSON null (a tombstone has no bytes at all)"))
-    )
-    return parsed["v"], fault
+# -- to bytes ----------------------------------------------------------------------------------------------
 
 
-_JUDGES = {
-    "bytes": _judge_bytes,
-    "string": _judge_string,
-    "int": _judge_number,
-    "long": _judge_number,
-    "json": _judge_json,
-}
+def check_writable(form: Format, kind: DataType, what: str) -> None:
+    """Raise unless the format writes values of this type.
 
+    Parameters
+    ----------
+    what : names the values to the user.
 
-def check_writable(format: Format, kind: DataType, what: str) -> None:
-    """Raise TopologyError unless `format` writes values of type `kind`; `what` names them to the user."""
-    if format.kind == "json":
-        return
-    if type_of(format) != kind:
-        fitting = format_for(kind)
+    Raises
+    ------
+    TopologyError : it does not; the hint names a format or a cast that does.
+    """
+    if form.kind == "json":
+        fits = form.schema is None or type_of(form) == nullable(kind)
+        hint = "A sink's JSON needs no schema: mp.json()."
+    else:
+        fits = type(_PLAIN[form.kind]) is type(kind)
+        cast = _PLAIN[form.kind].simpleString()
+        hint = f'Take the format "{format_for(kind).kind}", or change the values with .cast("{cast}").'
+    if not fits:
         raise TopologyError(
-            f"The format {format.kind!r} does not write the {what}.",
-            given=f"{kind.simpleString()}, where the format takes {type_of(format).simpleString()}",
-            hint=f'Take the format "{fitting.kind}", or change the type with .cast("{type_of(format).simpleString()}").',
+            f"The format {form.kind!r} does not write the {what}.",
+            given=f"{kind.simpleString()}, where the format is of {type_of(form).simpleString()}",
+            hint=hint,
         )
 
 
-def encode(format: Format, value: Column) -> Column:
+def encode(form: Format, value: Column) -> Column:
     """The bytes of values, as Kafka's serializers write them; a null stays null."""
-    if format.kind == "bytes":
+    if form.kind == "bytes":
         return value
-    if format.kind == "string":
-        return F.encode(value, "UTF-8")
-    if format.kind in _WIDTH:
-        digits = F.lpad(F.hex(value.cast("bigint")), 16, "0")
-        return F.unhex(digits if format.kind == "long" else F.substring(digits, 9, 8))
-    return _json_bytes(value)
-
-
-def _json_bytes(value: Column) -> Column:
-    # to_json takes no plain numbers and strings: write {"v":...} and cut the value out of it
-    text = F.to_json(F.struct(value.alias("v")), {"ignoreNullFields": "false", "timeZone": "UTC"})
-    return F.when(value.isNotNull(), F.encode(F.expr("1").cast("string") if False else _cut(text), "UTF-8"))
-
-
-def _cut(text: Column) -> Column:
-    return F.substring(text, F.lit(6), F.length(text) - 6)
+    if form.kind == "string":
+        return value.cast("binary")
+    if form.kind == "json":
+        return encode_json(value)
+    # the two's complement of a long whatever its sign, of which an int takes the lower half
+    digits = F.lpad(F.hex(value.cast("bigint")), 16, "0")
+    return F.unhex(digits if form.kind == "long" else F.substring(digits, 9, 8))

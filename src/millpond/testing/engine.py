@@ -30,7 +30,7 @@ from millpond._engine import blob
 from millpond._engine.columns import position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting
+from millpond._engine.operator import Setting, state_schema
 from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_number, exit_outlets
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
@@ -100,6 +100,18 @@ class EngineDriver:
     def read(self, output: str) -> list[Result]:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
+
+    def rows_kept(self) -> int:
+        """Live rows in all stores, after everything that can be merged is merged."""
+        count = 0
+        for operator, shard in self.stores:
+            state = State(self.stores[(operator, shard)], None)
+            setting = setting_of(self._physical, self._physical.operators[operator])
+            for side, name in enumerate(setting.operator.stores):
+                place = side if len(setting.operator.stores) > 1 else len(setting.values) - 1
+                table = state.table(name, state_schema(setting, place))
+                count += sum(len(rows) for rows in table.scan())
+        return count
 
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""

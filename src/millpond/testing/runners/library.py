@@ -41,10 +41,6 @@ class ColumnLibrary:
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
-        from pyspark.sql import functions as F
+        from millpond._spark.functions import python_udf
 
-        def guarded(*values: Any) -> Any:
-            # Spark evaluates a UDF on the rows that `when` leaves out, too: there its operands are null.
-            return None if len(values) == 1 and values[0] is None else function(*values)
-
-        return F.udf(guarded, kind)
+        return python_udf(function, kind)

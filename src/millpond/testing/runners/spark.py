@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millpond.builder import StreamsBuilder
+from millpond.errors import ConfigError
 from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.oracle.records import Result
 from millpond.testing.recordings import History
@@ -63,8 +64,10 @@ class SparkRunner:
 
 
 def _session() -> Any:
-    from pyspark.sql import SparkSession
-
+    from millpond._spark import functions
     from millpond._spark.session import session
 
-    return SparkSession.getActiveSession() or session("conformance")
+    try:
+        return functions.session()
+    except ConfigError:
+        return session("conformance")
