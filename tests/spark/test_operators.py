@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 import millpond as mp
 from millpond.testing.driver import TopologyTestDriver
 
-RECORDS = [("k", "one two", 0), (None, "nokey", 1), ("j", None, 2), ("k", "three", 3), ("j", "four five six", 4)]
+RECORDS = [
+    ("k", "one two", 0),
+    (None, "nokey", 1),
+    ("j", None, 2),
+    ("k", "three", 3),
+    ("j", "four five six", 4),
+]
 
 
 def topology() -> mp.Topology:
@@ -25,7 +31,9 @@ def topology() -> mp.Topology:
     words.select_key(lambda value: F.substring(value, 1, 1)).to("rekeyed")
     words.flat_map_values(lambda value: F.split(value, " ")).to("split-values")
     pairs = words.flat_map(
-        lambda key, value: F.transform(F.split(value, " "), lambda word: F.struct(word.alias("k"), key.alias("v")))
+        lambda key, value: F.transform(
+            F.split(value, " "), lambda word: F.struct(word.alias("k"), key.alias("v"))
+        )
     )
     pairs.to("pairs")
     words.merge(other).to("merged")
@@ -38,7 +46,9 @@ def topology() -> mp.Topology:
     words.through("through", name="through").map_values(F.lower).to("after-through")
     words.to_table(store="words-table").to("table")
     # Behind a flat_map other paths of the same record must not be repeated.
-    words.flat_map_values(lambda value: F.split(value, " ")).filter(lambda value: F.length(value) > 3).to("long-words")
+    words.flat_map_values(lambda value: F.split(value, " ")).filter(lambda value: F.length(value) > 3).to(
+        "long-words"
+    )
     return b.build()
 
 
@@ -56,9 +66,15 @@ def results(spark: SparkSession) -> tuple[dict[str, list[tuple[Any, Any, int]]],
 EXPECTED = {
     "filtered": [("k", "one two", 0), ("k", "three", 3)],
     "not-filtered": [(None, "nokey", 1), ("j", None, 2), ("j", "four five six", 4)],
-    "upper": [("k", "ONE TWO", 0), (None, "NOKEY", 1), ("j", None, 2), ("k", "THREE", 3), ("j", "FOUR FIVE SIX", 4)],
-    "swapped": [("one two", "k", 0), ("nokey", None, 1), (None, "j", 2), ("three", "k", 3), ("four five six", "j", 4)],
-    "rekeyed": [("o", "one two", 0), ("n", "nokey", 1), (None, None, 2), ("t", "three", 3), ("f", "four five six", 4)],
+    "upper": [
+        ("k", "ONE TWO", 0), (None, "NOKEY", 1), ("j", None, 2), ("k", "THREE", 3), ("j", "FOUR FIVE SIX", 4),
+    ],
+    "swapped": [
+        ("one two", "k", 0), ("nokey", None, 1), (None, "j", 2), ("three", "k", 3), ("four five six", "j", 4),
+    ],
+    "rekeyed": [
+        ("o", "one two", 0), ("n", "nokey", 1), (None, None, 2), ("t", "three", 3), ("f", "four five six", 4),
+    ],
     "split-values": [
         ("k", "one", 0), ("k", "two", 0), (None, "nokey", 1), ("k", "three", 3),
         ("j", "four", 4), ("j", "five", 4), ("j", "six", 4),
@@ -105,7 +121,9 @@ def test_headers_travel_with_the_record_that_caused_a_result(spark: SparkSession
 
 def test_a_tombstone_never_reaches_a_function(spark: SparkSession) -> None:
     b = mp.StreamsBuilder("tombstones")
-    table = b.table("t", key="string", value="string").map_values(lambda value: F.coalesce(value, F.lit("seen")))
+    table = b.table("t", key="string", value="string").map_values(
+        lambda value: F.coalesce(value, F.lit("seen"))
+    )
     table.to("out")
     driver = TopologyTestDriver(b.build(), spark)
     driver.pipe("t", "k", "a", ts=0)
@@ -122,7 +140,10 @@ def test_ids_beyond_two_to_the_53_and_nulls_pass_unchanged_through_structs(spark
     driver = TopologyTestDriver(b.build(), spark)
     driver.pipe("l", near, (near, None), ts=0)
     driver.pipe("r", near, (None, near), ts=1)
-    assert [(r.key, tuple(r.value)) for r in driver.read("out")] == [(near, (near, None)), (near, (near, near))]
+    assert [(r.key, tuple(r.value)) for r in driver.read("out")] == [
+        (near, (near, None)),
+        (near, (near, near)),
+    ]
 
 
 def test_structs_are_keys(spark: SparkSession) -> None:

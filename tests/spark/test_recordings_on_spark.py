@@ -15,7 +15,7 @@ from millpond.testing.runners.vectors import new_values
 
 TESTS = Path(__file__).parent.parent
 KINDS = ("table_table", "stream_table", "table_ops", "three_way", "table_chain_same", "rekey_stream_table")
-FAMILY = 12
+FAMILY = 8
 ALLOWED = {12, 19}  # see tests/engine/test_recordings.py
 
 

@@ -19,8 +19,13 @@ from millpond.errors import ConfigError
 from millpond.options import ForeachBatch, TopicSink, Writer
 from millpond.origins import SinkTarget
 
-EVEN = Selection(F.col("number") % 2 == 0, "word", "number")
-BIG = Selection(F.col("number") > 2, "number", "word")
+
+def even() -> Selection:
+    return Selection(F.col("number") % 2 == 0, "word", "number")
+
+
+def big() -> Selection:
+    return Selection(F.col("number") > 2, "number", "word")
 
 
 class Runs:
@@ -77,7 +82,7 @@ def test_a_single_writer_is_sparks_own_sink_and_shows_key_value_and_timestamp(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "out")
-    run(spark, tmp_path, [(Writer("parquet", path=path), EVEN)])
+    run(spark, tmp_path, [(Writer("parquet", path=path), even())])
     # what Spark's file sink keeps, and a foreachBatch would not
     assert (tmp_path / "out" / "_spark_metadata").exists()
     found = spark.read.parquet(path)
@@ -87,16 +92,16 @@ def test_a_single_writer_is_sparks_own_sink_and_shows_key_value_and_timestamp(
 
 
 def test_a_memory_writer_fills_the_table_it_names(spark: SparkSession, tmp_path: Path) -> None:
-    run(spark, tmp_path, [(Writer("memory", path="evens"), EVEN)])
+    run(spark, tmp_path, [(Writer("memory", path="evens"), even())])
     assert sorted(r["key"] for r in spark.table("evens").collect()) == ["b", "d"]
 
 
 def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession, tmp_path: Path) -> None:
     seen: list[tuple[int, list[Any]]] = []
     chosen: list[tuple[SinkTarget, Selection]] = [
-        (Writer("json", path=str(tmp_path / "even")), EVEN),
-        (ForeachBatch(lambda frame, batch: seen.append((batch, frame.collect()))), BIG),
-        (Writer("memory", path="big_ones"), BIG),
+        (Writer("json", path=str(tmp_path / "even")), even()),
+        (ForeachBatch(lambda frame, batch: seen.append((batch, frame.collect()))), big()),
+        (Writer("memory", path="big_ones"), big()),
     ]
     run(spark, tmp_path, chosen)
     even = spark.read.json(str(tmp_path / "even"))
@@ -109,7 +114,7 @@ def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession,
 
 def test_several_sinks_compute_the_frame_once(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
-    writers = [(Writer("parquet", path=str(tmp_path / str(i))), EVEN) for i in range(3)]
+    writers = [(Writer("parquet", path=str(tmp_path / str(i))), even()) for i in range(3)]
     sinks_of(*writers)(frame, 0)
     assert runs.count() == 2
 
@@ -118,7 +123,7 @@ def test_a_function_that_reads_little_still_lets_every_task_run_to_its_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
-    sinks_of((ForeachBatch(lambda rows, batch: None), EVEN))(frame, 0)
+    sinks_of((ForeachBatch(lambda rows, batch: None), even()))(frame, 0)
     assert runs.count() == 2
 
 
@@ -130,13 +135,13 @@ def test_nothing_stays_persisted_after_a_batch(spark: SparkSession, tmp_path: Pa
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        sinks_of((ForeachBatch(fail), EVEN))(frame, 0)
+        sinks_of((ForeachBatch(fail), even()))(frame, 0)
     assert not frame.is_cached
 
 
 def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "out")
-    sinks = sinks_of((Writer("parquet", path=path), EVEN), (Writer("noop"), EVEN))
+    sinks = sinks_of((Writer("parquet", path=path), even()), (Writer("noop"), even()))
     for batch in (0, 1, 1):
         sinks(rows(spark), batch)
     found = spark.read.parquet(path).orderBy("batch_id", "key").select("batch_id", "key").collect()
@@ -145,11 +150,11 @@ def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Pa
 
 def test_a_file_writer_takes_its_options(spark: SparkSession, tmp_path: Path) -> None:
     writer = Writer("csv", path=str(tmp_path / "out"), sep="|", header=True)
-    sinks_of((writer, EVEN), (Writer("noop"), EVEN))(rows(spark).coalesce(1), 0)
+    sinks_of((writer, even()), (Writer("noop"), even()))(rows(spark).coalesce(1), 0)
     (part,) = (tmp_path / "out" / "batch_id=0").glob("part-*")
     assert part.read_text().splitlines()[:1] == ["key|value|timestamp"]
 
 
 def test_a_topic_without_a_kafka_is_refused_at_the_start(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no Kafka is named"):
-        run(spark, tmp_path, [(TopicSink("out"), EVEN)])
+        run(spark, tmp_path, [(TopicSink("out"), even())])

@@ -148,7 +148,8 @@ _EXPLANATIONS: tuple[tuple[frozenset[str], str, str], ...] = (
         frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}),
         "Kafka does not answer.",
         "See that the brokers are up and bootstrap_servers is right; the query goes on where it stopped when "
-        "it is started again. How long to wait: producer={'request.timeout.ms': ..., 'message.timeout.ms': ...}.",
+        "it is started again. How long to wait: producer={'request.timeout.ms': ..., "
+        "'message.timeout.ms': ...}.",
     ),
     (
         frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "_MSG_SIZE_TOO_LARGE"}),
