@@ -71,5 +71,6 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     times = {name: "datetime64[us, UTC]" for name in frame if name in ("scheduled", "departed")}
     whole = {name: "Int64" for name in frame if name in ("delay", "year", "seats")}
     texts = {name: "string" for name in frame if name not in times and name not in whole}
-    typed = frame.astype({**times, **whole, **texts})
+    utc = frame.assign(**{name: pd.to_datetime(frame[name], utc=True) for name in times})
+    typed = utc.astype({**times, **whole, **texts})
     return typed.sort_values(["flight"], kind="stable", ignore_index=True)

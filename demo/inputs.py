@@ -96,7 +96,7 @@ def _planes(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _in_time(frame: pd.DataFrame) -> pd.DataFrame:
     # Spark knows no nanoseconds
-    times = {name: "datetime64[us, UTC]" for name in frame.select_dtypes("datetimetz")}
+    times = dict.fromkeys(frame.select_dtypes("datetimetz"), "datetime64[us, UTC]")
     return frame.astype(times).sort_values("at", kind="stable", ignore_index=True)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 _LOOK_EVERY = 0.2
 
@@ -22,12 +22,26 @@ class Run:
     records: int = 0
     batches: int = 0
     seconds: float = 0.0
+    first: tuple[int, float] = (0, 0.0)  # records and seconds of the first batch
     drops: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def rate(self) -> float:
         """Records per second."""
-        return self.records / self.seconds if self.seconds else 0.0
+        return self.records / self.seconds
+
+    @property
+    def warm_rate(self) -> float | None:
+        """Records per second after the first batch, for which Spark has to start its workers."""
+        records, seconds = self.first
+        return (self.records - records) / (self.seconds - seconds) if self.batches > 1 else None
+
+    def took(self, records: int, seconds: float) -> None:
+        """One more batch, so many seconds after the query's start."""
+        if not self.batches:
+            self.first = records, seconds
+        self.records += records
+        self.batches += 1
 
 
 def follow(query: Any, run: Run, bar: tqdm[Any]) -> None:
@@ -45,8 +59,7 @@ def follow(query: Any, run: Run, bar: tqdm[Any]) -> None:
             for progress in query.recentProgress:
                 if progress["numInputRows"] and progress["batchId"] not in seen:
                     seen.add(progress["batchId"])
-                    run.records += progress["numInputRows"]
-                    run.batches += 1
+                    run.took(progress["numInputRows"], time.perf_counter() - begin)
                     bar.set_postfix_str(f"batch {run.batches}", refresh=False)
                     bar.update(progress["numInputRows"])
         run.drops.update(query.drops)

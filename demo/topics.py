@@ -74,10 +74,10 @@ def _values(frame: pd.DataFrame, fields: list[str]) -> Iterator[bytes | None]:
     plain = frame[fields].copy()
     for name in plain.select_dtypes("datetimetz"):
         plain[name] = plain[name].dt.strftime("%Y-%m-%dT%H:%M:%SZ")
-    columns = [plain[name].astype(object).where(plain[name].notna(), None).tolist() for name in fields]
+    rows = pa.Table.from_pandas(plain, preserve_index=False).to_pylist()
     cancelled = frame["cancelled"] if "cancelled" in frame else [False] * len(frame)
-    for no_value, *row in zip(cancelled, *columns, strict=True):
-        yield None if no_value else json.dumps(dict(zip(fields, row, strict=True))).encode()
+    for no_value, row in zip(cancelled, rows, strict=True):
+        yield None if no_value else json.dumps(row).encode()
 
 
 def consume(servers: str, topic: str) -> pa.Table:
@@ -116,7 +116,7 @@ def _drained(consumer: Consumer) -> tuple[list[bytes], list[bytes | None]]:
         for message in messages:
             error = message.error()
             if error is None:
-                keys.append(message.key())
+                keys.append(message.key() or b"")
                 values.append(message.value())
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends += 1

@@ -50,11 +50,12 @@ def build(ends: Ends) -> mp.Topology:
 
     # Each flight, with its real departure once it has left. A cancelled one is a tombstone in `actual`.
     departures = schedule.left_join(actual, departure, name="schedule-with-actual")
-    departures.to(ends.sinks["departures"], name="departures")
+    changes = departures.to_stream(name="departure-changes")
+    changes.to(ends.sinks["departures"], name="departures")
 
     # A flight that has not left, or never will, has no plane yet: its key here is null, and the join leaves
     # it out and counts it.
-    by_plane = departures.to_stream().select_key(lambda flight: flight["tailnum"], name="by-tailnum")
+    by_plane = changes.select_key(lambda flight: flight["tailnum"], name="by-tailnum")
     flown = by_plane.join(planes, flight_and_plane, name=ENRICH)
     flown.to(ends.sinks["flights-by-plane"], name="flights-by-plane")
     return builder.build()

@@ -85,7 +85,7 @@ class KTable(Handle):
             raise TopologyError(
                 "A table joins only with a table.",
                 given=repr(other),
-                hint="Convert it first (stream.to_table()), or let the stream drive: stream.join(table, ...).",
+                hint="Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)

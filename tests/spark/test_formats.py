@@ -113,13 +113,46 @@ def test_json_of_each_type_is_read(spark: SparkSession) -> None:
 
 LENIENT = [b"{}", b' {"l":1} ', b'{"unknown":[1]}', b'{"l":null}', b'{"t":"true"}', b'{"t":"{}"}', b'{"d":1}']
 LENIENT += [b'{"d":"NaN"}', b'{"d":"-Infinity"}', b'{"x":"1.25"}', b'{"n":null}', b'{"t":null,"x":1}']
-NO_JSON = [b"", b" ", b"{", b'{"l":1', b'{"l":1,}', b"{'l':1}", b"{l:1}", b'{"l":01}', b'{"l":1}x', b'{"l":1}{}']
-NO_JSON += [b'{"l":1}}', b'[{"l":1}]', b"5", b'"x"', b'\xef\xbb\xbf{"l":1}', b'// x\n{"l":1}', b'{"t":"a\nb"}']
+NO_JSON = [
+    b"",
+    b" ",
+    b"{",
+    b'{"l":1',
+    b'{"l":1,}',
+    b"{'l':1}",
+    b"{l:1}",
+    b'{"l":01}',
+    b'{"l":1}x',
+    b'{"l":1}{}',
+]
+NO_JSON += [
+    b'{"l":1}}',
+    b'[{"l":1}]',
+    b"5",
+    b'"x"',
+    b'\xef\xbb\xbf{"l":1}',
+    b'// x\n{"l":1}',
+    b'{"t":"a\nb"}',
+]
 NO_JSON += [b'{"l":1},"end":true}', b'{"l":1},"end":7}', b'{"u":' + b"[" * 2000 + b"]" * 2000 + b"}"]
 NO_JSON += [b'{"l":' + b"1" * 2000 + b"}"]
-OTHER_TYPE = [b'{"l":"1"}', b'{"l":1.0}', b'{"l":1e2}', b'{"l":true}', b'{"l":""}', b'{"d":"1.5"}', b'{"o":1}']
+OTHER_TYPE = [
+    b'{"l":"1"}',
+    b'{"l":1.0}',
+    b'{"l":1e2}',
+    b'{"l":true}',
+    b'{"l":""}',
+    b'{"d":"1.5"}',
+    b'{"o":1}',
+]
 OTHER_TYPE += [b'{"o":"true"}', b'{"n":[]}', b'{"n":""}', b'{"n":{"v":"1"}}', b'{"a":5}', b'{"a":[1,"2"]}']
-OTHER_TYPE += [b'{"m":{"k":"1"}}', b'{"y":"2020-02-30"}', b'{"y":18000}', b'{"ts":"yesterday"}', b'{"bin":"?"}']
+OTHER_TYPE += [
+    b'{"m":{"k":"1"}}',
+    b'{"y":"2020-02-30"}',
+    b'{"y":18000}',
+    b'{"ts":"yesterday"}',
+    b'{"bin":"?"}',
+]
 TOO_LARGE = [b'{"l":9223372036854775808}', b'{"l":-9223372036854775809}', b'{"l":1234567890123456789012345}']
 TOO_LARGE += [b'{"i":2147483648}', b'{"s":32768}']
 
@@ -155,7 +188,9 @@ def test_what_sparks_json_reader_would_change_in_silence_has_a_reason(
 
 
 def test_the_same_holds_in_nested_arrays_and_maps(spark: SparkSession) -> None:
-    form = options.json("a struct<x:array<struct<t:string,ts:timestamp,x:decimal(4,1),b:tinyint>>>, m map<string,string>")
+    form = options.json(
+        "a struct<x:array<struct<t:string,ts:timestamp,x:decimal(4,1),b:tinyint>>>, m map<string,string>"
+    )
     fine = b'{"a":{"x":[{"t":"5"},null,{"ts":"2020-01-01T00:00:00Z","x":1.1,"b":3}]},"m":{"k":"5","l":null}}'
     broken = [b'{"t":"q"},{"t":5}', b'{"ts":5}', b'{"b":200}', b'{"x":1.11}']
     raws = [fine, b'{"m":{"k":5}}', *(b'{"a":{"x":[' + inner + b"]}}" for inner in broken)]
@@ -207,7 +242,9 @@ def test_what_json_writes_it_reads_again_to_the_last_microsecond(spark: SparkSes
 
 def test_a_null_field_is_written_as_null_and_not_left_out(spark: SparkSession) -> None:
     frame = spark.sql("select named_struct('a', 1, 'b', cast(null as int)) v")
-    assert bytes(frame.select(formats.encode(options.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
+    assert (
+        bytes(frame.select(formats.encode(options.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,13 +267,17 @@ def test_a_sink_without_a_format_takes_the_one_of_its_type(kind: DataType, name:
 
 
 def test_a_format_that_cannot_write_a_type_says_which_could() -> None:
-    with pytest.raises(TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""):
+    with pytest.raises(
+        TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""
+    ):
         formats.check_writable(Format("int"), LongType(), "keys of x")
     with pytest.raises(TopologyError, match=r"Hint: .*mp\.json\(\)"):
         formats.check_writable(options.json("a long"), StructType([]), "values")
 
 
-@pytest.mark.parametrize("schema", ["a lung", "a map<int,int>", "a interval day to second", "a variant", "a void"])
+@pytest.mark.parametrize(
+    "schema", ["a lung", "a map<int,int>", "a interval day to second", "a variant", "a void"]
+)
 def test_a_schema_that_json_cannot_be_read_with_is_refused_with_a_hint(schema: str) -> None:
     with pytest.raises(TopologyError, match="Hint: "):
         formats.type_of(options.json(schema))

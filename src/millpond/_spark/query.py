@@ -139,8 +139,8 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
 class Query:
     """A running topology: Spark's StreamingQuery, with what millpond knows besides.
 
-    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, stop, ...)
-    is reached through it unchanged.
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, ...) is
+    reached through it unchanged.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """DataFrames as rows: the columns that a user names, in the form that a scan has them.
 
-Law 2: rows have no offsets of their own; their ordering columns are kept, and one task numbers the rows by them.
+Law 2: rows have no offsets of their own; their ordering columns are kept, and one task numbers the rows by
+them.
 Called by `sources`; the types also when a topology is built, so that errors stand on the user's line (law 4).
 """
 
@@ -13,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
+from millpond._spark.analysis import analysed
 from millpond.errors import TopologyError
 from millpond.options import Rows
 
@@ -27,17 +29,17 @@ def row_types(origin: Rows) -> tuple[DataType, DataType]:
     ------
     TopologyError : a column that is not there, a timestamp of another type, rows without an order.
     """
-    schema = rows_of(origin, 0).schema
-    return schema["s0_key"].dataType, schema["s0_value"].dataType
+    key, value = analysed(rows_of(origin, 0), F.col("s0_key"), F.col("s0_value"))
+    return key, value
 
 
 def rows_of(origin: Rows, number: int) -> DataFrame:
-    """The DataFrame's rows in the columns of a scan, with the columns that order them as order_0, order_1, ..."""
+    """The DataFrame's rows in the columns of a scan, with those that order them as order_0, order_1, ..."""
     stamp = _timestamp(origin)
     key = _picked(origin, origin.key, "key")
     value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
     order = [_named(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
-    frame = origin.frame.select(
+    frame: DataFrame = origin.frame.select(
         F.lit(number).alias("root"),
         # no timestamp at all is what Kafka writes as -1
         F.coalesce(stamp, F.lit(-1)).cast("bigint").alias("ts"),
@@ -62,7 +64,7 @@ def order_of(origin: Rows) -> tuple[str, ...]:
             _type(origin, _named(origin, name), "order")
         return tuple(origin.order)
     try:
-        origin.frame.select(*FILE_ORDER)
+        analysed(origin.frame, *map(F.col, FILE_ORDER))
     except AnalysisException:
         raise TopologyError(
             "The rows of this DataFrame have no order.",
@@ -109,7 +111,7 @@ def _picked(origin: Rows, what: Any, role: str) -> Column:
 
 def _type(origin: Rows, column: Column, role: str) -> DataType:
     try:
-        return origin.frame.select(column.alias("it")).schema["it"].dataType
+        return analysed(origin.frame, column)[0]
     except AnalysisException as error:
         raise TopologyError(
             f"The {role} names what the DataFrame does not have.",

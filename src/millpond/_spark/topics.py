@@ -7,6 +7,7 @@ tombstone), law 9 (a rate limit by default). Called by `sources`.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from importlib.util import find_spec
@@ -196,10 +197,9 @@ def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
     if find_spec("confluent_kafka") is None or java_alone:
         return _counts_by_spark(spark, topics, kafka)
     kafka_client.check_topics(kafka, topics)
-    admin = kafka_client.make(
-        importlib.import_module("confluent_kafka.admin").AdminClient, kafka_client.client_settings(kafka)
-    )
-    found = admin.list_topics(timeout=kafka_client.CONNECT_SECONDS).topics
+    settings = kafka_client.client_settings(kafka)
+    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    found = admin.list_topics(timeout=kafka_client.seconds(settings)).topics
     return {name: len(found[name].partitions) for name in sorted(set(topics))}
 
 
@@ -218,12 +218,6 @@ def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
             hint="Create it first, with the partitions it is to have.",
         ) from None
     progress = query.lastProgress
-    assert progress is not None, "an availableNow query reports its batch"
-    offsets = _end_offsets(progress)
+    assert progress is not None, "an availableNow query reports its one batch"
+    offsets = json.loads(progress.sources[0].endOffset)
     return {name: len(offsets[name]) for name in sorted(set(topics))}
-
-
-def _end_offsets(progress: object) -> dict[str, dict[str, int]]:
-    import json
-
-    return json.loads(progress["sources"][0]["endOffset"])  # type: ignore[index,no-any-return]
