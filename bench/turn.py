@@ -7,6 +7,7 @@ same settings: two cores, RocksDB with changelogs, two tasks per exchange.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -34,7 +35,7 @@ def main(contender: str, data: str, work: str) -> None:
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
-            "spark.local.dir": f"{work}/spark",
+            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
             **AT_START,
         },
     )

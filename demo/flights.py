@@ -10,6 +10,7 @@ status 1 when a result differs from what pandas makes of the same data.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -24,7 +25,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 import millpond as mp
 from demo import check, report, topology
@@ -52,6 +53,11 @@ class Place:
         return self.folder / "checkpoint"
 
     @property
+    def log(self) -> Path:
+        """What Spark itself has to say."""
+        return self.folder / "spark.log"
+
+    @property
     def cache(self) -> Path:
         """The workers' cache of state."""
         return self.folder / "cache"
@@ -74,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         inputs = load(options.rows)
         place.clear()
         print(_what(inputs))
-        with _session(options.kafka) as spark:
+        with _session(options.kafka, place.log) as spark:
             run = (_through_kafka if options.kafka else _through_files)(spark, inputs, place, options.batches)
             return _show(spark, inputs, place, run)
     except (DataMissing, JarsMissing, JavaMissing, BrokerFailed, mp.MillpondError) as problem:
@@ -106,19 +112,29 @@ def _what(inputs: Inputs) -> str:
 
 
 @contextmanager
-def _session(kafka: bool) -> Iterator[SparkSession]:
-    spark = mp.session(
-        "flights",
-        jars=spark_jars() if kafka else None,
-        config={
-            "spark.ui.enabled": "false",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={ROOT / 'demo' / 'log4j2.properties'}",
-        },
-    )
+def _session(kafka: bool, log: Path) -> Iterator[SparkSession]:
+    with _errors_to(log):
+        jars = spark_jars() if kafka else None
+        spark = mp.session("flights", jars=jars, config={"spark.ui.enabled": "false"})
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """Processes that start meanwhile write their standard error to a file: Spark's Java is one for good."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def _bar(inputs: Inputs) -> tqdm[None]:
@@ -159,7 +175,7 @@ def _through_kafka(spark: SparkSession, inputs: Inputs, place: Place, batches: i
         kafka = mp.Kafka(servers, max_records_per_batch=-(-inputs.records // batches))
         run = Run()
         with _bar(inputs) as bar:
-            # First the planes, so that the first departures find them; then, from the checkpoint on, the year.
+            # First the planes, so that departures find them; then, from the checkpoint on, the flights.
             for names in (("planes",), ("schedule", "actual")):
                 for name in names:
                     _produce(servers, name, inputs)
@@ -191,9 +207,7 @@ def _produce(servers: str, name: str, inputs: Inputs) -> None:
 
 def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
     departures, by_plane = (report.read_files(place.out / name) for name in topology.OUTPUTS)
-    print(
-        f"\n{run.records:,} records in {run.batches} batches, {run.seconds:.1f} s: {run.rate:,.0f} records/s"
-    )
+    print(f"\n{_speed(run)}")
     print(f"  departures        {len(departures):>9,} changes of {departures['key'].nunique():,} flights")
     print(f"  flights-by-plane  {len(by_plane):>9,} departures of {by_plane['key'].nunique():,} planes")
     print("Dropped records, by operator and reason:")
@@ -205,6 +219,12 @@ def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
     print(f"\nResults: {', '.join(place.shown(place.out / name) for name in topology.OUTPUTS)}")
     dropped = sum(count for (operator, _), count in run.drops.items() if operator == topology.ENRICH)
     return _judge(check.differences(inputs, departures, by_plane, dropped))
+
+
+def _speed(run: Run) -> str:
+    warm = f" ({run.warm_rate:,.0f} after the first batch)" if run.warm_rate else ""
+    batches = f"{run.records:,} records in {run.batches} batches and {run.seconds:.1f} s"
+    return f"{batches}: {run.rate:,.0f} records/s{warm}"
 
 
 def _judge(checked: dict[str, list[str]]) -> int:

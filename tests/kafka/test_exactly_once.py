@@ -1,4 +1,4 @@
-"""Exactly once: whatever is run again, interrupted or done twice at a time, a reader sees each record once."""
+"""Exactly once: whatever is run again, torn off or done twice at a time, a reader sees a record once."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_a_record_that_only_the_topic_finds_too_large_fails_the_batch_too(
 def test_a_missing_topic_is_named_at_the_start(broker: KafkaBroker, kafka: Kafka) -> None:
     there = new_topic(broker)
     check_topics(kafka, [there])
-    with pytest.raises(ConfigError, match="(?s)no such topic.*Given: nowhere\n"):
+    with pytest.raises(ConfigError, match=r"(?s)no such topic.*Given: nowhere\n"):
         check_topics(kafka, [there, "nowhere"])
 
 

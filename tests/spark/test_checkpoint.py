@@ -1,4 +1,4 @@
-"""What millpond records in a checkpoint: found again at a restart, and a reason to refuse whatever differs."""
+"""What millpond records in a checkpoint: found again at a restart, a reason to refuse what differs."""
 
 from __future__ import annotations
 

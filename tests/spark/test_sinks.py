@@ -1,4 +1,4 @@
-"""How a topology's rows leave it without Kafka: Spark's writers, users' functions, several sinks in one query."""
+"""How a topology's rows leave it without Kafka: Spark's writers, users' functions, several sinks at once."""
 
 from __future__ import annotations
 
@@ -104,8 +104,11 @@ def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession,
         (Writer("memory", path="big_ones"), big()),
     ]
     run(spark, tmp_path, chosen)
-    even = spark.read.json(str(tmp_path / "even"))
-    assert sorted((r["key"], r["value"], r["batch_id"]) for r in even.collect()) == [("b", 2, 0), ("d", 4, 0)]
+    found = spark.read.json(str(tmp_path / "even"))
+    assert sorted((r["key"], r["value"], r["batch_id"]) for r in found.collect()) == [
+        ("b", 2, 0),
+        ("d", 4, 0),
+    ]
     assert [(batch, sorted((r["key"], r["value"]) for r in got)) for batch, got in seen] == [
         (0, [(3, "c"), (4, "d")])
     ]

@@ -136,6 +136,9 @@ class TransactionalSender(Sender):
         The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
         now, before a record is read that could not be read again.
         """
+        if self._marker >= batch:
+            # others may have written since: what Kafka says now decides, not what this worker remembers
+            self.abandon()
         kept = self._producer is not None
         try:
             return self._begin(batch)
