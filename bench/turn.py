@@ -37,6 +37,7 @@ def main(contender: str, data: str, work: str) -> None:
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
             **AT_START,
+            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
         },
     )
     spark.sparkContext.setLogLevel("ERROR")

@@ -109,7 +109,8 @@ class Pack:
     def _rows(self, parcels: Iterator[Parcel]) -> Iterator[tuple[int, int, bytes | None, int]]:
         for parcel in parcels:
             label = self.labels.label(parcel.target, parcel.shard)
-            yield label, parcel.port, blob.encode(parcel.rows), 0
+            for piece in blob.pieces(parcel.rows):
+                yield label, parcel.port, blob.encode(piece), 0
 
     def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
         numbers = {metric: number for number, metric in enumerate(self.metrics)}
