@@ -48,7 +48,9 @@ def produce(servers: str, topic: str, frame: pd.DataFrame, key: str, fields: Ite
 
     A row that is `cancelled` becomes a tombstone: a record without a value.
     """
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 3})
+    producer = Producer(
+        {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 3}
+    )
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: Any) -> None:

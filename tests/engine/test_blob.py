@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from millpond._engine import blob
 from millpond._engine.blob import decode, encode
 from millpond.errors import CorruptData
 

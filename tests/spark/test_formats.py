@@ -219,7 +219,7 @@ def test_a_json_text_need_not_be_an_object(
 ) -> None:
     form = options.json(DataType.fromDDL(schema))
     assert decoded(spark, form, [fine]) == [(value, None)]
-    assert FINE not in reasons(spark, form, [broken, b"null", b"", fine + fine])
+    assert FINE not in reasons(spark, form, [broken, b"null", b"", fine + b" " + fine])
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

@@ -1,4 +1,4 @@
-"""Sessions and settings: what is set, what is checked, what a query takes at its start, and what is put back."""
+"""Sessions and settings: what is set, what is checked, what a query takes at its start, what is put back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond._spark import settings
@@ -34,18 +35,20 @@ def test_the_connector_is_that_of_the_running_spark_unless_jars_are_given() -> N
 
 
 def test_a_session_without_the_connector_cannot_be_given_one_later(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match=r"already, and jars(.|\n)*Hint: Stop it first"):
+    before = spark.conf.get("spark.jars", None)
+    with pytest.raises(ConfigError, match=r"already, made with other settings(.|\n)*Hint: Stop it first"):
         session(jars=["elsewhere.jar"])
-    assert spark.conf.get("spark.jars", None) is None
+    assert spark.conf.get("spark.jars", None) == before
 
 
-def test_speculation_is_refused(spark: SparkSession) -> None:
-    with (
-        settings.overridden(spark, {"spark.speculation": "true"}),
-        pytest.raises(ConfigError, match=r"spark\.speculation = true\nHint: "),
-    ):
-        settings.check(spark)
-    settings.check(spark)
+def test_speculation_is_refused_and_a_python_of_its_own_for_every_task_warned_of() -> None:
+    with pytest.raises(ConfigError, match=r"spark\.speculation = true\nHint: "):
+        settings.check_running(lambda name, default: {"spark.speculation": "true"}.get(name, default))
+    with pytest.warns(UserWarning, match=r"spark\.python\.worker\.reuse is off(.|\n)*Hint: "):
+        settings.check_running(
+            lambda name, default: {"spark.python.worker.reuse": "false"}.get(name, default)
+        )
+    settings.check_running(lambda name, default: default)
 
 
 def test_settings_are_put_back_even_after_an_error(spark: SparkSession) -> None:
@@ -53,10 +56,11 @@ def test_settings_are_put_back_even_after_an_error(spark: SparkSession) -> None:
     spark.conf.set(BATCH_SIZE, "123")
     try:
         before = {name: spark.conf.get(name, None) for name in names}
-        with pytest.raises(ZeroDivisionError), settings.query_settings(spark, tasks=5):
+        with settings.query_settings(spark, tasks=5):
             assert spark.conf.get(PARTITIONS) == "5"
             assert spark.conf.get(BATCH_SIZE) == settings.AT_START[BATCH_SIZE]
-            _ = 1 / 0
+        with pytest.raises(AnalysisException), settings.query_settings(spark, tasks=5):
+            spark.sql("select nothing")
         assert {name: spark.conf.get(name, None) for name in names} == before
         assert spark.conf.get(BATCH_SIZE) == "123"
     finally:
@@ -74,12 +78,13 @@ def test_a_query_keeps_what_it_took_at_its_start_whatever_the_session_has_later(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The tasks of its exchanges come from the checkpoint at a restart, all else from the session again."""
-    seen: list[tuple[str, ...]] = []
+    seen: list[str] = []
 
     def note(frame: DataFrame, _: int) -> None:
-        seen.append(tuple(frame.sparkSession.conf.get(name) or "" for name in (PARTITIONS, BATCH_SIZE)))
+        frame.count()
+        seen.append(frame.sparkSession.conf.get(BATCH_SIZE) or "")
 
-    def run(tasks: int, batch_size: str) -> None:
+    def run(tasks: int, batch_size: str) -> int:
         folder = tmp_path / "in" / f"{len(seen)}"
         spark.range(1).write.parquet(str(folder))
         with settings.query_settings(spark, tasks), settings.overridden(spark, {BATCH_SIZE: batch_size}):
@@ -91,7 +96,9 @@ def test_a_query_keeps_what_it_took_at_its_start_whatever_the_session_has_later(
         # the session is back at its own settings while the query runs
         assert spark.conf.get(PARTITIONS) == "2"
         query.awaitTermination()
+        progress = query.lastProgress
+        assert progress is not None
+        return progress.stateOperators[0].numShufflePartitions
 
-    run(3, "1000")
-    run(4, "2000")
-    assert seen == [("3", "1000"), ("3", "2000")]
+    assert [run(3, "1000"), run(4, "2000")] == [3, 3]
+    assert seen == ["1000", "2000"]

@@ -1,10 +1,10 @@
 """JSON text to columns and back, strictly: what Spark's reader would swallow or change gets a reason.
 
-Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null without
-a sign for an empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200
-into the byte -56 and 1e400 into infinity; takes a number for a timestamp and lets it overflow. So the text is
-parsed inside an object with a sentinel behind it, strings as variants (which know what they were, and cost the
-same), decimals and bytes as something wider, and the result is looked through (law 6). Called by `formats`.
+Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null for an
+empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200 into the byte
+-56 and 1e400 into infinity; takes a number for a timestamp and lets it overflow. So the text is parsed inside
+an object with a sentinel behind it, strings as variants (which know what they were, and cost the same),
+decimals and bytes as something wider, and the result is looked through (law 6). Called by `formats`.
 """
 
 from __future__ import annotations

@@ -113,10 +113,14 @@ class EngineDriver:
                 count += sum(len(rows) for rows in table.scan())
         return count
 
+    def new_batch(self) -> Batch:
+        """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
+        return Batch(self)
+
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
         piped, self._piped = self._piped, []
-        batch = _Batch(self)
+        batch = self.new_batch()
         batch.run_sources(piped)
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
@@ -124,7 +128,7 @@ class EngineDriver:
             self._results[sink] += _results(rows, position_columns(self._physical.slots))
 
 
-class _Batch:
+class Batch:
     """One micro-batch on its way through the levels."""
 
     def __init__(self, driver: EngineDriver) -> None:
