@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,6 +40,8 @@ class Rates:
     whole: float
     half_records: int
     second_half: float
+    half_time: float
+    end_time: float
 
 
 def rates(started: float, batches: Sequence[Batch]) -> Rates:
@@ -57,8 +60,8 @@ def rates(started: float, batches: Sequence[Batch]) -> Rates:
         read += full[at].records
         at += 1
     end = full[-1].end
-    late = sum(batch.records for batch in full[at:])
-    return Rates(total, end - started, total / (end - started), late, late / (end - full[at - 1].end))
+    late, half = sum(batch.records for batch in full[at:]), full[at - 1].end
+    return Rates(total, end - started, total / (end - started), late, late / (end - half), half, end)
 
 
 def batches_of(progress: Sequence[Any]) -> list[Batch]:
@@ -79,6 +82,13 @@ class Usage:
     names: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int, str], float] = field(default_factory=dict)
     peak_bytes: int = 0
+    looks: list[tuple[float, float]] = field(default_factory=list)
+
+    def cpu_between(self, begin: float, end: float) -> float:
+        """CPU-seconds between two times (seconds since the epoch), as near as the looks are."""
+        before = [cpu for at, cpu in self.looks if at <= begin]
+        until = [cpu for at, cpu in self.looks if at <= end]
+        return (until[-1] if until else 0.0) - (before[-1] if before else 0.0)
 
     @property
     def cpu_seconds(self) -> float:
@@ -142,8 +152,8 @@ class Sampler:
             if name == "java" and memory:
                 self._look_at_threads(pid)
             total += _pss(pid) if memory else 0
+        self.usage.looks.append((time.time(), self.usage.cpu_seconds))
         self.usage.peak_bytes = max(self.usage.peak_bytes, total)
-
 
     def _look_at_threads(self, pid: int) -> None:
         """CPU-seconds of a JVM's threads: which part is garbage collection, which compilation."""

@@ -35,6 +35,12 @@ from dev.broker import BrokerFailed, KafkaBroker
 from dev.jars import JarsMissing, spark_jars
 from dev.jvm import JavaMissing
 
+SPARK = {
+    "spark.ui.enabled": "false",
+    # a JVM that lives for a minute otherwise spends half of its time on optimising itself
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
 
 @dataclass(frozen=True)
 class Place:
@@ -115,7 +121,7 @@ def _what(inputs: Inputs) -> str:
 def _session(kafka: bool, log: Path) -> Iterator[SparkSession]:
     with _errors_to(log):
         jars = spark_jars() if kafka else None
-        spark = mp.session("flights", jars=jars, config={"spark.ui.enabled": "false"})
+        spark = mp.session("flights", jars=jars, config=SPARK)
     try:
         yield spark
     finally:

@@ -3,8 +3,8 @@
 Owns the search for differences that nobody thought of. A blueprint (`blueprint`) is one random topology; a
 case (`case`) is a blueprint with records, batches and shards; `kinds` says of each operator how the handles
 and the oracle build it; `check` runs a case and compares; `shrink` makes a failing case small. The command is
-`python -m millpond.testing.histories`. Law: a case is a pure function of (seed, number), so a number is enough
-to see a failure again.
+`python -m millpond.testing.histories`. Law: a case is a pure function of (seed, number), so these two are
+enough to see a failure again.
 """
 
 from millpond.testing.histories.blueprint import Blueprint, Op, Ref

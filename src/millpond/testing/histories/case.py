@@ -1,4 +1,4 @@
-"""A case: a blueprint with the records that go through it, how they are cut into batches, and on how many shards.
+"""A case: a blueprint, the records that go through it, how they are cut into batches, on how many shards.
 
 Owns the shape of what is run, and its text as data. Law: a case says everything that a run depends on. Called
 by `draw`, `check`, `shrink` and `report`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from millpond.testing.histories.blueprint import Blueprint, as_data, of_data
@@ -46,7 +47,7 @@ class Case:
     def batches(self) -> list[tuple[Input, ...]]:
         """The records of each batch."""
         edges = [0, *self.cuts, len(self.records)]
-        return [self.records[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+        return [self.records[start:end] for start, end in pairwise(edges)]
 
     def without_records(self, start: int, end: int) -> Case:
         """The case without some of its records."""

@@ -1,4 +1,4 @@
-"""A driver that treats the engine roughly: blobs arrive in any order and in pieces, batches crash and run again.
+"""A driver that is rough with the engine: blobs come in any order and in pieces, batches crash and run again.
 
 Owns the promise that a replayed batch gives identical bytes, results and state (laws 1, 2 and 5). Called by
 `check`.

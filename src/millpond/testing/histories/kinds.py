@@ -97,6 +97,18 @@ class Kind:
     deferred: bool = False
 
 
+def sink(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    """Write the input out, under the operator's name."""
+    inputs[0].to(site.name)
+    return []
+
+
+def sink_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    """Write the input out, under the operator's name."""
+    site.topology.sink(inputs[0], site.name)
+    return []
+
+
 def method_of(how: str) -> str:
     """Kafka's name of a join type."""
     return {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]

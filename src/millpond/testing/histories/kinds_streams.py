@@ -10,7 +10,16 @@ from typing import Any
 
 from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
-from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
+from millpond.testing.histories.kinds import (
+    Kind,
+    OracleSite,
+    Params,
+    Site,
+    method_of,
+    sink,
+    sink_node,
+    stored,
+)
 from millpond.testing.oracle.graph import MapRecord, Node, Topology
 from millpond.testing.oracle.records import Record
 from millpond.testing.oracle.stream_table import StreamTableJoin
@@ -105,7 +114,10 @@ def _split_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[An
     def branch(record: Record) -> int:
         return 0 if first(record.value) else 1 if second(record.value) else 2
 
-    nodes = [MapRecord(inputs[0], lambda r, n=n: r if branch(r) == n else None) for n in range(3)]
+    def only(number: int) -> MapRecord:
+        return MapRecord(inputs[0], lambda record: record if branch(record) == number else None)
+
+    nodes = [only(number) for number in range(3)]
     return [nodes[0], nodes[2 if params["rest"] else 1]]
 
 
@@ -182,8 +194,8 @@ KINDS: dict[str, Kind] = {
     "to": Kind(
         STREAM,
         (),
-        lambda site, inputs, _: [inputs[0].to(site.name)],
-        lambda site, inputs, _: [site.topology.sink(inputs[0], site.name)],
+        sink,
+        sink_node,
         weight=0,
     ),
 }

@@ -9,7 +9,16 @@ from typing import Any
 
 from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
-from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
+from millpond.testing.histories.kinds import (
+    Kind,
+    OracleSite,
+    Params,
+    Site,
+    method_of,
+    sink,
+    sink_node,
+    stored,
+)
 from millpond.testing.oracle.graph import Node
 from millpond.testing.oracle.table import TableSource
 from millpond.testing.oracle.table_filter import TableFilter
@@ -90,8 +99,8 @@ KINDS: dict[str, Kind] = {
     "table_to": Kind(
         TABLE,
         (),
-        lambda site, inputs, _: [inputs[0].to(site.name)],
-        lambda site, inputs, _: [site.topology.sink(inputs[0], site.name)],
+        sink,
+        sink_node,
         weight=0,
     ),
 }

@@ -38,7 +38,7 @@ def oracle_of(blueprint: Blueprint, semantics: Semantics | None = None) -> tuple
     for number, op in enumerate(blueprint.ops):
         site = OracleSite(topology, name_of(number), blueprint.keys, _relaxed(blueprint, number))
         made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
-    return topology, [node for nodes in made for node in nodes if node is not None]
+    return topology, [node for nodes in made for node in nodes]
 
 
 def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
