@@ -177,7 +177,7 @@ class KStream(Handle):
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
-        """Each record with the table's current value of its key, or with each record of a stream in the window.
+        """Each record with the table's value of its key, or with each record of another stream in the window.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 Law 3: such a result stands after all records of the last time at which it could still have been different,
 and so before the first record of a later time. Among those of one moment the order is Kafka's: timestamp,
 right before left, key bytes, arrival. The bytes of a key do not fit into a position: their first eight do,
-and keys that have those in common come in order of hash. Called by `stream_stream`.
+and longer keys that have those in common come in order of hash. Called by `stream_stream`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millpond._engine.keys import encode_keys
 from millpond._engine.operator import Setting
 from millpond._engine.times import LET_GO
 
-_HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 16, 22, 10
+_LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
 
 
 def first_bytes(keys: pa.Array) -> Int64s:
@@ -37,9 +37,9 @@ def closing_order(
     stands_at: Int64s, ts: Int64s, side: Int64s, keys: pa.Array, hashes: Int64s, arrival: Int64s
 ) -> Int64s:
     """The order of results: moment, timestamp, right before left, key bytes, arrival."""
-    prefix = first_bytes(keys)
+    prefix, short = first_bytes(keys), _short(keys, hashes)
     rank = pc.rank(encode_keys(keys), sort_keys="ascending", tiebreaker="dense").to_numpy()
-    return np.lexsort((arrival, rank, _short(hashes), prefix, 1 - side, ts, stands_at))
+    return np.lexsort((arrival, rank, short, prefix, 1 - side, ts, stands_at))
 
 
 def closing_positions(
@@ -53,7 +53,7 @@ def closing_positions(
     now : the time of the sources that operators below are to see at them.
     """
     operator = setting.operator
-    prefix, short = first_bytes(keys), _short(hashes)
+    prefix, short = first_bytes(keys), _short(keys, hashes)
     srcpart = LET_GO + 2 * ts + (1 - side)
     columns = [stands_at, srcpart, now, prefix]
     columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 1)
@@ -64,7 +64,7 @@ def closing_positions(
 
 
 def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
-    """Numbers that tell apart what the position has in common so far: operator, hash, then counted through."""
+    """Numbers that tell apart what has all else in common: by operator, `_short`, then counted through."""
     rows = np.arange(len(short), dtype=np.int64)
     fresh = np.zeros(len(short), dtype=np.bool_)
     # One turn per column.
@@ -73,8 +73,11 @@ def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
     count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
     count = np.minimum(count, (1 << _COUNT_BITS) - 1)
     number = operator & ((1 << _OPERATOR_BITS) - 1)
-    return (((number << _HASH_BITS) + short) << _COUNT_BITS) + count
+    return (((number << _LENGTH_BITS + _HASH_BITS) + short) << _COUNT_BITS) + count
 
 
-def _short(hashes: Int64s) -> Int64s:
-    return (hashes >> np.int64(64 - _HASH_BITS)) & np.int64((1 << _HASH_BITS) - 1)
+def _short(keys: pa.Array, hashes: Int64s) -> Int64s:
+    """Length, so that a key comes before its own continuation by zero bytes, and behind eight bytes the hash."""
+    _, lengths, _ = form.spans(encode_keys(keys))
+    bits = (hashes >> np.int64(64 - _HASH_BITS)) & np.int64((1 << _HASH_BITS) - 1)
+    return np.where(lengths > 8, (9 << _HASH_BITS) + bits, lengths << _HASH_BITS)

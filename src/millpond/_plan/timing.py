@@ -14,8 +14,10 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek, Source, StreamStream
 from millpond._plan.physical import Edge, Flow, Operator
 
-REACH_PARTS = 256
-"""A retention is told in at most this many steps: a small one to the millisecond."""
+REACH_PARTS = 1024
+"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the grace
+may so meet rows that are older than the retention by one step: to the millisecond, every shard would be told
+of every row of an orderly stream."""
 
 
 def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:
@@ -45,8 +47,8 @@ def settle_timing(
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
         mine = [edge for edge in edges if edge.target == operator.id]
-        above = [flows[flows[e.flow].root].operator for e in mine]
-        lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above if o is not None), default=0)
+        above = {flows[flows[e.flow].root].operator for e in mine} - {None}
+        lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
         if operator.timing == "none":
             continue
         domains = all(_keeps_partition(plan, flows, e) for e in mine) and _one_source_a_side(flows, mine)
