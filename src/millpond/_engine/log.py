@@ -80,7 +80,7 @@ class LogTable(_Table):
         """The rows of all slices that are still wanted, sorted as runs are."""
         rows = joined(slices, self.layout.schema)
         keep = np.flatnonzero(self._wanted(rows))
-        return rows.take(pa.array(order(rows, keep, self.layout)))
+        return rows.take(pa.array(keep[order(rows, keep, self.layout)]))
 
     def has_expired(self, levels: Sequence[Level]) -> bool:
         """Whether whole runs can be dropped."""

@@ -13,6 +13,7 @@ Example::
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from millpond._engine.columns import position_columns
+from millpond._engine.times import LET_GO
 from millpond._plan.nodes import Source
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
 from millpond._spark.functions import session
@@ -44,7 +46,8 @@ class TestRecord:
     key, value : as Spark collects them (a struct is a Row).
     ts : event time in ms.
     headers : of the record that caused it; None where the topology keeps none.
-    step : piping sequence number, within the case, of the record that caused it.
+    step : piping sequence number, within the case, of the record that caused it; for a result that time
+        brings about, of the record that moved time on.
     """
 
     __test__ = False  # pytest is not to collect it
@@ -200,7 +203,8 @@ class TopologyTestDriver:
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
             for row in rows:
-                results[(names[row["case"]], outputs[sink])].append(_record(row))
+                name = names[row["case"]]
+                results[(name, outputs[sink])].append(_record(row, self._piped[name]))
         if len(compiled.selectors) > 1:
             frame.unpersist()
         return results
@@ -220,8 +224,14 @@ def counted(frame: DataFrame, observation: Any, metrics: int) -> DataFrame:
     return frame.observe(observation, *sums).filter(~is_count)
 
 
-def _record(row: Any) -> TestRecord:
+def _record(row: Any, piped: Sequence[_Piped]) -> TestRecord:
     headers = None
     if "headers" in row:
         headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
-    return TestRecord(row["key"], row["value"], row["ts"], headers, row["offset"])
+    return TestRecord(row["key"], row["value"], row["ts"], headers, _step(row, piped))
+
+
+def _step(row: Any, piped: Sequence[_Piped]) -> int:
+    if row["srcpart"] < LET_GO:
+        return int(row["offset"])
+    return bisect_right(piped, row["order_ts"], key=lambda record: record.order_ts)
