@@ -55,7 +55,12 @@ def test_join_windows_are_what_kafka_streams_makes_of_the_same_calls(fact: dict[
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("5 minutes", 300_000), ("1 hour 30 seconds", 3_630_000), ("-250 ms", -250), ("2 days, 1 week", 777_600_000)],
+    [
+        ("5 minutes", 300_000),
+        ("1 hour 30 seconds", 3_630_000),
+        ("-250 ms", -250),
+        ("2 days, 1 week", 777_600_000),
+    ],
 )
 def test_a_duration_may_be_written_as_text(text: str, ms: int) -> None:
     assert duration_ms(text) == ms

@@ -103,5 +103,3 @@ class Handle:
         joiner = adapt(joiner, ("key", "left", "right"), "joiner")
         types = (self.key_type, self.value_type, other.value_type)
         return joiner, self._builder._functions.value_type(joiner, types, "joiner")
-
-

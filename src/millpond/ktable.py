@@ -67,13 +67,13 @@ class KTable(Handle):
     def left_join(
         self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
     ) -> KTable:
-        """Left join on the primary key: a row for each of this table's keys; right may be null."""
+        """Left join on the primary key: a row for each of this table's keys."""
         return self._join(other, joiner, "left", name, store)
 
     def outer_join(
         self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
     ) -> KTable:
-        """Outer join on the primary key: a row for each key of either table; one side may be null."""
+        """Outer join on the primary key: a row for each key of either table."""
         return self._join(other, joiner, "outer", name, store)
 
     def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
@@ -85,7 +85,7 @@ class KTable(Handle):
             raise TopologyError(
                 "A table joins only with a table.",
                 given=repr(other),
-                hint="Convert it first (stream.to_table()), or let the stream drive: stream.join(table, ...).",
+                hint="Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)

@@ -29,7 +29,9 @@ def first_bytes(keys: pa.Array) -> Int64s:
     words = np.ndarray((len(content) + 1,), ">u8", buffer=padded, strides=(1,))[starts].astype(np.uint64)
     unused = (8 - np.minimum(lengths, 8)).astype(np.uint64) * np.uint64(8)
     # A shift by 64 is no shift.
-    words = np.where(unused == 64, np.uint64(0), words >> (unused & np.uint64(63)) << (unused & np.uint64(63)))
+    words = np.where(
+        unused == 64, np.uint64(0), words >> (unused & np.uint64(63)) << (unused & np.uint64(63))
+    )
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 
@@ -43,7 +45,13 @@ def closing_order(
 
 
 def closing_positions(
-    setting: Setting, stands_at: Int64s, now: Int64s, ts: Int64s, side: Int64s, keys: pa.Array, hashes: Int64s
+    setting: Setting,
+    stands_at: Int64s,
+    now: Int64s,
+    ts: Int64s,
+    side: Int64s,
+    keys: pa.Array,
+    hashes: Int64s,
 ) -> dict[str, pa.Array]:
     """Position columns of results in `closing_order`.
 
@@ -77,7 +85,7 @@ def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
 
 
 def _short(keys: pa.Array, hashes: Int64s) -> Int64s:
-    """Length, so that a key comes before its own continuation by zero bytes, and behind eight bytes the hash."""
+    """Length, so that a key comes before its continuation by zero bytes, and behind eight bytes the hash."""
     _, lengths, _ = form.spans(encode_keys(keys))
     bits = (hashes >> np.int64(64 - _HASH_BITS)) & np.int64((1 << _HASH_BITS) - 1)
     return np.where(lengths > 8, (9 << _HASH_BITS) + bits, lengths << _HASH_BITS)

@@ -1,4 +1,4 @@
-"""Heartbeats: the times of the sources, told to every shard of an operator, so that those without records know.
+"""Heartbeats: the times of the sources, told to every shard of an operator, records or none.
 
 Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. Called by the source packs, read
 by `times`.

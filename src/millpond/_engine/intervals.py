@@ -45,7 +45,7 @@ def places_within(
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs: the query's number and the row's place, in this order; and which queries they are all of."""
+    """Some pairs, in order of query and place: all those of the queries from `first` to `last`."""
 
     query: Int64s
     place: Int64s

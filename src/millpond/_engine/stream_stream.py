@@ -1,9 +1,9 @@
-"""stream_stream: windowed join of two streams, inner, left and outer, all generations (semantics.md, 6, 7, 17).
+"""stream_stream: windowed join of two streams, all types and generations (semantics.md, sections 6, 7, 17).
 
 Each record looks up the other side's records of its key within the window; what is found gives results at
-once. In the current generation an unmatched record of an outer side waits until its window and the grace have
-passed, and its result stands where time passed them. Pairs are made of integers, a block at a time; values are
-gathered last.
+once. In the current generation an unmatched record of an outer side waits until its window and the grace
+have passed, and its result stands where time passed them. Pairs are made of integers, a block at a time;
+values are gathered last.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ class _Join:
         """How many of the closing results stand before an event."""
         order_ts, srcpart, offset = (column[event] for column in self._events.position[:3])
         at, part = ints(closing, "order_ts"), ints(closing, "srcpart")
-        same = (at == order_ts) & ((part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset)))
+        same = (at == order_ts) & (
+            (part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset))
+        )
         return int(np.count_nonzero((at < order_ts) | same))
 
     def _triggered(self, block: Met, at_once: Int64s) -> pa.Table:

@@ -247,7 +247,7 @@ class StreamStream(Node):
 
     def details(self) -> tuple[tuple[str, str], ...]:
         w = self.windows
-        window = f"-{w.before_ms}..+{w.after_ms} ms, grace {w.grace_ms} ms".replace("--", "+").replace("+-", "-")
+        window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
         return (("type", self.how), ("window", window), ("generation", self.generation.value))
 
 

@@ -15,9 +15,10 @@ from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek,
 from millpond._plan.physical import Edge, Flow, Operator
 
 REACH_PARTS = 1024
-"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the grace
-may so meet rows that are older than the retention by one step: to the millisecond, every shard would be told
-of every row of an orderly stream."""
+"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the
+grace may so meet rows that are older than the retention by one step. To the millisecond, every shard would be
+told of every row of an orderly stream.
+"""
 
 
 def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:

@@ -6,7 +6,7 @@ numbered through, one block per case). Called by `query` and by `millpond.testin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -87,7 +87,7 @@ class Compiled:
     """
 
     frame: DataFrame
-    selectors: dict[str, Callable[[DataFrame], DataFrame]]
+    selectors: Mapping[str, Callable[[DataFrame], DataFrame]]
 
 
 def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
@@ -129,7 +129,9 @@ class _Compiler:
             exits = exit_outlets(self._physical, number, partial(_naming_if, stage, mine))
             outlets += [o for o in exits if o.key]
         mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows}))
+        counted = counted_outlets(
+            self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows})
+        )
         outlets += [o for o in counted if o.key and o.node in mine_names]
         pack = Pack(
             outlets=tuple(outlets),
@@ -153,7 +155,8 @@ class _Compiler:
         above = self._physical.plan.ancestors
         beats = []
         for operator in self._physical.operators:
-            mine = tuple(f"root:{n}" for n, source in self._roots(stage).items() if source in above[operator.node])
+            roots = self._roots(stage).items()
+            mine = tuple(f"root:{number}" for number, name in roots if name in above[operator.node])
             if operator.timing != "none" and mine:
                 beats.append(beat_of(self._physical, operator, mine))
         return tuple(beats)

@@ -16,7 +16,6 @@ import pyarrow as pa
 from millpond._engine import blob
 from millpond._engine.columns import bools, ints, path_columns, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
-
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
@@ -25,7 +24,7 @@ WIRE_ARROW = pa.schema(
     [("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())]
 )
 PACK_ROWS = 65_536
-"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, little enough memory."""
+"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
 
 REASONS = {1: "negative_timestamp", 2: "undecodable"}
 
@@ -68,6 +67,7 @@ class Pack:
     beats: tuple[Beat, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wire rows of one task."""
         drops: Drops = Counter()
         clock = Clock()
         for gathered in _gather(batches, None if self.order else PACK_ROWS):
@@ -113,7 +113,8 @@ class Pack:
     def _rows(self, parcels: Iterator[Parcel]) -> Iterator[tuple[int, int, bytes | None, int]]:
         for parcel in parcels:
             label = self.labels.label(parcel.target, parcel.shard)
-            yield label, parcel.port, blob.encode(parcel.rows), 0
+            for piece in blob.pieces(parcel.rows):
+                yield label, parcel.port, blob.encode(piece), 0
 
     def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
         numbers = {metric: number for number, metric in enumerate(self.metrics)}
@@ -137,6 +138,7 @@ class Unpack:
     labels: Labels
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wide rows of one task."""
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             # One turn per blob.
@@ -180,6 +182,7 @@ class Leave:
     slots: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The sinks' rows of one task."""
         mail: dict[int, list[pa.Table]] = {}
         # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:

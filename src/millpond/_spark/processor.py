@@ -22,9 +22,6 @@ from millpond._engine.runs import State
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import Labels, output_port
 
-BLOB_ROWS = 131_072
-"""Rows of a result blob at most: keeps a blob far below the size at which state and sockets suffer."""
-
 _Wire = Row("label", "port", "blob", "count")
 
 
@@ -52,7 +49,7 @@ class LevelProcessor(StatefulProcessor):
         """Declare the state variables; Spark calls this on the driver as well."""
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run the label's operator over its blobs."""
         label = key[0]
         target, _ = self._labels.place(label)
@@ -64,9 +61,8 @@ class LevelProcessor(StatefulProcessor):
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
         for table in run_operator(setting, self._inputs(rows), state):
-            for start in range(0, len(table), BLOB_ROWS):
-                content = blob.encode(table.slice(start, BLOB_ROWS))
-                yield _Wire(label, output_port(target), content, None)
+            for piece in blob.pieces(table):
+                yield _Wire(label, output_port(target), blob.encode(piece), None)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_colu
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.heartbeat import beat_of, times
 from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting
+from millpond._engine.operator import Setting, state_schema
 from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_number, exit_outlets
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
@@ -45,15 +45,20 @@ from millpond.topology import Topology
 
 @dataclass(frozen=True)
 class Result:
-    """One record of an output; `step` is the piping sequence number of the record that caused it.
+    """One record of an output.
 
-    A result that time brings about is caused by the record that moved time on, where there is one time.
+    Parameters
+    ----------
+    key, value, ts : the record.
+    step : piping sequence number of the record that caused it; where time did, of the record that moved it.
+    position : its place in the order of all results, over all outputs.
     """
 
     key: Any
     value: Any
     ts: int
     step: int
+    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,18 @@ class EngineDriver:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
 
+    def rows_kept(self) -> int:
+        """Live rows in all stores, after everything that can be merged is merged."""
+        count = 0
+        for operator, shard in self.stores:
+            state = State(self.stores[(operator, shard)], None)
+            setting = setting_of(self._physical, self._physical.operators[operator])
+            for side, name in enumerate(setting.operator.stores):
+                place = side if len(setting.operator.stores) > 1 else len(setting.values) - 1
+                table = state.table(name, state_schema(setting, place))
+                count += sum(len(rows) for rows in table.scan())
+        return count
+
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
         piped, self._piped = self._piped, []
@@ -111,7 +128,8 @@ class EngineDriver:
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
-            self._results[sink] += _results(rows, np.array(self._reached, dtype=np.int64))
+            reached = np.array(self._reached, dtype=np.int64)
+            self._results[sink] += _results(rows, position_columns(self._physical.slots), reached)
 
 
 class _Batch:
@@ -269,12 +287,15 @@ def _naming(flow: Flow) -> FlowColumns:
 
 def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
     """order_ts of each step."""
-    times = np.maximum.accumulate([p.ts for p in piped]) if piped else []
+    times: Any = np.maximum.accumulate([p.ts for p in piped]) if piped else []
     return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
-def _results(rows: pa.Table, reached: Int64s) -> list[Result]:
+def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:
     srcpart, order_ts = ints(rows, "srcpart"), ints(rows, "order_ts")
-    steps = np.where(srcpart >= LET_GO, np.searchsorted(reached, order_ts, side="right"), ints(rows, "offset"))
-    columns = [*(rows.column(name).to_pylist() for name in ("key", "value", "ts")), steps.tolist()]
-    return [Result(*values) for values in zip(*columns, strict=True)]
+    moved = np.searchsorted(reached, order_ts, side="right")
+    steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
+    columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
+    places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
+    rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
+    return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

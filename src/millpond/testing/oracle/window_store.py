@@ -2,7 +2,8 @@
 
 Owns which stored records are visible. Law: faithful, a record is visible while its timestamp is greater
 than the largest one put into this store less the retention; repaired (row 14), also while an on-time
-partner may come, and the largest one is counted in whole steps of a thousandth of the retention. Called by the stream-stream and self joins.
+partner may come, and the largest one is counted in whole steps of a thousandth of the retention. Called by
+the stream-stream and self joins.
 """
 
 from __future__ import annotations
@@ -41,4 +42,5 @@ class JoinStore:
         ]
 
     def _visible(self, ts: int) -> bool:
-        return self._retention_ms is None or ts > self._newest // self._step_ms * self._step_ms - self._retention_ms
+        newest = self._newest // self._step_ms * self._step_ms
+        return self._retention_ms is None or ts > newest - self._retention_ms

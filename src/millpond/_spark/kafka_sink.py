@@ -1,0 +1,151 @@
+"""All Kafka sinks of a topology in one pass: encoded records, and the function that writes a task's.
+
+Each task writes its rows in their order, to all topics, in one transaction (or plainly); the function always
+reads its input to the end, because the state of the levels before it is saved when it has. Called by `sinks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from millpond._spark.ends import LAST
+from millpond._spark.formats import check_writable, encode, format_for
+from millpond._spark.kafka_client import SinkError
+from millpond._spark.producers import Headers, Sender, sender
+from millpond._spark.selection import Selection
+from millpond.options import Format, TopicSink
+
+WRITTEN = "task int, written bigint, skipped bigint"
+_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("written", pa.int64()), ("skipped", pa.int64())])
+
+
+@dataclass(frozen=True, repr=False)
+class KafkaWrite:
+    """mapInArrow function: writes the rows of a task and says how many.
+
+    Parameters
+    ----------
+    settings : the client's settings; never shown, they may hold secrets.
+    topics : names of the topics that the rows' column `topic` counts.
+    group : what transactional ids and groups begin with; None: at least once.
+    batch : number of the batch.
+    """
+
+    settings: Mapping[str, Any]
+    topics: tuple[str, ...]
+    group: str | None
+    batch: int
+
+    def __repr__(self) -> str:
+        return f"KafkaWrite(topics={self.topics!r}, group={self.group!r}, batch={self.batch})"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and yield one row."""
+        task = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        written, skipped = self._write(task, (batch for batch in batches if len(batch)))
+        yield pa.RecordBatch.from_pydict(
+            {"task": [task], "written": [written], "skipped": [skipped]}, schema=_WRITTEN_ARROW
+        )
+
+    def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
+        """(written, skipped) records."""
+        name = None if self.group is None else f"{self.group}-{task}"
+        out = sender(self.settings, name, min(self.topics))
+        begun = fresh = whole = False
+        count = 0
+        try:
+            for given in batches:
+                batch, ended = _without_ends(given)
+                whole = whole or ended
+                # no transaction for a task without records: there is nothing that could be written twice
+                if len(batch) and not begun:
+                    begun, fresh = True, out.begin(self.batch)
+                count += self._send(out, batch) if fresh else len(batch)
+            if name is not None and not whole:
+                raise SinkError(
+                    "The rows of a task broke off: something above it failed, or the task was stopped.",
+                    hint="Nothing of it is written; the error above, if there is one, says why.",
+                )
+            if fresh:
+                out.commit(self.batch)
+        except BaseException:
+            out.abandon()
+            raise
+        return (count, 0) if fresh else (0, count)
+
+    def _send(self, out: Sender, batch: pa.RecordBatch) -> int:
+        names: Iterable[str] = repeat(self.topics[0], len(batch))
+        if len(self.topics) > 1:
+            names = map(self.topics.__getitem__, batch.column("topic").to_pylist())
+        keys, values, times = (batch.column(name).to_pylist() for name in ("key", "value", "ts"))
+        headers: Iterable[Headers | None] = repeat(None)
+        if "headers" in batch.schema.names:
+            # One turn per record: the client takes pairs, Arrow gives dictionaries.
+            given = batch.column("headers").to_pylist()
+            headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
+        return out.send(names, keys, values, times, headers)
+
+
+def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+    """The records of a batch, and whether the last end row is in it."""
+    topics = batch.column("topic")
+    low = pc.min(topics).as_py()
+    if low is None or low >= 0:
+        return batch, False
+    return batch.filter(pc.greater_equal(topics, 0)), low == LAST
+
+
+def kafka_rows(
+    frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None
+) -> DataFrame:
+    """Encoded records of all these sinks, of each row in the sinks' order.
+
+    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers. End rows,
+    told by the column `ends`, keep their number in `topic`.
+    """
+    carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
+    number = F.lit(0) if ends is None else F.coalesce(F.col(ends).cast("int"), F.lit(0))
+    parts = [
+        F.when((number >= 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen)))
+        for place, (sink, chosen) in enumerate(sinks)
+    ]
+    if ends is not None:
+        nothing = [F.lit(None).cast("binary").alias(name) for name in ("key", "value")]
+        parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
+    if len(sinks) == 1:
+        # a row is a record or an end: no list of them is needed
+        one = frame.select(*carried, F.coalesce(*parts).alias("record"))
+        return one.filter(F.col("record").isNotNull()).select("record.*", *carried)
+    several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
+    return several.select("record.*", *carried)
+
+
+def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:
+    """Raise unless each sink's formats can write what the frame has."""
+    for sink, chosen in sinks:
+        for part in ("key", "value"):
+            _format(frame, sink, chosen, part)
+
+
+def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection) -> list[Column]:
+    parts = []
+    for part in ("key", "value"):
+        name = getattr(chosen, part)
+        parts.append(encode(_format(frame, sink, chosen, part), F.col(name)).alias(part))
+    return [F.lit(number).cast("int").alias("topic"), *parts]
+
+
+def _format(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Format:
+    kind = frame.schema[getattr(chosen, part)].dataType
+    format: Format = getattr(sink, part) or format_for(kind)
+    check_writable(format, kind, f"{part}s of the sink {sink.name!r}")
+    return format

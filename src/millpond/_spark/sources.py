@@ -1,0 +1,118 @@
+"""Sources as frames: topics and DataFrames become rows with root, ts, partition, offset, key and value.
+
+All Kafka topics are read through one Spark source, so that Spark's rate limit lets them advance together;
+each DataFrame is a frame of its own. Called by `query`; `row_types` by `functions` when a topology is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from millpond._plan.nodes import Source
+from millpond._spark import formats, static
+from millpond._spark.rows import row_types, rows_of
+from millpond._spark.topics import partition_counts, read_topics
+from millpond.errors import ConfigError
+from millpond.options import DeadLetter, Kafka, Rows, Topic
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A frame of source rows.
+
+    Parameters
+    ----------
+    frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
+        timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
+        null in the rows of others; dead_key and dead_value where a topic has a dead-letter policy.
+    roots : names of the sources in it.
+    one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
+    order : the ordering columns.
+    """
+
+    frame: DataFrame
+    roots: tuple[str, ...]
+    one_task: bool = False
+    order: tuple[str, ...] = ()
+
+
+def scan(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    kafka: Kafka | None = None,
+    checkpoint: str | None = None,
+) -> list[Scan]:
+    """The frames that the sources are read from: one for all topics, one for each DataFrame.
+
+    Parameters
+    ----------
+    sources : all of the plan, in its order.
+    kafka : the connection, where there are topics.
+    checkpoint : folder that static DataFrames are copied into.
+
+    Raises
+    ------
+    ConfigError : there is no connection, no connector, or no folder.
+    """
+    numbered = list(enumerate(sources))
+    headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
+    topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
+    scans = []
+    if topics:
+        if kafka is None:
+            raise ConfigError(
+                "The topology reads Kafka topics, but nothing says where Kafka is.",
+                given=f"topics {', '.join(sorted({source.origin.name for _, source in topics}))}",
+                hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
+            )
+        frame = read_topics(spark, topics, kafka, headers)
+        scans.append(Scan(frame, tuple(source.name for _, source in topics)))
+    plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
+    return scans + [_scan_rows(spark, number, source, checkpoint, headers) for number, source in plain]
+
+
+def _scan_rows(
+    spark: SparkSession, number: int, source: Source, checkpoint: str | None, headers: bool
+) -> Scan:
+    frame = rows_of(source.origin, number)
+    order = tuple(name for name in frame.columns if name.startswith("order_"))
+    if not source.origin.frame.isStreaming:
+        if checkpoint is None:
+            raise ConfigError(
+                "A static DataFrame is copied into the checkpoint's folder, and there is none.",
+                given=f"source {source.name!r}",
+                hint="Start the topology with checkpoint=...",
+            )
+        frame = static.as_stream(spark, frame, order, f"{checkpoint}/millpond/static", source.name)
+    if headers:
+        frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+    return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)
+
+
+def describe_origin(origin: Topic | Rows) -> str:
+    """An origin in describe() and in the checkpoint: one line, without secrets, the same at every start."""
+    if isinstance(origin, Topic):
+        parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
+        policy = origin.on_undecodable
+        parts.append(f"undecodable: {f'to {policy.topic}' if isinstance(policy, DeadLetter) else policy}")
+        return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
+    kind = "streaming" if origin.frame.isStreaming else "static"
+    parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]
+    return f"{kind} DataFrame ({', '.join(parts)})"
+
+
+def _column_text(given: Any) -> str:
+    if given is None:
+        return "by default"
+    if isinstance(given, str):
+        return given
+    # the text of an expression is another in another version of Spark
+    return "+".join(given) if isinstance(given, list | tuple) else "of an expression"
+
+
+__all__ = ["Scan", "describe_origin", "partition_counts", "row_types", "scan"]
