@@ -26,6 +26,7 @@ from millpond._engine.columns import (
     visible_columns,
 )
 from millpond._engine.keys import hash_keys
+from millpond._engine.reach import reach_steps
 
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
@@ -57,6 +58,9 @@ class Outlet:
     drops_null_key, drops_null_value : rows that end here.
     counts_null_key : False where a null key was counted before (where a table begins).
     stored_ts : whether its rows carry the timestamp that lookups see.
+    keeps_time : whether records that end here move time all the same.
+    reach_step, reach_port : every shard is told on this port how far the rows reach, in steps of so many ms;
+        0: it is not.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
     """
 
@@ -74,6 +78,9 @@ class Outlet:
     drops_null_key: bool = False
     counts_null_key: bool = True
     drops_null_value: bool = False
+    keeps_time: bool = False
+    reach_step: int = 0
+    reach_port: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,12 +157,27 @@ def pack(
         part = part if len(rows) == len(frame) else part.take(pa.array(rows))
         if len(part):
             cases = ints(part, "case") if "case" in part.column_names else None
-            yield from _split(outlet, _as_edge(part, outlet, slots), shards, cases)
+            edge = _as_edge(part, outlet, slots)
+            yield from _split(outlet, edge, shards, cases)
+            yield from _reach(outlet, edge, shards, slots, cases)
+
+
+def _reach(
+    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
+) -> Iterator[Parcel]:
+    """What every shard is told of how far the edge's rows reach."""
+    assert outlet.target is not None
+    # One turn per case and shard, where there is something to tell.
+    for case, steps in reach_steps(edge, cases, outlet.reach_step, slots) if outlet.reach_step else ():
+        for shard in range(case * shards, (case + 1) * shards):
+            yield Parcel(outlet.target, shard, outlet.reach_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
-    """Rows of the outlet that its operator will see."""
+    """Rows of the outlet that its operator will see, or that move its time."""
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
+    if outlet.keeps_time:
+        return mask
     if outlet.drops_null_key:
         mask = mask & valid(frame.column(outlet.key))
     if outlet.drops_null_value:

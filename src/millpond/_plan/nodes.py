@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from millpond.errors import TopologyError
 from millpond.generation import Generation
+from millpond.windows import JoinWindows
 
 Kind = Literal["stream", "table"]
 How = Literal["inner", "left", "outer"]
@@ -217,6 +218,40 @@ class StreamTable(Node):
 
 
 @dataclass(frozen=True)
+class StreamStream(Node):
+    """Windowed join of two streams (semantics.md, sections 6, 7 and 17).
+
+    Parameters
+    ----------
+    relaxed : whether outer sides take records without a key (KIP-962; 3.7 and later).
+    """
+
+    how: How = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    windows: JoinWindows = field(kw_only=True)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+    relaxed: bool = field(default=True, kw_only=True)
+
+    stem = "stream_stream"
+
+    def outer(self, side: int) -> bool:
+        """Whether an unmatched record of this side gives a result."""
+        return self.how == "outer" or (self.how == "left" and side == 0)
+
+    @property
+    def holds_back_ms(self) -> int:
+        """How long, in event time, a result may wait: unmatched ones do, for window and grace to pass."""
+        if self.how == "inner" or self.generation is not Generation.CURRENT:
+            return 0
+        return max(self.windows.before_ms, self.windows.after_ms) + self.windows.grace_ms
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        w = self.windows
+        window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
+        return (("type", self.how), ("window", window), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
 class Sink(Node):
     """An output; `output` is its name to the test driver."""
 
@@ -229,5 +264,5 @@ class Sink(Node):
         return (("output", self.output),)
 
 
-STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable)
+STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, StreamStream)
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""

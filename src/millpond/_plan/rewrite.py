@@ -10,9 +10,20 @@ from dataclasses import replace
 from functools import cache
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import STATEFUL, FlatMap, Node, Repartition, Sink, StreamTable, TableTable, ToTable
+from millpond._plan.nodes import (
+    STATEFUL,
+    FlatMap,
+    Node,
+    Repartition,
+    Sink,
+    StreamStream,
+    StreamTable,
+    TableTable,
+    ToTable,
+)
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
+from millpond._plan.timing import settle_timing, stream_stream_settings
 from millpond.generation import Generation
 
 
@@ -44,6 +55,7 @@ class _Rewrite:
             self._settle_slot(key)
         self._settle_visibility()
         self._settle_stored_ts()
+        settle_timing(self._plan, self._flows, self._edges, self._operators)
         levels = max((op.level for op in self._operators.values()), default=0)
         return Physical(
             plan=self._plan,
@@ -88,6 +100,8 @@ class _Rewrite:
             operator = replace(operator, suppress=(suppress,), stores=(node.store or node.name,))
         elif isinstance(node, TableTable | StreamTable):
             operator = self._with_join_settings(operator, node)
+        elif isinstance(node, StreamStream):
+            operator = stream_stream_settings(operator, node, fan=1 + self._below(node.name))
         self._operators[(node.name, stem)] = operator
 
     def _with_join_settings(self, operator: Operator, node: TableTable | StreamTable) -> Operator:
@@ -112,7 +126,7 @@ class _Rewrite:
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        opens_slot = isinstance(self._plan.by_name[name], FlatMap)
+        opens_slot = isinstance(self._plan.by_name[name], FlatMap | StreamStream)
         return 1 if opens_slot else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
@@ -210,7 +224,8 @@ class _Rewrite:
         """An operator's output continues the deepest slot among its inputs."""
         operator = self._operators[key]
         ins = [self._flows[e.flow].slot for e in self._edges if e.target == operator.id]
-        operator = self._operators[key] = replace(operator, slot=max(ins, default=0))
+        opened = 1 if operator.fan else 0
+        operator = self._operators[key] = replace(operator, slot=max(ins, default=0) + opened)
         root = next((f for f in self._flows if f.operator == operator.id), None)
         for f in [f for f in self._flows if root is not None and f.root == root.id]:
             self._flows[f.id] = replace(
@@ -265,6 +280,8 @@ class _Rewrite:
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
     """(drops null keys, drops null values) on the way into an operator (semantics.md, section 1)."""
+    if isinstance(node, StreamStream) and operator.stem == node.stem:
+        return not (node.relaxed and node.outer(side)), not node.generation.is_old
     drives = isinstance(node, StreamTable) and operator.stem == node.stem and side == 0
     if not isinstance(node, StreamTable) or not drives:
         return True, False
@@ -273,5 +290,7 @@ def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
 
 def _takes_null_keys(node: Node) -> bool:
     """True for the stream joins that KIP-962 relaxed (3.7 and later)."""
+    if isinstance(node, StreamStream):
+        return node.relaxed and node.how != "inner"
     current = getattr(node, "generation", None) is Generation.CURRENT
     return current and isinstance(node, StreamTable) and node.how == "left"

@@ -16,6 +16,7 @@ import pyarrow as pa
 from millpond._engine import blob
 from millpond._engine.columns import bools, ints, path_columns, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
+from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
 
@@ -52,6 +53,7 @@ class Pack:
     sources : whether this is a source stage, whose rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     peeks : functions to be shown rows.
+    beats : what operators are told of time.
     """
 
     outlets: tuple[Outlet, ...]
@@ -62,6 +64,7 @@ class Pack:
     sources: bool
     order: tuple[str, ...] = ()
     peeks: tuple[PeekCall, ...] = ()
+    beats: tuple[Beat, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -72,6 +75,7 @@ class Pack:
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
             yield from _wire_batches(self._rows(parcels))
+            yield from _wire_batches(self._rows(times(frame, self.beats, self.labels.shards)))
             yield from _passed_on(gathered)
         yield from self._counts(drops)
 
