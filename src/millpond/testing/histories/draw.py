@@ -118,12 +118,12 @@ def _keys(choices: Choices, blueprint: Blueprint) -> tuple[object, ...]:
 
 
 def _timestamp(choices: Choices, time: int) -> int:
-    dice = choices.number(0, 99)
-    if dice < 70:
+    dice = choices.number(0, 399)
+    if dice < 280:
         return time
-    if dice < 94:
+    if dice < 376:
         return max(0, time - choices.number(1, 40))
-    return -1 if dice < 97 else 0 if dice < 99 else FAR_FUTURE
+    return -1 if dice < 390 else 0 if dice < 399 else FAR_FUTURE
 
 
 def _cuts(choices: Choices, records: int) -> tuple[int, ...]:

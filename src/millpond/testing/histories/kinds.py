@@ -84,6 +84,7 @@ class Kind:
     draw : (choices, generation) -> parameters.
     weight : how often it is drawn, beside the others.
     relaxes : whether it is a join that takes null keys on its left, by its parameters and generation.
+    timed : whether it keeps rows until time has passed, tombstones or not.
     deferred : whether Kafka Streams makes its results only after the record's own path is finished.
     """
 
@@ -94,6 +95,7 @@ class Kind:
     draw: Draw = nothing
     weight: int = 2
     relaxes: Callable[[Params, str], bool] = lambda _params, _generation: False
+    timed: bool = False
     deferred: bool = False
 
 

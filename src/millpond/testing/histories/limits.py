@@ -11,6 +11,7 @@ from millpond.testing.histories.blueprint import Blueprint, Ref
 from millpond.testing.histories.registry import KINDS
 
 CHAINED_DIAMOND = "a join of a table with itself, whose result is joined again"
+FILTERED_DIAMOND = "a join of a table with itself, kept in a store, whose result is filtered"
 
 
 def limit_of(blueprint: Blueprint) -> str | None:
@@ -18,7 +19,8 @@ def limit_of(blueprint: Blueprint) -> str | None:
 
     Kafka Streams looks the result of a join up in the stores of its inputs; the engine keeps what was sent.
     Where one record reaches both sides of a join of two tables, what is sent may lack a tombstone that both
-    sides believed the other to send, or repeat one.
+    sides believed the other to send, or repeat one; and the old value that Kafka Streams sends along is what
+    it computes at that moment, not what was sent before.
     """
     diamonds = {
         number
@@ -26,7 +28,10 @@ def limit_of(blueprint: Blueprint) -> str | None:
         if op.kind == "table_table"
         and _all_above(blueprint, op.inputs[0]) & _all_above(blueprint, op.inputs[1])
     }
+    kept = {number for number in diamonds if blueprint.ops[number].params.get("stored")}
     for op in blueprint.ops:
+        if op.kind == "table_filter" and _tables_above(blueprint, op.inputs[0]) & kept:
+            return FILTERED_DIAMOND
         if not op.kind.endswith("_table") or len(op.inputs) < 2:
             continue
         looked_up = [

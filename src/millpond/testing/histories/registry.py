@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.histories import kinds_streams, kinds_tables
+from millpond.testing.histories import kinds_streams, kinds_tables, kinds_windows
 from millpond.testing.histories.blueprint import Blueprint, name_of
 from millpond.testing.histories.functions import Library
 from millpond.testing.histories.kinds import Kind, OracleSite, Site
 from millpond.testing.oracle.graph import Node, Topology
 from millpond.testing.oracle.semantics import Semantics
 
-KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS}
+KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS, **kinds_windows.KINDS}
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)
 SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives)
@@ -54,6 +54,11 @@ def sinks_of(blueprint: Blueprint) -> tuple[str, ...]:
 def deferred(blueprint: Blueprint) -> bool:
     """Whether the oracle makes some results later than depth-first order would."""
     return any(KINDS[op.kind].deferred for op in blueprint.ops)
+
+
+def timed(blueprint: Blueprint) -> bool:
+    """Whether an operator keeps rows until time has passed."""
+    return any(KINDS[op.kind].timed for op in blueprint.ops)
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:
