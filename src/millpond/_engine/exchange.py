@@ -58,6 +58,9 @@ class Outlet:
     counts_null_key : False where a null key was counted before (where a table begins).
     stored_ts : whether its rows carry the timestamp that lookups see.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
+    extras : (name on the edge, column) of what an operator needs beside key and value.
+    hash : column that holds the hash of the key already; None: it is computed here.
+    counts_null : (column, reason): rows with a value but null there are counted, and pass.
     """
 
     node: str
@@ -74,6 +77,9 @@ class Outlet:
     drops_null_key: bool = False
     counts_null_key: bool = True
     drops_null_value: bool = False
+    extras: tuple[tuple[str, str], ...] = ()
+    hash: str | None = None
+    counts_null: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,10 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
         valued = valid(frame.column(outlet.value))
         drops[(outlet.node, "null_value")] += int((mask & ~valued).sum())
         mask = mask & valued
+    if outlet.counts_null:
+        column, reason = outlet.counts_null
+        unfit = mask & valid(frame.column(outlet.value)) & ~valid(frame.column(column))
+        drops[(outlet.node, reason)] += int(unfit.sum())
     return np.flatnonzero(mask) if outlet.target is not None else None
 
 
@@ -181,6 +191,7 @@ def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
     names += ["headers"] if "headers" in frame.column_names else []
     names += ["stored_ts"] if outlet.stored_ts else []
     names += ["case"] if "case" in frame.column_names else []
+    names += [column for _, column in outlet.extras] + ([outlet.hash] if outlet.hash else [])
     moves = (*outlet.moves, *(outlet.visible or ()))
     names += [m.index for m in moves if m.index]
     names += visible_columns(slots) if outlet.visible is not None and outlet.visible_from_root else ()
@@ -196,7 +207,8 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         start = visible_columns(slots) if outlet.visible_from_root else paths
         columns |= _moved(part, start, visible_columns(slots), outlet.visible)
     key = array(part, outlet.key)
-    columns |= {"ts": part.column("ts"), "hash": pa.array(hash_keys(key)), "key": key}
+    hashes = part.column(outlet.hash) if outlet.hash else pa.array(hash_keys(key))
+    columns |= {"ts": part.column("ts"), "hash": hashes, "key": key}
     columns["value"] = part.column(outlet.value)
     if outlet.old:
         columns["old"] = part.column(outlet.old)
@@ -204,6 +216,7 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         columns["stored_ts"] = part.column("stored_ts")
     if "headers" in part.column_names:
         columns["headers"] = part.column("headers")
+    columns |= {name: part.column(column) for name, column in outlet.extras}
     return pa.table(columns)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from millpond._engine import stream_table, table, table_table
+from millpond._engine import foreign_key_receive, foreign_key_send, stream_table, table, table_table
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
 
@@ -17,6 +17,8 @@ OPERATORS = {
     "table": table.run,
     "table_table": table_table.run,
     "stream_table": stream_table.run,
+    "foreign_key_send": foreign_key_send.run,
+    "foreign_key_receive": foreign_key_receive.run,
 }
 """The function of each stem: adding an operator is one node, one file and one line here."""
 

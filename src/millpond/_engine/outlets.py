@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from millpond._engine.exchange import Move, Outlet
 from millpond._plan.physical import Edge, Flow, Physical
+from millpond._plan.sides import extras_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,37 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         drops_null_key=edge.drops_null_key,
         counts_null_key=physical.node(flow).shape.kind == "stream",
         drops_null_value=edge.drops_null_value,
+        **_extras(physical, edge),
     )
+
+
+def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
+    """The outlet of an edge between the operators of one node, in terms of the first one's result columns."""
+    operator = physical.operators[edge.target]
+    names = [name for name, _ in extras_of(physical, operator)]
+    return Outlet(
+        node=operator.node,
+        port=edge.id,
+        target=edge.target,
+        key="key",
+        value="value",
+        moves=(Move(physical.flows[edge.flow].slot, edge.path),),
+        extras=tuple((name, name) for name in (*names, "verb")),
+        hash="hash",
+    )
+
+
+def extra_column(edge: Edge) -> str:
+    """Name of the column in which a stage's frame holds what the edge carries beside key and value."""
+    return f"e{edge.id}_extra"
+
+
+def _extras(physical: Physical, edge: Edge) -> dict[str, Any]:
+    operator = physical.operators[edge.target]
+    if operator.stem != "foreign_key_send":
+        return {}
+    counted = (extra_column(edge), "null_foreign_key") if operator.how == "inner" else None
+    return {"extras": (("foreign_key", extra_column(edge)),), "counts_null": counted}
 
 
 def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:

@@ -217,6 +217,32 @@ class StreamTable(Node):
 
 
 @dataclass(frozen=True)
+class ForeignKey(Node):
+    """Join of two tables by a foreign key in the left value (KIP-213; semantics.md, section 11)."""
+
+    how: How = field(kw_only=True)
+    extractor: Function = field(kw_only=True, compare=False, repr=False)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "foreign_key"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A foreign-key join has no outer form.", hint="Use join or left_join.")
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no foreign-key join.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
 class Sink(Node):
     """An output; `output` is its name to the test driver."""
 
@@ -229,5 +255,18 @@ class Sink(Node):
         return (("output", self.output),)
 
 
-STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable)
+STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, ForeignKey)
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
+
+OPERATORS: dict[type[Node], tuple[str, ...]] = {ForeignKey: ("foreign_key_send", "foreign_key_receive")}
+"""Stems of the operators of a node that takes several, first to last; others have one, of their own stem."""
+
+FAN_OUT = ("foreign_key_receive",)
+"""Stems of operators that give many results of one row, keyed by another key than they are sharded by."""
+
+
+def entry(node: Node, side: int) -> tuple[str, int]:
+    """(stem of the operator, its side) by which input `side` of a node comes in."""
+    if isinstance(node, ForeignKey):
+        return OPERATORS[ForeignKey][side], side
+    return node.stem, side

@@ -79,6 +79,8 @@ class Edge:
     visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
+    direct : True between the two operators of one node: rows are packed where they are made, since no
+        function stands between.
     """
 
     id: int
@@ -90,6 +92,7 @@ class Edge:
     drops_null_value: bool = False
     visible: bool = False
     stored_ts: bool = False
+    direct: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class Operator:
         which timestamp.
     shared_root : whether one input record can reach both sides, so that visibility must be told apart
         from position.
-    slot : path slot that its output continues.
+    slot : path slot that its output continues, or opens.
+    fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -125,6 +129,7 @@ class Operator:
     emits_stored_ts: bool = False
     shared_root: bool = False
     slot: int = 0
+    fan: int = 0
     stores: tuple[str, ...] = ()
 
 
@@ -153,7 +158,7 @@ class Physical:
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
         """Edges that leave flows of a stage for operators."""
-        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage)
+        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.direct)
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         """(flow, sink name) pairs of a stage."""
@@ -163,6 +168,11 @@ class Physical:
     def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges into an operator."""
         return tuple(e for e in self.edges if e.target == operator.id)
+
+    def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
+        """Edges that take an operator's rows to the next operator of its node."""
+        root = self.roots[operator.id].id
+        return tuple(e for e in self.edges if e.direct and e.flow == root)
 
     @cached_property
     def roots(self) -> dict[int, Flow]:

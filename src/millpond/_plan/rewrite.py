@@ -10,7 +10,20 @@ from dataclasses import replace
 from functools import cache
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import STATEFUL, FlatMap, Node, Repartition, Sink, StreamTable, TableTable, ToTable
+from millpond._plan.nodes import (
+    FAN_OUT,
+    OPERATORS,
+    STATEFUL,
+    FlatMap,
+    ForeignKey,
+    Node,
+    Repartition,
+    Sink,
+    StreamTable,
+    TableTable,
+    ToTable,
+    entry,
+)
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
 from millpond.generation import Generation
@@ -61,20 +74,26 @@ class _Rewrite:
     # -- operators ---------------------------------------------------------------------------------------
 
     def _stems(self, node: Node) -> tuple[str, ...]:
-        join = (node.stem,) if isinstance(node, STATEFUL) else ()
+        join = OPERATORS.get(type(node), (node.stem,)) if isinstance(node, STATEFUL) else ()
         return (*join, "table") if node.name in self._rules.kept else join
 
     def _stages_of(self, name: str) -> frozenset[int]:
         """Stages in which the node's rows stand, behind all its operators."""
         node = self._plan.by_name[name]
-        stages = frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
-        for _ in self._stems(node):
-            stages = frozenset({1 + max(stages)})
-        return stages
+        stems = self._stems(node)
+        if stems:
+            return frozenset({self._operators[(name, stems[-1])].level})
+        return frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
+
+    def _level_of(self, node: Node, stem: str) -> int:
+        """One above the inputs that come in here and the operators of the node before it."""
+        sides = [i for i in range(len(node.inputs)) if stem == "table" or entry(node, i)[0] == stem]
+        above = [s for i in sides for s in self._reach(node.inputs[i])]
+        before = [op.level for (name, _), op in self._operators.items() if name == node.name]
+        return 1 + max(above + before, default=0)
 
     def _add_operator(self, node: Node, stem: str) -> None:
-        above = max((s for i in node.inputs for s in self._reach(i)), default=0)
-        level = above + 1 + self._stems(node).index(stem)
+        level = self._level_of(node, stem)
         kept = node.name in self._rules.kept
         operator = Operator(
             id=len(self._operators),
@@ -88,6 +107,8 @@ class _Rewrite:
             operator = replace(operator, suppress=(suppress,), stores=(node.store or node.name,))
         elif isinstance(node, TableTable | StreamTable):
             operator = self._with_join_settings(operator, node)
+        elif isinstance(node, ForeignKey):
+            operator = self._with_foreign_key_settings(operator, node)
         self._operators[(node.name, stem)] = operator
 
     def _with_join_settings(self, operator: Operator, node: TableTable | StreamTable) -> Operator:
@@ -104,6 +125,20 @@ class _Rewrite:
             stores=tuple(names.get(s, f"{node.name}.{('left', 'right')[s]}") for s in sides),
         )
 
+    def _with_foreign_key_settings(self, operator: Operator, node: ForeignKey) -> Operator:
+        operator = replace(operator, how=node.how, generation=node.generation.value)
+        if operator.stem == "foreign_key_send":
+            return replace(operator, stores=(f"{node.name}.foreign_keys",))
+        left, right = node.inputs
+        names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
+        return replace(
+            operator,
+            suppress=(False, right in self._rules.fused),
+            shared_root=bool(self._plan.ancestors[left] & self._plan.ancestors[right]),
+            fan=1 + self._below(node.name),
+            stores=(f"{node.name}.subscriptions", names.get(1, f"{node.name}.right")),
+        )
+
     def _store_names(self) -> dict[str, tuple[int, str]]:
         pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
         return {store: (operator, store) for store, operator in pairs}
@@ -112,14 +147,14 @@ class _Rewrite:
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        opens_slot = isinstance(self._plan.by_name[name], FlatMap)
+        opens_slot = isinstance(self._plan.by_name[name], FlatMap | ForeignKey)
         return 1 if opens_slot else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.stem == "table"
+        stored = operator is None or operator.stem in ("table", *FAN_OUT)
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -155,7 +190,8 @@ class _Rewrite:
 
     def _child(self, parent: Flow, child: Node, side: int, number: int) -> None:
         if isinstance(child, STATEFUL):
-            self._enter(parent, number, self._operators[(child.name, child.stem)], side)
+            stem, side = entry(child, side)
+            self._enter(parent, number, self._operators[(child.name, stem)], side)
             return
         flow = self._step(parent, child, number)
         if isinstance(child, Sink):
@@ -200,6 +236,9 @@ class _Rewrite:
         fresh = not any(e.target == operator.id for e in self._edges)
         drops_key, drops_value = _null_rules(node, operator, side)
         edge = Edge(len(self._edges), flow.id, path, operator.id, side, drops_key, drops_value)
+        sender = self._plan.by_name[flow.node] is node and flow.operator is not None
+        if sender and operator.stem != "table":
+            edge = replace(edge, direct=True, drops_null_key=False)
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
@@ -210,7 +249,8 @@ class _Rewrite:
         """An operator's output continues the deepest slot among its inputs."""
         operator = self._operators[key]
         ins = [self._flows[e.flow].slot for e in self._edges if e.target == operator.id]
-        operator = self._operators[key] = replace(operator, slot=max(ins, default=0))
+        opened = 1 if operator.fan else 0
+        operator = self._operators[key] = replace(operator, slot=max(ins, default=0) + opened)
         root = next((f for f in self._flows if f.operator == operator.id), None)
         for f in [f for f in self._flows if root is not None and f.root == root.id]:
             self._flows[f.id] = replace(f, slot=f.slot + operator.slot, store_slot=f.store_slot + operator.slot)
@@ -222,7 +262,7 @@ class _Rewrite:
             if not (operator.shared_root or operator.emits_visible):
                 continue
             for edge in [e for e in self._edges if e.target == operator.id]:
-                if operator.stem == "stream_table" and edge.side == 0:
+                if operator.stem in ("stream_table", *FAN_OUT) and edge.side == 0:
                     continue
                 self._edges[edge.id] = replace(edge, visible=True)
                 if self._is_computed(self._flows[edge.flow]):
@@ -230,8 +270,8 @@ class _Rewrite:
 
     def _settle_stored_ts(self) -> None:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
-        joins = {op.id for op in self._operators.values() if op.stem == "table_table"}
-        for edge in [e for e in self._edges if e.target in joins]:
+        joins = {op.id for op in self._operators.values() if op.stem in ("table_table", *FAN_OUT)}
+        for edge in [e for e in self._edges if e.target in joins and not e.direct]:
             if self._is_computed(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
@@ -258,7 +298,8 @@ class _Rewrite:
             if self._plan.by_name[flow.node].stem in ("map", "select_key", "flat_map"):
                 return True
             flow = self._flows[flow.parent]
-        return False
+        operators = self._operators.values()
+        return any(op.id == flow.operator and op.stem in FAN_OUT for op in operators)
 
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Filter, MapValues, Node, Source, StreamTable, TableTable, ToTable
+from millpond._plan.nodes import Filter, ForeignKey, MapValues, Node, Source, StreamTable, TableTable, ToTable
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def table_rules(plan: Plan) -> TableRules:
 
 def _is_entry(node: Node) -> bool:
     """True where a table begins: its old value is known only from a store."""
-    return isinstance(node, ToTable) or (isinstance(node, Source) and node.shape.kind == "table")
+    return isinstance(node, ToTable | ForeignKey) or (isinstance(node, Source) and node.shape.kind == "table")
 
 
 class _SendsOld:
@@ -78,6 +78,10 @@ class _SendsOld:
                 self._look_up(name)
         elif isinstance(node, StreamTable):
             self._look_up(node.inputs[1])
+        elif isinstance(node, ForeignKey):
+            self._enable(node.inputs[0], force=True)
+            for name in node.inputs:
+                self._look_up(name)
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
@@ -106,7 +110,12 @@ class _SendsOld:
 
 
 def _is_join_side(child: Node, side: int) -> bool:
-    return isinstance(child, TableTable) or (isinstance(child, StreamTable) and side == 1)
+    return isinstance(child, TableTable | ForeignKey) or (isinstance(child, StreamTable) and side == 1)
+
+
+def _keeps_side(child: Node, side: int) -> bool:
+    """True for a join that keeps its side as a table of that side's own key."""
+    return _is_join_side(child, side) and not (isinstance(child, ForeignKey) and side == 0)
 
 
 def _fuses(plan: Plan, name: str, suppressing: frozenset[str]) -> bool:
@@ -133,7 +142,7 @@ def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
         if node.store is None or node.name in carries or not _is_entry(node):
             continue
         for child, side in plan.children[node.name]:
-            if _is_join_side(child, side):
+            if _keeps_side(child, side):
                 aliases[node.store] = (child.name, side)
                 break
     return aliases

@@ -31,13 +31,21 @@ from millpond._engine.columns import position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.level import run_operator
 from millpond._engine.operator import Setting
-from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_number, exit_outlets
+from millpond._engine.outlets import (
+    FlowColumns,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_number,
+    exit_outlets,
+)
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond._plan.physical import Flow, Operator, Physical
+from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
-from millpond.testing.stages import run_flow, run_root
+from millpond.testing.stages import run_flow, run_root, with_extra
 from millpond.topology import Topology
 
 
@@ -136,6 +144,9 @@ class _Batch:
                 for shard in range(self._driver.shards)
                 for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
             ]
+            for edge in self._physical.direct_edges(operator):
+                for rows in parts:
+                    self._post(direct_outlet(self._physical, edge), rows)
             if parts:
                 outputs[self._physical.roots[operator.id].id] = pa.concat_tables(parts)
         self._run_stage(level, outputs)
@@ -193,7 +204,8 @@ class _Batch:
                 rows[flow.id] = run_flow(physical, flow, rows[flow.parent])
         for edge in physical.stage_edges(stage):
             if edge.flow in rows:
-                self._post(edge_outlet(physical, edge, _naming), rows[edge.flow])
+                frame = with_extra(physical, edge, rows[edge.flow])
+                self._post(edge_outlet(physical, edge, _naming), frame)
         self._leave(stage, rows)
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
@@ -221,12 +233,14 @@ class _Batch:
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:
     """The operator's settings, with the Arrow types of its plan."""
-    node = physical.plan.by_name[operator.node]
-    if operator.stem == "table":
-        values = (node.shape.value,)
-    else:
-        values = tuple(parent.shape.value for parent in physical.plan.parents(node))
-    return Setting(operator, physical.slots, node.shape.key, values, headers=False)
+    return Setting(
+        operator,
+        physical.slots,
+        key_of(physical, operator),
+        values_of(physical, operator),
+        headers=False,
+        extras=extras_of(physical, operator),
+    )
 
 
 def _sealed(parcel: Parcel) -> tuple[int, bytes]:

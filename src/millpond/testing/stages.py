@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.columns import Bools, array, bools, gather, valid
+from millpond._engine.outlets import extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
-from millpond._plan.physical import Flow, Physical
+from millpond._plan.physical import Edge, Flow, Physical
+from millpond._plan.sides import extra_function
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -41,6 +43,15 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     if flow.drops_null_key:
         rows = rows.filter(pa.array(valid(rows.column("key"))))
     return rows
+
+
+def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
+    """The rows with what the edge carries beside key and value, where it carries anything."""
+    function = extra_function(physical, edge)
+    if function is None:
+        return rows
+    key, value = array(rows, "key"), array(rows, "value")
+    return rows.append_column(extra_column(edge), _where(valid(value), function, key, value))
 
 
 def _with_joined(rows: pa.Table, joiner: Any, prefix: str, name: str) -> pa.Table:

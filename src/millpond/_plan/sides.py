@@ -1,0 +1,45 @@
+"""What comes in on the sides of an operator: types of key and values, and what an edge carries beside them.
+
+Types are the function backend's; the runners turn them into Arrow's. Called by the runners and the outlets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millpond._plan.nodes import ForeignKey, Function, Node
+from millpond._plan.physical import Edge, Operator, Physical
+
+
+def key_of(physical: Physical, operator: Operator) -> Any:
+    """Type of the key that an operator's rows are grouped by."""
+    node = physical.plan.by_name[operator.node]
+    if operator.stem == "foreign_key_receive":
+        return physical.plan.parents(node)[1].shape.key
+    return node.shape.key
+
+
+def values_of(physical: Physical, operator: Operator) -> tuple[Any, ...]:
+    """Types of the values of each side."""
+    node = physical.plan.by_name[operator.node]
+    parents = (node,) if operator.stem == "table" else physical.plan.parents(node)
+    types = tuple(parent.shape.value for parent in parents)
+    return types[:1] if operator.stem == "foreign_key_send" else types
+
+
+def extras_of(physical: Physical, operator: Operator) -> tuple[tuple[str, Any], ...]:
+    """(name, type) of the columns that side 0 carries beside key and value."""
+    node = physical.plan.by_name[operator.node]
+    if operator.stem == "foreign_key_send":
+        return (("foreign_key", physical.plan.parents(node)[1].shape.key),)
+    if operator.stem == "foreign_key_receive":
+        return (("left_key", node.shape.key),)
+    return ()
+
+
+def extra_function(physical: Physical, edge: Edge) -> Function | None:
+    """The function of (key, value) whose result an edge carries beside them, None where it carries nothing."""
+    operator = physical.operators[edge.target]
+    node = physical.plan.by_name[operator.node]
+    return node.extractor if isinstance(node, ForeignKey) and operator.stem == "foreign_key_send" else None
