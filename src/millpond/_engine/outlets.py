@@ -11,7 +11,7 @@ from typing import Any
 
 from millpond._engine.exchange import Move, Outlet
 from millpond._plan.physical import Edge, Flow, Physical
-from millpond._plan.sides import extras_of
+from millpond._plan.sides import extra_reason, extras_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def _extras(physical: Physical, edge: Edge) -> dict[str, Any]:
     operator = physical.operators[edge.target]
     if operator.stem != "foreign_key_send":
         return {}
-    counted = (extra_column(edge), "null_foreign_key") if operator.how == "inner" else None
+    reason = extra_reason(physical, edge)
+    counted = (extra_column(edge), reason) if reason else None
     return {"extras": (("foreign_key", extra_column(edge)),), "counts_null": counted}
 
 

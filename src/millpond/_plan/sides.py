@@ -43,3 +43,9 @@ def extra_function(physical: Physical, edge: Edge) -> Function | None:
     operator = physical.operators[edge.target]
     node = physical.plan.by_name[operator.node]
     return node.extractor if isinstance(node, ForeignKey) and operator.stem == "foreign_key_send" else None
+
+
+def extra_reason(physical: Physical, edge: Edge) -> str | None:
+    """Why a row ends without result when what the edge carries is null; None where it may be null."""
+    operator = physical.operators[edge.target]
+    return "null_foreign_key" if operator.stem == "foreign_key_send" and operator.how == "inner" else None
