@@ -1,4 +1,4 @@
-"""How fast the engine's state is on one core: key kernels, and batches of updates against states of several sizes.
+"""How fast the engine's state is on one core: key kernels, and batches of updates to states of several sizes.
 
 Run by its path, no JVM needed: `python bench/state.py [keys ...]`. Each state gets batches of 100,000 random
 updates (8 byte keys, 100 byte values) through a store in memory and the machine's cache of runs; per state it
@@ -113,9 +113,7 @@ def main(sizes: list[int]) -> None:
     rng = np.random.default_rng(1)
     kernels(rng)
     print(f"\n{BATCH:,} updates a batch, {BATCHES} batches; seconds: median, worst")
-    print(
-        f"{'live keys':>12}{'lookup':>16}{'commit':>16}{'both':>16}{'MB written: mean, worst':>26}{'levels':>8}"
-    )
+    print(f"{'live keys':>12}{'lookup':>16}{'commit':>16}{'both':>16}{'MB: mean, worst':>26}{'levels':>8}")
     for size in sizes:
         batches = history(size, rng)
         line = f"{size:12,}"

@@ -19,11 +19,11 @@ PACKAGE = ROOT / "src" / "millpond"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "options", "generation", "functions"}),
+    frozenset({"errors", "windows", "options", "origins", "generation", "functions"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
-    frozenset({"handle", "kstream", "ktable", "wtable", "grouped", "origins"}),
+    frozenset({"handle", "kstream", "ktable", "wtable", "grouped"}),
     frozenset({"builder", "topology", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}

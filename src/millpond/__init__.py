@@ -1,1 +1,71 @@
-"""millpond: the table-and-stream model of Kafka Streams on Spark."""
+"""millpond: the table-and-stream model of Kafka Streams on Spark, for people who write PySpark.
+
+Layers, imports go down only::
+
+    builder, topology, testing, cli     what the user says, and how it is tried
+    kstream, ktable (handle)            the handles
+    _spark                              where it runs
+    _engine                             what it does: numpy and pyarrow alone
+    _plan                               what it means
+    functions, origins, options, generation, errors     vocabulary
+
+Example::
+
+    import millpond as mp
+    from pyspark.sql import functions as F
+
+    spark = mp.session("orders")
+    builder = mp.StreamsBuilder("orders")
+    orders = builder.table("orders", key="long", value=mp.json("customer string, amount double"))
+    payments = builder.table("payments", key="long", value=mp.json("paid double"))
+    joined = orders.join(
+        payments,
+        lambda order, payment: F.struct(order["customer"], (order["amount"] - payment["paid"]).alias("open")),
+    )
+    joined.to("open-orders")
+    topology = builder.build()
+    print(topology.describe())
+    query = topology.start(spark, checkpoint="/data/orders", kafka=mp.Kafka("localhost:9092"))
+"""
+
+from millpond.builder import StreamsBuilder
+from millpond.errors import (
+    ChangedTopology,
+    ConfigError,
+    CorruptData,
+    FunctionError,
+    MillpondError,
+    StateError,
+    TopologyError,
+)
+from millpond.generation import Generation
+from millpond.kstream import KStream
+from millpond.ktable import KTable
+from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer, json
+from millpond.topology import Topology, session
+
+__all__ = [
+    "ChangedTopology",
+    "ConfigError",
+    "CorruptData",
+    "DeadLetter",
+    "ForeachBatch",
+    "Format",
+    "FunctionError",
+    "Generation",
+    "KStream",
+    "KTable",
+    "Kafka",
+    "MillpondError",
+    "Rows",
+    "StateError",
+    "StreamsBuilder",
+    "Topic",
+    "TopicSink",
+    "Topology",
+    "TopologyError",
+    "Writer",
+    "json",
+    "session",
+]
+__version__ = "0.1.0"

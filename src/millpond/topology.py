@@ -59,3 +59,16 @@ class Topology:
         from millpond._spark.query import start
 
         return start(self, spark, checkpoint, **options)
+
+
+def session(app_name: str = "millpond", **options: Any) -> Any:
+    """A Spark session with the settings and jars that topologies need.
+
+    Parameters
+    ----------
+    app_name : its name in Spark.
+    options : master=, kafka=, jars=, config=; see `millpond._spark.session.session`.
+    """
+    from millpond._spark.session import session as make
+
+    return make(app_name, **options)

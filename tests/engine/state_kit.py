@@ -61,10 +61,14 @@ def looked_up(table: StateTable, keys: list[str], hasher: Hasher = hash_keys) ->
     assert lookup.rows.num_rows == lookup.found.sum()
     found = asked.filter(pa.array(lookup.found))
     assert lookup.rows.column("key").take(pa.array(lookup.index[lookup.found])).combine_chunks().equals(found)
-    values = lookup.aligned("value").to_pylist()
     times = lookup.aligned("ts").to_pylist()
-    assert all(v == value_of(k, t) for k, v, t in zip(keys, values, times, strict=True) if t is not None)
-    return {key: ts for key, ts in zip(keys, times, strict=True) if ts is not None}
+    values = dict(zip(keys, lookup.aligned("value").to_pylist(), strict=True))
+    # By `found`, not by what the values say: a tombstone that is handed out has none.
+    result = {key: ts for key, ts, found in zip(keys, times, lookup.found, strict=True) if found}
+    assert all(
+        value == (value_of(key, result[key]) if key in result else None) for key, value in values.items()
+    )
+    return result
 
 
 def levels(state: State, name: str = "t") -> tuple[mf.Level, ...]:

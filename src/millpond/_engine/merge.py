@@ -59,14 +59,14 @@ class Policy:
     fanout : levels of one size class that are merged into one.
     small : bytes below which levels are merged at once, whatever the batch.
     work : bytes to merge per byte of a batch, for each merge under way.
-    steps : in at most about this many steps a merge is done, however small the batches.
+    steps : in at most about this many steps a merge is done, however small the batches: each leaves a run.
     segment : bytes of a step and so of a run, at most.
     """
 
     fanout: int = 4
     small: int = 1 << 20
-    work: int = 4
-    steps: int = 128
+    work: int = 2
+    steps: int = 32
     segment: int = 64 << 20
 
 
@@ -126,7 +126,7 @@ def share(level: Level, batch_bytes: int, policy: Policy) -> tuple[int, Level]:
     if remaining <= max(credit, policy.small):
         return remaining, level
     total = remaining + sum(piece.size for piece in level.done)
-    step = max(policy.small, total // policy.steps)
+    step = max(policy.fanout * policy.small, total // policy.steps)
     work = credit if credit >= step else 0
     return work, replace(level, credit=credit - work)
 

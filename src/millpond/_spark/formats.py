@@ -1,3 +1,151 @@
-"""Interim."""
-from pyspark.sql.types import *
-def type_of(f): return {"string":StringType(),"long":LongType(),"int":IntegerType(),"bytes":BinaryType()}[f.kind]
+"""Formats as Spark columns: bytes to values and back, in the JVM alone.
+
+Law 6: a null is a tombstone and nothing else is; bytes that are not of the format give a null value together
+with a reason, so that they can never pass for one. Called by `sources`, `sinks` and `functions`.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
+
+from millpond._spark.json import encode_json, judge_json, nullable, parse_json, readable
+from millpond.errors import TopologyError
+from millpond.options import Format
+
+_PLAIN: dict[str, DataType] = {
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+}
+_WIDTH = {"int": 4, "long": 8}
+
+
+def type_of(form: Format) -> DataType:
+    """The Spark type of the format's values; all fields within it may be null.
+
+    Raises
+    ------
+    TopologyError : the schema does not parse, or JSON cannot be read as this type.
+    """
+    if form.kind != "json":
+        return _PLAIN[form.kind]
+    kind = _schema(form)
+    if not readable(kind):
+        raise TopologyError(
+            "JSON cannot be read as this type.",
+            given=kind.simpleString(),
+            hint="Maps need string keys; intervals, variants and void have no JSON of their own.",
+        )
+    return nullable(kind)
+
+
+def _schema(form: Format) -> DataType:
+    if isinstance(form.schema, DataType):
+        return form.schema
+    try:
+        return DataType.fromDDL(str(form.schema))
+    except (PySparkException, ValueError) as error:
+        raise TopologyError(
+            "The schema of a JSON format does not parse.",
+            given=repr(form.schema),
+            hint=f'Fields and types: "id long, name string". {str(error).strip().splitlines()[0]}',
+        ) from None
+
+
+def format_for(kind: DataType) -> Format:
+    """The format that a sink takes for values of this type, when none was named."""
+    names = {type(plain): name for name, plain in _PLAIN.items()}
+    return Format(names.get(type(kind), "json"))
+
+
+def describe_format(form: Format | None) -> str:
+    """A format in describe() and in a checkpoint: however its schema was spelt."""
+    if form is None:
+        return "by type"
+    return form.kind if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
+
+
+# -- from bytes --------------------------------------------------------------------------------------------
+
+
+def decode(form: Format, raw: Column) -> tuple[Column, Column]:
+    """(value, reason) of bytes: reason is null where they are of the format, and where they are null."""
+    return judge(form, raw, parse(form, raw))
+
+
+def parse(form: Format, raw: Column) -> Column:
+    """What `judge` needs; a caller who keeps it in a column of its own has it computed once."""
+    return parse_json(type_of(form), raw) if form.kind == "json" else raw
+
+
+def judge(form: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
+    """(value, reason) from bytes and what `parse` made of them; the value is null where there is a reason."""
+    if form.kind == "bytes":
+        return raw, F.lit(None).cast("string")
+    if form.kind == "json":
+        value, reason = judge_json(type_of(form), raw, parsed)
+    elif form.kind == "string":
+        value = raw.cast("string")
+        reason = F.when(~F.is_valid_utf8(value), F.lit("not valid UTF-8"))
+    else:
+        value, reason = _judge_number(form, raw)
+    return F.when(reason.isNull(), value), reason
+
+
+def _judge_number(form: Format, raw: Column) -> tuple[Column, Column]:
+    width, length = _WIDTH[form.kind], F.octet_length(raw)
+    reason = F.when(
+        length != width,
+        F.concat(F.lit(f"{form.kind} takes {width} bytes, there are "), length.cast("string")),
+    )
+    # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
+    number = F.conv(F.when(length == width, F.hex(raw)), 16, -10).cast("bigint")
+    if width == 4:
+        number = F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+    return number, reason
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------
+
+
+def check_writable(form: Format, kind: DataType, what: str) -> None:
+    """Raise unless the format writes values of this type.
+
+    Parameters
+    ----------
+    what : names the values to the user.
+
+    Raises
+    ------
+    TopologyError : it does not; the hint names a format or a cast that does.
+    """
+    if form.kind == "json":
+        fits = form.schema is None or type_of(form) == nullable(kind)
+        hint = "A sink's JSON needs no schema: mp.json()."
+    else:
+        fits = type(_PLAIN[form.kind]) is type(kind)
+        cast = _PLAIN[form.kind].simpleString()
+        hint = f'Take the format "{format_for(kind).kind}", or change the values with .cast("{cast}").'
+    if not fits:
+        raise TopologyError(
+            f"The format {form.kind!r} does not write the {what}.",
+            given=f"{kind.simpleString()}, where the format is of {type_of(form).simpleString()}",
+            hint=hint,
+        )
+
+
+def encode(form: Format, value: Column) -> Column:
+    """The bytes of values, as Kafka's serializers write them; a null stays null."""
+    if form.kind == "bytes":
+        return value
+    if form.kind == "string":
+        return value.cast("binary")
+    if form.kind == "json":
+        return encode_json(value)
+    # the two's complement of a long whatever its sign, of which an int takes the lower half
+    digits = F.lpad(F.hex(value.cast("bigint")), 16, "0")
+    return F.unhex(digits if form.kind == "long" else F.substring(digits, 9, 8))

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, StructType
 
 from millpond.errors import ConfigError, FunctionError
@@ -114,6 +115,19 @@ def session() -> SparkSession:
             hint="Make one first: spark = millpond.session(...).",
         )
     return active
+
+
+def python_udf(function: Function, kind: str) -> Function:
+    """A plain Python function of values as a function of Columns; `kind` is its result's type in DDL.
+
+    Spark evaluates a UDF also on the rows that `when` leaves out; there the operands are null, and a function
+    of one operand is not called.
+    """
+
+    def guarded(*values: Any) -> Any:
+        return None if len(values) == 1 and values[0] is None else function(*values)
+
+    return F.udf(guarded, kind)
 
 
 def _empty(arguments: Sequence[DataType]) -> DataFrame:

@@ -16,19 +16,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
-
-from millpond._engine.columns import position_columns
-from millpond._plan.nodes import Source
-from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
+from millpond._spark.bounded import BoundedRun, Drops, Piped
 from millpond._spark.functions import session
-from millpond._spark.wire import Labels, target_count
 from millpond.errors import TopologyError
 from millpond.topology import Topology
 
@@ -45,6 +36,7 @@ class TestRecord:
     ts : event time in ms.
     headers : of the record that caused it; None where the topology keeps none.
     step : piping sequence number, within the case, of the record that caused it.
+    position : its place in the order of all results, over all outputs.
     """
 
     __test__ = False  # pytest is not to collect it
@@ -54,17 +46,7 @@ class TestRecord:
     ts: int
     headers: tuple[Header, ...] | None = None
     step: int = field(default=-1, compare=False)
-
-
-@dataclass(frozen=True)
-class _Piped:
-    source: int
-    key: Any
-    value: Any
-    ts: int
-    headers: Sequence[Header]
-    step: int
-    order_ts: int
+    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 class TopologyTestDriver:
@@ -77,14 +59,20 @@ class TopologyTestDriver:
     shards : shards of each operator.
     """
 
-    def __init__(self, topology: Topology, spark: SparkSession | None = None, *, shards: int = 2) -> None:
-        self._topology = topology
-        self._spark = spark or session()
-        self._shards = shards
-        self._piped: dict[str, list[_Piped]] = defaultdict(list)
+    def __init__(self, topology: Topology, spark: Any = None, *, shards: int = 2) -> None:
+        sources = topology.plan.sources
+        self._outputs = {sink.output: sink.name for sink in topology.plan.sinks}
+        self._inputs = {source.input: number for number, source in enumerate(sources)}
+        headers = any(getattr(source.origin, "headers", False) for source in sources)
+        self._run = BoundedRun(spark or session(), topology.physical, shards, headers)
+        self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._seen: dict[tuple[str, str], int] = defaultdict(int)
-        self._results: dict[tuple[str, str], list[TestRecord]] | None = None
-        self.drops: dict[tuple[str, str], int] = {}
+        self._results: dict[tuple[int, str], list[Any]] | None = None
+
+    @property
+    def drops(self) -> Drops:
+        """Records dropped in the last run, by (operator, reason), over all cases."""
+        return self._run.drops
 
     def pipe(
         self, input: str, key: Any, value: Any, *, ts: int, headers: Sequence[Header] = (), case: str = ""
@@ -100,128 +88,22 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if input not in self._inputs:
-            raise TopologyError(
-                "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
-            )
-        before = self._piped[case]
+            known = ", ".join(self._inputs)
+            raise TopologyError("There is no such input.", given=repr(input), hint=f"Inputs: {known}.")
+        before = self._cases[case]
         latest = max(before[-1].order_ts if before else ts, ts)
-        step = len(before)
-        before.append(_Piped(self._inputs[input], key, value, ts, tuple(headers), step, latest))
+        before.append(Piped(self._inputs[input], key, value, ts, tuple(headers), len(before), latest))
         self._results = None
 
     def read(self, output: str, *, case: str = "") -> list[TestRecord]:
         """The records that an output got since the last read, in order."""
-        names = [sink.output for sink in self._topology.plan.sinks]
-        if output not in names:
-            raise TopologyError(
-                "There is no such output.", given=repr(output), hint=f"Outputs: {', '.join(names)}."
-            )
+        if output not in self._outputs:
+            known = ", ".join(self._outputs)
+            raise TopologyError("There is no such output.", given=repr(output), hint=f"Outputs: {known}.")
         if self._results is None:
-            self._results = self._run()
-        records = self._results.get((case, output), [])
+            self._results = self._run.run(list(self._cases.values()))
+        if case not in self._cases:
+            return []
+        records = self._results.get((list(self._cases).index(case), self._outputs[output]), [])
         seen, self._seen[(case, output)] = self._seen[(case, output)], len(records)
-        return records[seen:]
-
-    # ------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _inputs(self) -> dict[str, int]:
-        return {source.input: i for i, source in enumerate(self._topology.plan.sources)}
-
-    def _run(self) -> dict[tuple[str, str], list[TestRecord]]:
-        self.drops = {}
-        observations: list[tuple[Observation, tuple[tuple[str, str], ...]]] = []
-
-        def observe(frame: DataFrame, name: str, metrics: tuple[tuple[str, str], ...]) -> DataFrame:
-            if not metrics:
-                return frame
-            observation = Observation(name)
-            observations.append((observation, metrics))
-            return counted(frame, observation, len(metrics))
-
-        physical = self._topology.physical
-        settings = Settings(
-            labels=Labels(self._shards, target_count(physical)),
-            tasks=2,
-            cache_root=None,
-            headers=self._with_headers,
-            cases=True,
-            observe=observe,
-        )
-        names = frozenset(source.name for source in self._topology.plan.sources)
-        compiled = compile_plan(physical, [Input(self._frame(), names)], settings)
-        results = self._collect(compiled)
-        self._count(observations)
-        return results
-
-    @cached_property
-    def _with_headers(self) -> bool:
-        return any(getattr(source.origin, "headers", False) for source in self._topology.plan.sources)
-
-    def _frame(self) -> DataFrame:
-        sources = self._topology.plan.sources
-        position = position_columns(self._topology.physical.slots)
-        fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("case", LongType())]
-        fields += [(name, LongType()) for name in (*position, "ts")] + [("reason", ByteType())]
-        fields += [("headers", HEADERS)] if self._with_headers else []
-        for number, source in enumerate(sources):
-            fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
-        rows = [
-            self._row(piped, case, sources, len(position))
-            for case, name in enumerate(self._piped)
-            for piped in self._piped[name]
-        ]
-        schema = StructType([StructField(name, kind, True) for name, kind in fields])
-        try:
-            return self._spark.createDataFrame(rows, schema).coalesce(1)
-        except PySparkException as error:
-            raise TopologyError(
-                "A piped record does not have its input's types.", given=str(error).split("\n")[0]
-            ) from None
-
-    def _row(self, piped: _Piped, case: int, sources: Sequence[Source], position: int) -> tuple[Any, ...]:
-        reason = 1 if piped.ts < 0 else 0
-        paths = [0] * (position - 3)
-        row = [piped.source, case, piped.order_ts, 0, piped.step, *paths, piped.ts, reason]
-        row += [list(piped.headers)] if self._with_headers else []
-        for number in range(len(sources)):
-            mine = number == piped.source
-            row += [piped.key, piped.value] if mine else [None, None]
-        return tuple(row)
-
-    def _collect(self, compiled: Compiled) -> dict[tuple[str, str], list[TestRecord]]:
-        names = list(self._piped)
-        outputs = {sink.name: sink.output for sink in self._topology.plan.sinks}
-        results: dict[tuple[str, str], list[TestRecord]] = defaultdict(list)
-        frame = compiled.frame.persist() if len(compiled.selectors) > 1 else compiled.frame
-        position = position_columns(self._topology.physical.slots)
-        for sink, select in compiled.selectors.items():
-            rows = select(frame).collect()
-            # A task emits each case's rows in order; cases and shards may come from several tasks.
-            rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
-            for row in rows:
-                results[(names[row["case"]], outputs[sink])].append(_record(row))
-        if len(compiled.selectors) > 1:
-            frame.unpersist()
-        return results
-
-    def _count(self, observations: list[tuple[Observation, tuple[tuple[str, str], ...]]]) -> None:
-        for observation, metrics in observations:
-            for number, metric in enumerate(metrics):
-                count = observation.get[f"m{number}"] or 0
-                if count:
-                    self.drops[metric] = self.drops.get(metric, 0) + count
-
-
-def counted(frame: DataFrame, observation: Any, metrics: int) -> DataFrame:
-    """Wire rows with the counts among them observed (metric n as `mn`) and taken out."""
-    is_count = F.col("blob").isNull()
-    sums = [F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}") for n in range(metrics)]
-    return frame.observe(observation, *sums).filter(~is_count)
-
-
-def _record(row: Any) -> TestRecord:
-    headers = None
-    if "headers" in row:
-        headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
-    return TestRecord(row["key"], row["value"], row["ts"], headers, row["offset"])
+        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[seen:]]

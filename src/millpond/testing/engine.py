@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from millpond._engine import blob
 from millpond._engine.columns import position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting
+from millpond._engine.operator import Setting, state_schema
 from millpond._engine.outlets import (
     FlowColumns,
     counted_outlets,
@@ -51,12 +51,20 @@ from millpond.topology import Topology
 
 @dataclass(frozen=True)
 class Result:
-    """One record of an output; `step` is the piping sequence number of the record that caused it."""
+    """One record of an output.
+
+    Parameters
+    ----------
+    key, value, ts : the record.
+    step : piping sequence number of the record that caused it.
+    position : its place in the order of all results, over all outputs.
+    """
 
     key: Any
     value: Any
     ts: int
     step: int
+    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,18 @@ class EngineDriver:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
 
+    def rows_kept(self) -> int:
+        """Live rows in all stores, after everything that can be merged is merged."""
+        count = 0
+        for operator, shard in self.stores:
+            state = State(self.stores[(operator, shard)], None)
+            setting = setting_of(self._physical, self._physical.operators[operator])
+            for side, name in enumerate(setting.operator.stores):
+                place = side if len(setting.operator.stores) > 1 else len(setting.values) - 1
+                table = state.table(name, state_schema(setting, place))
+                count += sum(len(rows) for rows in table.scan())
+        return count
+
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
         piped, self._piped = self._piped, []
@@ -109,7 +129,7 @@ class EngineDriver:
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
-            self._results[sink] += _results(rows)
+            self._results[sink] += _results(rows, position_columns(self._physical.slots))
 
 
 class _Batch:
@@ -257,6 +277,7 @@ def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
     return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
-def _results(rows: pa.Table) -> list[Result]:
+def _results(rows: pa.Table, position: tuple[str, ...]) -> list[Result]:
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts", "offset"))
-    return [Result(*values) for values in zip(*columns, strict=True)]
+    places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
+    return [Result(*values, place) for *values, place in zip(*columns, places, strict=True)]

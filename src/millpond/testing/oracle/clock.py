@@ -27,9 +27,9 @@ class Clock:
         if self._repaired:
             topology.on_tick(self._tick)
 
-    def move(self, ts: int) -> bool:
-        """A record was accepted; whether time moved."""
-        self._node.reach(self._topology, ts)
+    def move(self, ts: int, port: int = 0) -> bool:
+        """A record was accepted on this input; whether time moved."""
+        self._node.reach(self._topology, ts, port)
         lag = self._lag()
         return self._set(ts if lag is None else self._topology.now - lag)
 

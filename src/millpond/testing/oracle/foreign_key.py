@@ -112,7 +112,7 @@ class SubscriptionSend(Node):
 
 
 class SubscriptionJoin(Node):
-    """Stages B and C: keeps subscriptions (port 0) and answers them, also when a right row changes (port 1)."""
+    """Stages B and C: keeps subscriptions (port 0) and answers them, as when a right row changes (port 1)."""
 
     def __init__(self, topology: Topology, subscriptions: Node, right: Table) -> None:
         """Stand behind the subscription topic, beside the right table."""
@@ -197,6 +197,6 @@ def foreign_key_join(
     join = SubscriptionJoin(topology, subscriptions, right)
     responses = Repartition(topology, join, null_keys=True)
     resolve = ResponseJoin(responses, left, how, joiner)
-    result = TableSource(topology)
+    result = TableSource(topology, cached=topology.caching)
     resolve.feed(result)
     return result

@@ -1,16 +1,28 @@
-"""Joins of a stream with a global table.
+"""Joins with a global table: of a stream, and (KIP-99, in no release) of a table, and of two global tables.
 
-Owns section 9 of the semantics, with the rule before 4.0.1 (row 9). Law: only stream records trigger; the
-result keeps the stream record's key and timestamp, whatever key was looked up. Called by the topologies.
+Owns section 9 of the semantics, with the rule before 4.0.1 (row 9). Law: only the left
+side triggers; the result keeps its key and timestamp, whatever key was looked up. Called by the topologies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from millpond.testing.oracle.graph import Node, Topology
 from millpond.testing.oracle.records import Joiner, Key, Record, Stored, Value
 from millpond.testing.oracle.stores import PlainStore
+from millpond.testing.oracle.table import Table
+
+KeyMapper = Callable[[Key, Value], Key]
+
+
+class Lookup(Protocol):
+    """What can be looked up: a global table, or a view of two."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The current value."""
+        ...
 
 
 class GlobalTable(Node):
@@ -38,9 +50,9 @@ class GlobalLookup(Node):
         self,
         topology: Topology,
         stream: Node,
-        table: GlobalTable,
+        table: Lookup,
         how: str,
-        key_mapper: Callable[[Key, Value], Key],
+        key_mapper: KeyMapper,
         joiner: Joiner,
     ) -> None:
         """Read this stream."""
@@ -64,3 +76,84 @@ class GlobalLookup(Node):
         if found is not None or self._left:
             value = self._joiner(record.value, None if found is None else found.value)
             self.forward(Record(record.key, value, record.ts))
+
+
+class GlobalTableLookup(Table):
+    """A table joined with a global one: driven by the table alone, the last result per key is kept."""
+
+    stateful = True
+
+    def __init__(
+        self,
+        topology: Topology,
+        left: Table,
+        table: Lookup,
+        how: str,
+        key_mapper: KeyMapper,
+        joiner: Joiner,
+    ) -> None:
+        """Read this table; inner or left."""
+        super().__init__()
+        self._topology = topology
+        self._table = table
+        self._left_join = how == "left"
+        self._key_mapper = key_mapper
+        self._joiner = joiner
+        self._skips_late = left.versioned
+        self._results = PlainStore()
+        left.feed(self)
+
+    def require_old(self, *, force: bool) -> bool:
+        """Known: results are kept."""
+        self.send_old = True
+        return True
+
+    def require_lookup(self) -> None:
+        """Results are kept."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The standing result."""
+        return self._results.get(key)
+
+    def receive(self, record: Record, port: int) -> None:
+        """Join one change, or end a standing result."""
+        if record.key is None or (self._skips_late and not record.latest):
+            return
+        self.reach(self._topology, record.ts)
+        value = None if record.value is None else self._joined(record)
+        standing = self._results.get(record.key)
+        if value is None and standing is None:
+            return
+        self._results.put(record.key, value, record.ts)
+        old = standing.value if standing is not None and self.send_old else None
+        self.forward(Record(record.key, value, record.ts, old))
+
+    def _joined(self, record: Record) -> Value:
+        mapped = self._key_mapper(record.key, record.value)
+        found = None if mapped is None else self._table.get(mapped)
+        if found is None and not self._left_join:
+            return None
+        return self._joiner(record.value, None if found is None else found.value)
+
+
+class GlobalView:
+    """Two global tables joined: resolved at each lookup, it never emits."""
+
+    def __init__(self, left: Lookup, right: Lookup, how: str, key_mapper: KeyMapper, joiner: Joiner) -> None:
+        """A view keyed like the left table; inner or left."""
+        self._left = left
+        self._right = right
+        self._left_join = how == "left"
+        self._key_mapper = key_mapper
+        self._joiner = joiner
+
+    def get(self, key: Key) -> Stored | None:
+        """The joined value of this moment."""
+        row = self._left.get(key)
+        if row is None:
+            return None
+        mapped = self._key_mapper(key, row.value)
+        found = None if mapped is None else self._right.get(mapped)
+        if found is None and not self._left_join:
+            return None
+        return Stored(self._joiner(row.value, None if found is None else found.value), row.ts)

@@ -27,13 +27,14 @@ class Node:
     def __init__(self) -> None:
         """Start without children."""
         self._children: list[tuple[Node, int]] = []
-        self._parents: list[Node] = []
+        self._parents: list[tuple[Node, int]] = []
+        self._direct: dict[int, bool] = {}
         self._lag: int | str | None = "unknown"
 
     def feed(self, child: Node, port: int = 0) -> None:
         """Attach a child; children get records in the order in which they were attached."""
         self._children.append((child, port))
-        child._parents.append(self)
+        child._parents.append((self, port))
 
     def forward(self, record: Record) -> None:
         """Hand a record to every child, depth first."""
@@ -47,7 +48,7 @@ class Node:
     def lag_above(self) -> int | None:
         """How far the operators above may lag the sources; None when no stateful operator is above."""
         if isinstance(self._lag, str):
-            lags = [parent._lag_behind() for parent in self._parents]
+            lags = [parent._lag_behind() for parent, _ in self._parents]
             known = [lag for lag in lags if lag is not None]
             self._lag = max(known) if known else None
         return self._lag
@@ -56,9 +57,12 @@ class Node:
         above = self.lag_above()
         return (above or 0) + self.held_back() if self.stateful else above
 
-    def reach(self, topology: Topology, ts: int) -> None:
+    def reach(self, topology: Topology, ts: int, port: int = 0) -> None:
         """A record was accepted: the first stateful operator on its way moves the time of the sources."""
-        if self.lag_above() is None:
+        if port not in self._direct:
+            above = [parent._lag_behind() for parent, at in self._parents if at == port]
+            self._direct[port] = all(lag is None for lag in above)
+        if self._direct[port]:
             topology.now = topology.source_time = max(topology.source_time, ts)
 
     def receive(self, record: Record, port: int) -> None:
@@ -125,9 +129,10 @@ class Repartition(Node):
 class Topology:
     """A set of named sources and everything behind them. One instance holds the state of one run."""
 
-    def __init__(self, semantics: Semantics) -> None:
-        """Start empty, imitating this engine."""
+    def __init__(self, semantics: Semantics, *, caching: bool = False) -> None:
+        """Start empty, imitating this engine, with the record cache on or off (row 12)."""
         self.semantics = semantics
+        self.caching = caching
         self.wall_clock = 0
         self.source_time = -1
         self.now = -1

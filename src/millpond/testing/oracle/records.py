@@ -25,6 +25,13 @@ class Windowed(NamedTuple):
     end: int
 
 
+class CombinedKey(NamedTuple):
+    """The key of a one-to-many result; it is partitioned by its prefix."""
+
+    prefix: Key
+    suffix: Key
+
+
 class Stored(NamedTuple):
     """A value in a store, with its timestamp."""
 
@@ -56,10 +63,14 @@ class Result:
 def key_bytes(key: Key) -> bytes:
     """The serialized form of a key, which decides the order in every store.
 
-    Text is UTF-8, numbers are big-endian, a time window is its key and its start.
+    Text is UTF-8, numbers are big-endian, a time window is its key and its start, a combined
+    key the length of its prefix and both parts.
     """
     if isinstance(key, Windowed):
         return key_bytes(key.key) + struct.pack(">q", key.start)
+    if isinstance(key, CombinedKey):
+        prefix = key_bytes(key.prefix)
+        return struct.pack(">i", len(prefix)) + prefix + key_bytes(key.suffix)
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise TypeError(
             f"a key of type {type(key).__name__} has no byte order. Hint: use text or whole numbers"

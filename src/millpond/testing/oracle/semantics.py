@@ -25,6 +25,7 @@ ROWS: dict[int, str] = {
     16: "sliding windows: the predecessor disappears while it is still needed",
     17: "suppress until window closes repeats a final result (sliding, session)",
     18: "versioned table: a tombstone at the timestamp of the latest value is forgotten",
+    19: "0.10.2: results carry the timestamp of the record that triggers them, not the larger one",
     21: "an operator behind another one keeps its own stream time",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
@@ -84,7 +85,9 @@ class Semantics:
     @property
     def max_timestamps(self) -> bool:
         """Whether results carry the larger timestamp of both sides rather than the trigger's."""
-        return self._parsed >= FIRST_WITH_MAX_TIMESTAMPS
+        if self.old or self._parsed >= FIRST_WITH_MAX_TIMESTAMPS:
+            return not self.old
+        return self.repaired(19)
 
     @property
     def relaxed_null_keys(self) -> bool:

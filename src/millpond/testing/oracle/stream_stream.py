@@ -57,7 +57,7 @@ class StreamStreamJoin(Node):
         self._joiner = joiner
         self._stores = (JoinStore(spec.retention_ms), JoinStore(spec.retention_ms))
         self._eager = spec.eager or self._semantics.eager_only
-        self._clock = Clock(topology, self, self._emit_closed)
+        self._clock = Clock(topology, self, self._on_tick)
         self._earliest = _NOTHING_PENDING
         self._next_emit = 0
         self._pending: dict[tuple[int, int, bytes], tuple[Key, list[Value]]] = {}
@@ -69,7 +69,7 @@ class StreamStreamJoin(Node):
         if self._semantics.old:
             self._receive_old(record, port)
             return
-        moved = self._clock.move(record.ts)
+        moved = self._clock.move(record.ts, port)
         repaired = self._semantics.repaired(1)
         if repaired and moved:
             self._emit_closed()
@@ -139,6 +139,11 @@ class StreamStreamJoin(Node):
                     self._emit_pending(place)
                     break
                 open_sides.add(place[1])
+
+    def _on_tick(self) -> None:
+        # The engine's scan needs a record; only the repair lets go when nothing but time has come.
+        if self._semantics.repaired(1):
+            self._emit_closed()
 
     def _emit_closed(self) -> None:
         for place in sorted(self._pending):

@@ -43,7 +43,7 @@ def build(kind: str, params: Params, semantics: Semantics) -> Topology:
     """The topology of a history, ready to pipe."""
     if kind not in _KINDS:
         raise NotBuildableError(f"unknown kind {kind!r}")
-    topology = Topology(semantics)
+    topology = Topology(semantics, caching=params.get("cache_max_bytes", 0) > 0)
     _KINDS[kind](topology, params)
     return topology
 
@@ -54,6 +54,7 @@ def table(topology: Topology, params: Params, topic: str) -> Table:
         topology,
         materialized=bool(params.get(f"{topic}_materialized")),
         history_ms=params.get(f"{topic}_versioned_ms"),
+        cached=topology.caching,
     )
     topology.source(topic, source)
     return operations(topology, source, params.get(f"{topic}_ops", ()))
@@ -78,24 +79,33 @@ def _operation(topology: Topology, parent: Table, op: Params) -> Table:
     materialized = bool(op.get("materialized"))
     match op["op"]:
         case "filter" | "filter_not" as name:
-            return TableFilter(parent, even, negate=name == "filter_not", materialized=materialized)
+            node: Table = TableFilter(parent, even, negate=name == "filter_not", materialized=materialized)
         case "map_values":
-            return TableMapValues(parent, mapped, materialized=materialized)
+            node = TableMapValues(parent, mapped, materialized=materialized)
         case "suppress":
             return Suppress(topology, parent, int(op["ms"]))
         case "to_table":
-            source = TableSource(topology, materialized=materialized)
+            source = TableSource(topology, materialized=materialized, cached=topology.caching)
             parent.feed(source)
             return source
         case unknown:
             raise NotBuildableError(f"unknown table operation {unknown!r}")
+    return _cached(topology, node) if materialized else node
+
+
+def _cached(topology: Topology, stored: Table) -> Table:
+    """A table with a store of its own, behind the record cache where that is on."""
+    if topology.caching:
+        stored.enable_cache(topology)
+    return stored
 
 
 def _table_table(topology: Topology, params: Params) -> None:
     sides = table(topology, params, "left"), table(topology, params, "right")
-    join = TableTableJoin(
-        topology, sides, params["type"], plus, materialized=bool(params.get("result_materialized"))
-    )
+    materialized = bool(params.get("result_materialized"))
+    join: Table = TableTableJoin(topology, sides, params["type"], plus, materialized=materialized)
+    if materialized:
+        join = _cached(topology, join)
     topology.sink(operations(topology, join, params.get("ops", ())))
 
 
@@ -123,7 +133,7 @@ def stream_table(topology: Topology, params: Params) -> StreamTableJoin:
     """A stream joined with a table, which may come from a stream."""
     left = stream(topology, "left")
     if params.get("right_to_table"):
-        right: Table = TableSource(topology)
+        right: Table = TableSource(topology, cached=topology.caching)
         stream(topology, "right").feed(right)
         right = operations(topology, right, params.get("right_ops", ()))
     else:
@@ -200,7 +210,12 @@ def suppressed(topology: Topology, parent: Table, params: Params) -> Table:
 
 def _stream_aggregate(topology: Topology, params: Params) -> None:
     source = stream(topology, "input")
-    topology.sink(suppressed(topology, StreamAggregate(topology, source, aggregator(params)), params))
+    aggregate = _aggregated(topology, source, aggregator(params))
+    topology.sink(suppressed(topology, aggregate, params))
+
+
+def _aggregated(topology: Topology, parent: Node, aggregate: Aggregator) -> Table:
+    return _cached(topology, StreamAggregate(topology, parent, aggregate))
 
 
 def aggregator(params: Params) -> Aggregator:
@@ -218,15 +233,15 @@ def _table_aggregate(topology: Topology, params: Params) -> None:
 
 def _grouped(topology: Topology, parent: Table, params: Params) -> Table:
     groups = GroupTable(topology, parent, lambda _, value: (ref(value), payload(value)))
-    return TableAggregate(topology, groups.topic, aggregator(params))
+    return _cached(topology, TableAggregate(topology, groups.topic, aggregator(params)))
 
 
 def _stream_table_count(topology: Topology, params: Params) -> None:
-    topology.sink(StreamAggregate(topology, stream_table(topology, params), AGGREGATORS["count"]))
+    topology.sink(_aggregated(topology, stream_table(topology, params), AGGREGATORS["count"]))
 
 
 def _stream_stream_count(topology: Topology, params: Params) -> None:
-    topology.sink(StreamAggregate(topology, stream_stream(topology, params), AGGREGATORS["count"]))
+    topology.sink(_aggregated(topology, stream_stream(topology, params), AGGREGATORS["count"]))
 
 
 def _table_join_then_fk(topology: Topology, params: Params) -> None:
@@ -240,7 +255,7 @@ def _fk_then_aggregate(topology: Topology, params: Params) -> None:
 
 
 def _aggregate_join_table(topology: Topology, params: Params) -> None:
-    aggregate = StreamAggregate(topology, stream(topology, "left"), AGGREGATORS["log"])
+    aggregate = _aggregated(topology, stream(topology, "left"), AGGREGATORS["log"])
     right = table(topology, params, "right")
     topology.sink(TableTableJoin(topology, (aggregate, right), params["type"], plus))
 
@@ -252,7 +267,7 @@ def _rekeyed(topology: Topology, topic: str, *, null_keys: bool) -> Node:
 
 
 def _rekey_count(topology: Topology, params: Params) -> None:
-    topology.sink(StreamAggregate(topology, _rekeyed(topology, "input", null_keys=False), aggregator(params)))
+    topology.sink(_aggregated(topology, _rekeyed(topology, "input", null_keys=False), aggregator(params)))
 
 
 def _rekey_stream_stream(topology: Topology, params: Params) -> None:
@@ -270,7 +285,7 @@ def _merge_count(topology: Topology, params: Params) -> None:
     merged = Node()
     for topic in ("left", "right"):
         stream(topology, topic).feed(merged)
-    topology.sink(StreamAggregate(topology, merged, aggregator(params)))
+    topology.sink(_aggregated(topology, merged, aggregator(params)))
 
 
 def window_aggregate(
@@ -302,13 +317,16 @@ def window_aggregate(
 
 
 def _windowed_aggregate(topology: Topology, params: Params) -> None:
-    aggregate = window_aggregate(topology, stream(topology, "input"), params, aggregator(params))
+    aggregate: Table = window_aggregate(topology, stream(topology, "input"), params, aggregator(params))
+    if params.get("emit", "update") != "close":
+        aggregate = _cached(topology, aggregate)
     topology.sink(suppressed(topology, aggregate, params))
 
 
 def _stream_stream_window(topology: Topology, params: Params) -> None:
     window = {"window": "tumbling", "size_ms": params["size_ms"], "grace_ms": params["window_grace_ms"]}
-    topology.sink(window_aggregate(topology, stream_stream(topology, params), window, AGGREGATORS["log"]))
+    joined = stream_stream(topology, params)
+    topology.sink(_cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
 
 
 _KINDS: dict[str, Callable[[Topology, Params], None]] = {

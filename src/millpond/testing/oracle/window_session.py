@@ -103,5 +103,7 @@ class SessionWindowAggregate(WindowAggregate):
 
     def _segment_lives(self, end: int) -> bool:
         assert self._retention is not None
+        if self._emission.in_memory:
+            return end > self._newest_end - self._retention
         segment = max(self._retention // 2, _SHORTEST_SEGMENT_MS)
         return end // segment >= (self._newest_end - self._retention) // segment

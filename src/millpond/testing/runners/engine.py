@@ -5,15 +5,15 @@ Called by the conformance command and by the tests of split and shard invariance
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
 from millpond.testing.oracle.records import Result
 from millpond.testing.recordings import History
 from millpond.testing.runners.library import ArrowLibrary
-from millpond.testing.runners.topologies import OUTPUT, build_recorded, unsupported
+from millpond.testing.runners.topologies import build_recorded, topology_key, unsupported
 from millpond.topology import Topology
 
 
@@ -29,7 +29,7 @@ class EngineRunner:
     def __init__(self, *, shards: int = 2, cuts: int | None = None) -> None:
         self._shards = shards
         self._cuts = cuts
-        self._topologies: dict[str, Topology] = {}
+        self._topologies: dict[str, tuple[Topology, dict[str, str | None]]] = {}
 
     def supports(self, history: History) -> str | None:
         """Kinds whose operators exist."""
@@ -41,21 +41,32 @@ class EngineRunner:
 
     def run(self, history: History) -> list[list[Result]]:
         """Results of each step of one history."""
-        driver = EngineDriver(self._topology(history), shards=self._shards)
-        output: list[list[Result]] = [[] for _ in history.steps]
+        topology, outputs = self._topology(history)
+        driver = EngineDriver(topology, shards=self._shards)
         size = self._cuts or len(history.steps) or 1
         for start in range(0, len(history.steps), size):
             for step in history.steps[start : start + size]:
                 assert step.topic is not None, "a record has a topic"
                 driver.pipe(step.topic, step.key, step.value, ts=step.ts)
             driver.run_batch()
-            for result in driver.read(OUTPUT):
-                output[result.step].append(Result(result.key, result.value, result.ts))
-        return output
+        return by_step(history, {name: driver.read(name) for name in outputs}, outputs)
 
-    def _topology(self, history: History) -> Topology:
-        key = json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)
+    def _topology(self, history: History) -> tuple[Topology, dict[str, str | None]]:
+        key = topology_key(history)
         if key not in self._topologies:
-            builder = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
-            self._topologies[key] = builder.build()
+            builder, outputs = build_recorded(
+                history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g)
+            )
+            self._topologies[key] = builder.build(), outputs
         return self._topologies[key]
+
+
+def by_step(
+    history: History, outputs: Mapping[str, Sequence[Any]], sinks: Mapping[str, str | None]
+) -> list[list[Result]]:
+    """Records of all outputs as results per step, in the order in which they were made."""
+    steps: list[list[Result]] = [[] for _ in history.steps]
+    records = [(record, sinks[name]) for name, read in outputs.items() for record in read]
+    for record, sink in sorted(records, key=lambda pair: pair[0].position):
+        steps[record.step].append(Result(record.key, record.value, record.ts, sink))
+    return steps

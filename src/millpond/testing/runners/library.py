@@ -1,7 +1,8 @@
-"""The recorded topologies' functions for a function backend: joiner, ref, payload, even, map.
+"""The recorded topologies' functions for a function backend: plain Python functions of values, lifted.
 
-One protocol, two implementations: over Arrow arrays here, over Spark Columns in `columns`. Called by
-`topologies`.
+Recordings give their functions as text; the oracle has them as Python functions of one value. A library lifts
+those to what the handles take: functions of Arrow arrays, or of Spark Columns (a Python UDF). Called by
+`topologies` and `vectors`.
 """
 
 from __future__ import annotations
@@ -11,38 +12,35 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from millpond.testing.oracle import functions as text
+ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}
 
 
 class Library(Protocol):
-    """The functions that recordings use."""
+    """Lifts functions of values to functions of columns."""
 
-    def plus(self, left: Any, right: Any) -> Any:
-        """left+right; null prints as null."""
-
-    def even(self, value: Any) -> Any:
-        """Whether the last digit is even."""
-
-    def mapped(self, value: Any) -> Any:
-        """m(value), or null for what ends in 3."""
-
-    def ref(self, value: Any) -> Any:
-        """What a value refers to."""
-
-
-def elementwise(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., pa.Array]:
-    """A function of Python values as one of Arrow arrays."""
-
-    def over_arrays(*arrays: pa.Array) -> pa.Array:
-        return pa.array([function(*row) for row in zip(*(a.to_pylist() for a in arrays), strict=True)], type=kind)
-
-    return over_arrays
+    def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        """`function` as one of columns; `kind` is the type of its result: "string", "long" or "boolean"."""
+        ...
 
 
 class ArrowLibrary:
-    """The functions over Arrow arrays of strings."""
+    """Lifts to functions of Arrow arrays."""
 
-    plus = staticmethod(elementwise(text.plus, pa.string()))
-    even = staticmethod(elementwise(lambda value: text.even(None, value), pa.bool_()))
-    mapped = staticmethod(elementwise(text.mapped, pa.string()))
-    ref = staticmethod(elementwise(text.ref, pa.string()))
+    def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        """See `Library`."""
+
+        def over_arrays(*arrays: pa.Array) -> pa.Array:
+            rows = zip(*(a.to_pylist() for a in arrays), strict=True)
+            return pa.array([function(*row) for row in rows], type=ARROW_TYPES[kind])
+
+        return over_arrays
+
+
+class ColumnLibrary:
+    """Lifts to Python UDFs over Spark Columns."""
+
+    def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        """See `Library`."""
+        from millpond._spark.functions import python_udf
+
+        return python_udf(function, kind)

@@ -6,14 +6,17 @@ Called by the engine and Spark runners with their function library.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millpond.builder import StreamsBuilder
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.testing.oracle import functions as text
 from millpond.testing.recordings import History
 from millpond.testing.runners.library import Library
+from millpond.testing.runners.vectors import VectorTopology, unsupported_vector
 
 OUTPUT = "out"
 GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
@@ -26,8 +29,11 @@ class Recorded:
 
     def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
         self._builder = builder
-        self._library = library
         self._params = params
+        self._plus = library.lift(text.plus, "string")
+        self._even = library.lift(lambda value: text.even(None, value), "boolean")
+        self._mapped = library.lift(text.mapped, "string")
+        self._ref = library.lift(text.ref, "string")
 
     def build(self, kind: str) -> None:
         """Add the topology of this kind to the builder."""
@@ -42,16 +48,15 @@ class Recorded:
         return self._builder.stream(topic, key="string", value="string")
 
     def _operations(self, table: KTable, ops: Sequence[Params]) -> KTable:
-        library = self._library
         for number, op in enumerate(ops):
             store = f"{table.name}-{number}" if op.get("materialized") else None
             match op["op"]:
                 case "filter":
-                    table = table.filter(library.even, store=store)
+                    table = table.filter(self._even, store=store)
                 case "filter_not":
-                    table = table.filter_not(library.even, store=store)
+                    table = table.filter_not(self._even, store=store)
                 case "map_values":
-                    table = table.map_values(library.mapped, store=store)
+                    table = table.map_values(self._mapped, store=store)
                 case "to_table":
                     table = table.to_stream().to_table(store=store)
         return table
@@ -59,7 +64,7 @@ class Recorded:
     def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]
         options = {} if store is None else {"store": store}
-        return getattr(left, method)(right, self._library.plus, **options)
+        return getattr(left, method)(right, self._plus, **options)
 
     def _table_table(self) -> None:
         left, right = self._table("left"), self._table("right")
@@ -79,7 +84,7 @@ class Recorded:
 
     def _foreign(self, left: KTable, right: KTable, how: str) -> KTable:
         method = left.join if how == "inner" else left.left_join
-        return method(right, self._library.plus, foreign_key=self._library.ref)
+        return method(right, self._plus, foreign_key=self._ref)
 
     def _fk_join(self) -> None:
         joined = self._foreign(self._table("left"), self._table("right"), self._params["type"])
@@ -103,14 +108,14 @@ class Recorded:
         self._joined(left, self._right(), self._params["type"]).to(OUTPUT)
 
     def _rekey_stream_table(self) -> None:
-        left = self._stream("left").select_key(self._library.ref)
+        left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
 
 
 def unsupported(history: History) -> str | None:
     """Why a history cannot be built yet; None when it can."""
     if history.vector is not None:
-        return "a vector"
+        return unsupported_vector(history.vector)
     if not hasattr(Recorded, f"_{history.kind}"):
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():
@@ -123,8 +128,22 @@ def unsupported(history: History) -> str | None:
 
 def build_recorded(
     history: History, library: Library, make: Callable[[str], StreamsBuilder]
-) -> StreamsBuilder:
-    """The builder of a history's topology; `make` gives an empty one of a generation."""
+) -> tuple[StreamsBuilder, dict[str, str | None]]:
+    """(the builder of a history's topology, recorded sink name of each output).
+
+    `make` gives an empty builder of a generation.
+    """
     builder = make(GENERATIONS.get(history.version, "current"))
+    if history.vector is not None:
+        topology = VectorTopology(builder, library, history)
+        topology.build()
+        return builder, topology.outputs
     Recorded(builder, library, history.params).build(history.kind)
-    return builder
+    return builder, {OUTPUT: None}
+
+
+def topology_key(history: History) -> str:
+    """Histories with one key have one topology."""
+    if history.vector is not None:
+        return f"vector {history.id}"
+    return json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)

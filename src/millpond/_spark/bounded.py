@@ -1,0 +1,147 @@
+"""A bounded run of a topology: piped records as one frame, every case and output collected.
+
+What `millpond.testing.driver` runs on. All inputs of a case form one source partition; the case number travels
+beside the position and gives each case shards of its own, so hundreds of cases share one run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
+
+from millpond._engine.columns import position_columns
+from millpond._plan.physical import Physical
+from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
+from millpond._spark.counting import Metrics, add, counted
+from millpond._spark.wire import Labels, target_count
+from millpond.errors import TopologyError
+
+Drops = dict[tuple[str, str], int]
+TASKS = 2
+
+
+@dataclass(frozen=True)
+class Piped:
+    """One input record: source number, its place in its case, and the running maximum of time there."""
+
+    source: int
+    key: Any
+    value: Any
+    ts: int
+    headers: tuple[tuple[str, bytes], ...]
+    step: int
+    order_ts: int
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One result: the record, the step that caused it, and its position."""
+
+    key: Any
+    value: Any
+    ts: int
+    headers: tuple[tuple[str, bytes], ...] | None
+    step: int
+    position: tuple[int, ...]
+
+
+@dataclass
+class BoundedRun:
+    """Runs of one topology over given records.
+
+    Parameters
+    ----------
+    spark : the session.
+    physical : the plan.
+    shards : shards of each operator.
+    headers : whether records carry headers.
+    """
+
+    spark: SparkSession
+    physical: Physical
+    shards: int
+    headers: bool
+    drops: Drops = field(default_factory=dict)
+
+    def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
+        """Results by (case, sink name), in order; `drops` counts what was dropped."""
+        self.drops = {}
+        # In Spark 4.1 a bounded stateful query finds its state coordinator only after this was touched.
+        _ = self.spark.streams.active
+        observations: list[tuple[Observation, Metrics]] = []
+
+        def observe(frame: DataFrame, name: str, metrics: Metrics) -> DataFrame:
+            observation = Observation(name)
+            if metrics:
+                observations.append((observation, metrics))
+            return counted(frame, observation, metrics)
+
+        settings = Settings(
+            labels=Labels(self.shards, target_count(self.physical)),
+            tasks=TASKS,
+            cache_root=None,
+            headers=self.headers,
+            cases=True,
+            observe=observe,
+        )
+        names = frozenset(source.name for source in self.physical.plan.sources)
+        compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], settings)
+        results = self._collect(compiled)
+        for observation, metrics in observations:
+            add(self.drops, {metric: observation.get[f"m{n}"] or 0 for n, metric in enumerate(metrics)})
+        return results
+
+    def _frame(self, cases: Sequence[Sequence[Piped]]) -> DataFrame:
+        sources = self.physical.plan.sources
+        position = position_columns(self.physical.slots)
+        fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("case", LongType())]
+        fields += [(name, LongType()) for name in (*position, "ts")] + [("reason", ByteType())]
+        fields += [("headers", HEADERS)] if self.headers else []
+        for number, source in enumerate(sources):
+            fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
+        rows = [self._row(piped, case) for case, records in enumerate(cases) for piped in records]
+        schema = StructType([StructField(name, kind, True) for name, kind in fields])
+        try:
+            return self.spark.createDataFrame(rows, schema).coalesce(1)
+        except PySparkException as error:
+            raise TopologyError(
+                "A piped record does not have its input's types.", given=str(error).split("\n")[0]
+            ) from None
+
+    def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
+        reason = 1 if piped.ts < 0 else 0
+        paths = [0] * self.physical.slots
+        row = [piped.source, case, piped.order_ts, 0, piped.step, *paths, piped.ts, reason]
+        row += [list(piped.headers)] if self.headers else []
+        for number in range(len(self.physical.plan.sources)):
+            row += [piped.key, piped.value] if number == piped.source else [None, None]
+        return tuple(row)
+
+    def _collect(self, compiled: Compiled) -> dict[tuple[int, str], list[Collected]]:
+        results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
+        shared = len(compiled.selectors) > 1
+        frame = compiled.frame.persist() if shared else compiled.frame
+        position = position_columns(self.physical.slots)
+        for sink, select in compiled.selectors.items():
+            rows = select(frame).collect()
+            # A task emits each case's rows in order; cases and shards may come from several tasks.
+            rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
+            for row in rows:
+                results[(row["case"], sink)].append(_collected(row, position))
+        if shared:
+            frame.unpersist()
+        return results
+
+
+def _collected(row: Row, position: Sequence[str]) -> Collected:
+    headers = None
+    if "headers" in row:
+        headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
+    place = tuple(row[name] for name in position)
+    return Collected(row["key"], row["value"], row["ts"], headers, row["offset"], place)

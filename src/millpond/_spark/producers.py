@@ -1,0 +1,219 @@
+"""Writes records to Kafka from a Python worker: plainly, or as one transaction per task and batch.
+
+Exactly once: the number of the batch is committed as an offset of the task's own consumer group in the
+transaction that writes the batch, so both are in or neither is. A task that is run again finds its number
+there and writes nothing. The transactional id fences a writer that was given up but still lives. A producer
+outlives the task: making one costs a connection and a round of fencing. Called by `kafka_sink`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from millpond._spark.kafka_client import CONNECT_SECONDS, SinkError, client, explained, make, patiently
+from millpond.errors import ConfigError
+
+DEFAULTS: dict[str, Any] = {
+    # where Kafka's own clients put a key: so that Kafka Streams can read the topic as co-partitioned
+    "partitioner": "murmur2_random",
+    # keeps the order over retries, and with it each key's
+    "enable.idempotence": True,
+    "message.timeout.ms": 120_000,
+    # memory of a worker is bounded by this, not by what the broker is behind with
+    "queue.buffering.max.kbytes": 65_536,
+    "linger.ms": 20,
+}
+TRANSACTION_TIMEOUT = 300_000
+KEPT = 4
+"""Producers that a worker keeps: each has threads and connections, and tasks move from worker to worker."""
+
+NEVER = -1
+Headers = list[tuple[str, bytes | None]]
+_kept: dict[tuple[Any, ...], Sender] = {}
+
+
+class Sender:
+    """Writes records; those of one key reach the topic in the order in which they are given."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = {**DEFAULTS, **settings}
+        self._producer: Any = None
+        self._failed: Any = None
+
+    def begin(self, batch: int) -> bool:
+        """Open a batch; False: it is in already."""
+        if self._producer is None:
+            self._open()
+        return True
+
+    def send(
+        self,
+        topics: Iterable[str],
+        keys: Iterable[bytes | None],
+        values: Iterable[bytes | None],
+        times: Iterable[int],
+        headers: Iterable[Headers | None],
+    ) -> int:
+        """Write records, given by their parts; their number."""
+        produce, count = self._producer.produce, 0
+        # One turn per record: the client has no call for many that takes their times along.
+        for topic, key, value, time, header in zip(topics, keys, values, times, headers, strict=False):
+            count += 1
+            # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
+            more = {"timestamp": time or 1, "headers": header} if header else {"timestamp": time or 1}
+            try:
+                produce(topic, value, key, **more)
+            except BufferError:
+                self._put_when_there_is_room(topic, value, key, more)
+            except client().KafkaException as error:
+                raise _refused(error, topic, key, value) from None
+        self._producer.poll(0)
+        self._check()
+        return count
+
+    def commit(self, batch: int) -> None:
+        """Return when all is written."""
+        left = self._producer.flush()
+        self._check()
+        if left:
+            raise SinkError("Kafka has not confirmed all records.", given=f"{left} left")
+
+    def abandon(self) -> None:
+        """Give up what is under way, and this producer with it."""
+        producer, self._producer = self._producer, None
+        self._failed = None
+        if producer is not None:
+            with suppress(Exception):
+                producer.purge()
+
+    def _open(self) -> None:
+        self._failed = None
+        settings = {**self._settings, "on_delivery": self._delivered, "delivery.report.only.error": True}
+        self._producer = make(client().Producer, settings)
+
+    def _put_when_there_is_room(self, topic: str, value: Any, key: Any, more: dict[str, Any]) -> None:
+        """The same record until the queue takes it, so that the order stays."""
+        while True:
+            self._producer.poll(0.1)
+            self._check()
+            try:
+                self._producer.produce(topic, value, key, **more)
+                return
+            except BufferError:
+                continue
+            except client().KafkaException as error:
+                raise _refused(error, topic, key, value) from None
+
+    def _delivered(self, error: Any, record: Any) -> None:
+        if error is not None and self._failed is None:
+            self._failed = (error, f"topic {record.topic()!r}")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise explained(*self._failed)
+
+
+class TransactionalSender(Sender):
+    """Writes each batch as one transaction of one task."""
+
+    def __init__(self, settings: Mapping[str, Any], name: str, topic: str) -> None:
+        timeout = int(settings.get("transaction.timeout.ms", TRANSACTION_TIMEOUT))
+        limits = {"transaction.timeout.ms": timeout, "message.timeout.ms": min(timeout, 120_000)}
+        super().__init__({**limits, **settings, "transactional.id": name})
+        self._name = name
+        # an offset is of a partition of a topic that exists
+        self._mark = (topic, 0)
+        self._marker = NEVER
+        self._group: Any = None
+
+    def begin(self, batch: int) -> bool:
+        """Open the transaction with its marker.
+
+        The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
+        now, before a record is read that could not be read again.
+        """
+        kept = self._producer is not None
+        try:
+            return self._begin(batch)
+        except client().KafkaException as error:
+            self.abandon()
+            if not kept:
+                raise explained(error.args[0], f"transactional id {self._name!r}") from None
+        return self.begin(batch)
+
+    def commit(self, batch: int) -> None:
+        """Commit records and marker together."""
+        try:
+            patiently(self._producer.commit_transaction)
+        except client().KafkaException as error:
+            # a record that was refused says more than the transaction that it broke
+            self._check()
+            raise explained(error.args[0], f"transactional id {self._name!r}") from None
+        self._check()
+        self._marker = batch
+
+    def abandon(self) -> None:
+        """Abort what is under way."""
+        if self._producer is not None:
+            with suppress(Exception):
+                self._producer.purge()
+                self._producer.abort_transaction(10)
+        super().abandon()
+
+    def _begin(self, batch: int) -> bool:
+        if self._producer is None:
+            self._take_over()
+        if self._marker > batch:
+            raise ConfigError(
+                "The checkpoint is older than the output: Kafka already has later batches of this query.",
+                given=f"batch {batch} is to be written, batch {self._marker} is in ({self._name})",
+                hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
+                "again from the start).",
+            )
+        if self._marker == batch:
+            return False
+        mark = client().TopicPartition(*self._mark, batch)
+        self._producer.begin_transaction()
+        patiently(lambda: self._producer.send_offsets_to_transaction([mark], self._group, CONNECT_SECONDS))
+        return True
+
+    def _take_over(self) -> None:
+        """Fence whoever else writes for this task, end what it left open, and see what is in."""
+        self._open()
+        patiently(lambda: self._producer.init_transactions(CONNECT_SECONDS))
+        settings = {n: v for n, v in self._settings.items() if n not in ("transactional.id", *DEFAULTS)}
+        settings |= {"group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False}
+        consumer = make(client().Consumer, settings)
+        try:
+            # only now is the marker final: no transaction of this id is open any more
+            self._marker = patiently(lambda: self._read_marker(consumer))
+            self._group = consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+    def _read_marker(self, consumer: Any) -> int:
+        mark = client().TopicPartition(*self._mark)
+        found = consumer.committed([mark], timeout=CONNECT_SECONDS)[0]
+        if found.error is not None:
+            raise client().KafkaException(found.error)
+        return int(found.offset) if found.offset >= 0 else NEVER
+
+
+def sender(settings: Mapping[str, Any], name: str | None, topic: str) -> Sender:
+    """This worker's sender: of the transactional id `name`, or a plain one if None."""
+    key = (os.getpid(), name, topic, tuple(sorted(settings.items())))
+    found = _kept.pop(key, None)
+    if found is None:
+        found = Sender(settings) if name is None else TransactionalSender(settings, name, topic)
+    _kept[key] = found
+    while len(_kept) > KEPT:
+        _kept.pop(next(iter(_kept))).abandon()
+    return found
+
+
+def _refused(error: Any, topic: str, key: bytes | None, value: bytes | None) -> Exception:
+    size = len(key or b"") + len(value or b"")
+    return explained(error.args[0], f"topic {topic!r}, a record of {size} bytes")

@@ -1,0 +1,241 @@
+"""Starting a topology as one streaming query, and what the user holds of it afterwards.
+
+Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before the
+first batch), sources, levels, sinks. Called by `Topology.start`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from millpond._engine.blob import VERSION as BLOB_VERSION
+from millpond._engine.manifest import VERSION as STATE_VERSION
+from millpond._spark import checkpoint as checkpoints
+from millpond._spark import settings, sinks, sources
+from millpond._spark.compile import Input, Settings, compile_plan
+from millpond._spark.counting import PREFIX, Metrics, counted, drops_in, total_of
+from millpond._spark.wire import metric_names, spread_labels
+from millpond.errors import ConfigError
+from millpond.options import Kafka, Topic
+
+if TYPE_CHECKING:
+    from millpond.topology import Topology
+
+Drops = dict[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """How a topology is started.
+
+    Parameters
+    ----------
+    kafka : the connection, where the topology reads or writes topics.
+    shards : shards of each operator, fixed at the first start; default 2 per task.
+    tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
+    trigger : processing interval ("1 second"); None: a batch follows the other.
+    available_now : process what is there, in batches of the rate limit, and stop.
+    local_cache : folder of the machine's cache of state; default below the system's temporary folder.
+    allow_partition_change : start although a topic has another number of partitions than at the first start.
+    name : the query's name in Spark.
+    """
+
+    kafka: Kafka | None = None
+    shards: int | None = None
+    tasks: int | None = None
+    trigger: str | None = None
+    available_now: bool = False
+    local_cache: str | None = None
+    allow_partition_change: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("shards", "tasks"):
+            given = getattr(self, part)
+            if given is not None and (not isinstance(given, int) or given < 1):
+                raise ConfigError(f"The number of {part} is 1 or more.", given=repr(given))
+        if self.kafka is not None and not isinstance(self.kafka, Kafka):
+            raise ConfigError(
+                "kafka= is the connection to a cluster.",
+                given=type(self.kafka).__name__,
+                hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
+            )
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> StartOptions:
+        """Options by name.
+
+        Raises
+        ------
+        ConfigError : there is no such option.
+        """
+        known = [f.name for f in fields(cls)]
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ConfigError("start has no such option.", given=unknown, hint=f"Take one of {', '.join(known)}.")
+        return cls(**given)
+
+    @property
+    def trigger_options(self) -> dict[str, Any]:
+        """What DataStreamWriter.trigger takes."""
+        if self.available_now:
+            return {"availableNow": True}
+        return {"processingTime": self.trigger or "0 seconds"}
+
+
+def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any) -> Query:
+    """Start the topology; see `Topology.start`."""
+    options = StartOptions.of(given)
+    settings.check(spark)
+    shards, tasks = _layout(spark, checkpoint, options)
+    facts = checkpoints.Facts(
+        topology=_text(topology),
+        generation=topology.plan.generation.value,
+        shards=shards,
+        tasks=tasks,
+        formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
+        partitions=_partitions(spark, topology, options),
+    )
+    place = checkpoints.verify_or_create(
+        spark, checkpoint, facts, allow_partition_change=options.allow_partition_change
+    )
+    metrics = metric_names(topology.physical)
+    layout = Settings(
+        labels=spread_labels(spark, topology.physical, shards, tasks),
+        tasks=tasks,
+        cache_root=options.local_cache or _default_cache(),
+        headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
+        cases=False,
+        observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
+    )
+    with settings.query_settings(spark, tasks):
+        scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
+        inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
+        compiled = compile_plan(topology.physical, inputs, layout)
+        listener = _Counts(metrics)
+        spark.streams.addListener(listener)
+        streaming = sinks.start_writer(
+            compiled,
+            [(sink, sink.target) for sink in topology.plan.sinks],
+            kafka=options.kafka,
+            query_name=options.name,
+            checkpoint=checkpoint,
+            trigger=options.trigger_options,
+            identity=place.identity(topology.plan.application),
+        )
+    return Query(spark, streaming, listener, metrics)
+
+
+class Query:
+    """A running topology: Spark's StreamingQuery, with what millpond knows besides.
+
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, stop, ...)
+    is reached through it unchanged.
+    """
+
+    def __init__(
+        self, spark: SparkSession, streaming: StreamingQuery, listener: _Counts, metrics: Metrics
+    ) -> None:
+        self._spark = spark
+        self._listener = listener
+        self._metrics = metrics
+        self.streaming = streaming
+        listener.follow(streaming)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.streaming, name)
+
+    @property
+    def drops(self) -> Drops:
+        """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
+        for progress in self.streaming.recentProgress:
+            self._listener.note(progress)
+        return self._listener.total()
+
+    def stop(self) -> None:
+        """Stop the query; the batch under way is computed again at the next start."""
+        self.streaming.stop()
+        self._spark.streams.removeListener(self._listener)
+
+
+class _Counts(StreamingQueryListener):
+    """Collects the counts of each batch of one query, once."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._run: str | None = None
+        self._batches: dict[int, Drops] = {}
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Count this query only."""
+        self._run = str(query.runId)
+
+    def note(self, progress: Any) -> None:
+        """Take the counts of one progress."""
+        observed = progress["observedMetrics"]
+        if observed:
+            rows = {name: _as_mapping(row) for name, row in observed.items()}
+            self._batches[int(progress["batchId"])] = drops_in(rows, self._metrics)
+
+    def total(self) -> Drops:
+        """Counts over all batches."""
+        return total_of(self._batches.values())
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Take the counts of a batch."""
+        progress = event.progress
+        if self._run is None or str(progress.runId) == self._run:
+            observed = {name: row.asDict() for name, row in progress.observedMetrics.items()}
+            if observed:
+                self._batches[int(progress.batchId)] = drops_in(observed, self._metrics)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nothing to do."""
+
+
+def _as_mapping(row: Any) -> dict[str, Any]:
+    return row.asDict() if hasattr(row, "asDict") else dict(row)
+
+
+def _layout(spark: SparkSession, checkpoint: str, options: StartOptions) -> tuple[int, int]:
+    """(shards, tasks): as given, else as the checkpoint has them, else the defaults."""
+    stored = checkpoints.read_facts(spark, checkpoint)
+    tasks = options.tasks or (stored.tasks if stored else spark.sparkContext.defaultParallelism)
+    shards = options.shards or (stored.shards if stored else 2 * tasks)
+    if shards < tasks:
+        raise ConfigError(
+            "An exchange has at most as many tasks as an operator has shards.",
+            given=f"shards={shards}, tasks={tasks}",
+            hint="Give more shards, or fewer tasks.",
+        )
+    return shards, tasks
+
+
+def _text(topology: Topology) -> str:
+    origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in topology.plan.sources]
+    return topology.describe() + "Inputs:\n" + "\n".join(origins) + "\n"
+
+
+def _partitions(spark: SparkSession, topology: Topology, options: StartOptions) -> dict[str, int]:
+    topics = sorted({s.origin.name for s in topology.plan.sources if isinstance(s.origin, Topic)})
+    if not topics or options.kafka is None:
+        return {}
+    return sources.partition_counts(spark, topics, options.kafka)
+
+
+def _default_cache() -> str:
+    return os.path.join(tempfile.gettempdir(), f"millpond-{getpass.getuser()}")

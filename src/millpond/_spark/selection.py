@@ -1,0 +1,56 @@
+"""Which rows of the last frame belong to a sink, and in which columns: what `compile` hands to `sinks`.
+
+A selection says it as columns, so that all Kafka sinks can be served in one pass over the frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One sink's part of a frame.
+
+    Parameters
+    ----------
+    condition : holds for the sink's rows.
+    key, value : names of the columns.
+    """
+
+    condition: Column
+    key: str
+    value: str
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        """The sink's rows: key, value, ts, headers where there are any, position columns."""
+        position = [n for n in frame.columns if n in ("case", "order_ts", "srcpart", "offset") or _is_path(n)]
+        columns = [F.col(self.key).alias("key"), F.col(self.value).alias("value"), F.col("ts")]
+        columns += [F.col("headers")] if "headers" in frame.columns else []
+        return frame.filter(self.condition).select(*columns, *position)
+
+    def visible(self, frame: DataFrame) -> DataFrame:
+        """The sink's rows as a user sees them: key, value, timestamp, headers where there are any."""
+        columns = [F.col(self.key).alias("key"), F.col(self.value).alias("value")]
+        columns += [F.timestamp_millis("ts").alias("timestamp")]
+        columns += [F.col("headers")] if "headers" in frame.columns else []
+        return frame.filter(self.condition).select(*columns)
+
+
+def selection_of(selector: Any) -> Selection:
+    """The selection that `compile` means."""
+    if isinstance(selector, Selection):
+        return selector
+    given = selector.keywords
+    if "naming" in given:
+        return Selection(given["condition"], given["naming"].key, given["naming"].value)
+    number = given["number"]
+    return Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+
+
+def _is_path(name: str) -> bool:
+    return name[0] == "p" and name[1:].isdigit()

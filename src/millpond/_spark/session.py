@@ -1,0 +1,85 @@
+"""A Spark session that fits: interpreter, state store, Kafka connector.
+
+Offered as `millpond.session`. What a streaming query takes from its session is set anew around every start
+(`settings`); here are the settings that are fixed when the session is made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from millpond._spark import settings
+from millpond.errors import ConfigError
+
+SCALA = "2.13"
+
+
+def session(
+    app_name: str = "millpond",
+    *,
+    master: str | None = None,
+    kafka: bool = False,
+    jars: Sequence[str] | None = None,
+    config: dict[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session for topologies, or the one there is, checked.
+
+    Parameters
+    ----------
+    app_name : the application's name in Spark.
+    master : where it runs; default: what spark-submit or the environment says, else all cores of this machine.
+    kafka : whether topologies read Kafka: fetches Spark's connector of the running version.
+    jars : paths of the connector's jars, where they are at hand and nothing is to be fetched.
+    config : further settings of Spark; they win over millpond's.
+
+    Raises
+    ------
+    ConfigError : the session that is there already lacks something that cannot be added to it.
+    """
+    # A worker of another Python than the driver's refuses to work; Spark would take the first `python3` there is.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if master or not _has_master():
+        builder = builder.master(master or "local[*]")
+    chosen = {**settings.SESSION, **connector(kafka, jars), **(config or {})}
+    for name, value in chosen.items():  # one turn per setting
+        builder = builder.config(name, value)
+    existing = SparkSession.getActiveSession()
+    spark = builder.getOrCreate()
+    if existing is not None:
+        _check_existing(spark, connector(kafka, jars))
+    settings.check(spark)
+    return spark
+
+
+def kafka_package() -> str:
+    """Coordinates of the Kafka connector for the running Spark."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{pyspark.__version__}"
+
+
+def connector(kafka: bool, jars: Sequence[str] | None) -> dict[str, str]:
+    """The settings that bring Spark's Kafka connector along."""
+    if jars:
+        return {"spark.jars": ",".join(jars)}
+    return {"spark.jars.packages": kafka_package()} if kafka else {}
+
+
+def _has_master() -> bool:
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    return "--master" in given or "MASTER" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def _check_existing(spark: SparkSession, wanted: dict[str, str]) -> None:
+    for name, value in wanted.items():  # one turn per setting
+        if spark.conf.get(name, None) != value:
+            raise ConfigError(
+                "There is a Spark session already, and jars cannot be added to it.",
+                given=f"{name} = {spark.conf.get(name, None)}",
+                hint=f"Stop it first (spark.stop()), or make it with {name} = {value}.",
+            )

@@ -1,0 +1,100 @@
+"""Spark's settings: what a session must have, and what a streaming query takes from it at every start.
+
+Called by `session` and by `query`. A query copies its session's settings when it starts; a restart takes the
+state store and the number of tasks from the checkpoint, everything else from the session again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from millpond.errors import ConfigError
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+LEAST_SPARK = (4, 1)
+
+SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What `millpond.session` sets when it makes a session."""
+
+AT_START = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    # without it every batch uploads whole RocksDB files
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # versions of state that can still be read or gone back to; Spark's own 100 keep many times the state
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # pack gathers rows to 65,536; smaller batches cost a turn of Python each
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # an exchange must have the tasks that the labels were chosen for
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+    # a missing or broken file must not be passed over
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+
+
+def check(spark: SparkSession) -> None:
+    """Raise or warn where the session cannot carry a topology.
+
+    Raises
+    ------
+    ConfigError : Spark is too old, a package is missing, or a setting makes results wrong.
+    """
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < LEAST_SPARK:
+        raise ConfigError(
+            "This Spark is too old.", given=f"PySpark {pyspark.__version__}", hint="Install PySpark 4.1 or later."
+        )
+    if find_spec("google") is None or find_spec("google.protobuf") is None:
+        raise ConfigError(
+            "Spark's stateful workers need protobuf, which is not installed.", hint="pip install protobuf"
+        )
+    if _is_on(spark, "spark.speculation", "false"):
+        raise ConfigError(
+            "Speculative execution runs a task twice at once, and each would write its records.",
+            given="spark.speculation = true",
+            hint="Make the session with spark.speculation = false.",
+        )
+    if not _is_on(spark, "spark.python.worker.reuse", "true"):
+        warnings.warn(
+            "spark.python.worker.reuse is off: every task starts a Python of its own, which takes a second.\n"
+            "Hint: make the session without it, or with mp.session().",
+            stacklevel=3,
+        )
+
+
+def _is_on(spark: SparkSession, name: str, default: str) -> bool:
+    return str(spark.conf.get(name, default)).lower() == "true"
+
+
+@contextmanager
+def query_settings(spark: SparkSession, tasks: int) -> Iterator[None]:
+    """While it lasts, the session has what a topology's query needs; then again what it had."""
+    with overridden(spark, {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}):
+        yield
+
+
+@contextmanager
+def overridden(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """While it lasts, the session has these settings."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    try:
+        for name, value in wanted.items():  # one turn per setting
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():  # one turn per setting
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

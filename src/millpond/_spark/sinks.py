@@ -1,0 +1,162 @@
+"""Starts the one streaming query of a topology: every sink's rows leave through it.
+
+One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass,
+and the frame persisted where more than one reader needs it, so that nothing upstream is computed twice. A
+batch that is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
+Called by `query`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from millpond._spark.batch_writer import memory_table, write_batch
+from millpond._spark.compile import Compiled
+from millpond._spark.kafka_client import check_topics, client_settings
+from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
+from millpond._spark.selection import Selection, selection_of
+from millpond.errors import ConfigError
+from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
+from millpond.origins import SinkTarget
+
+Chosen = tuple[SinkTarget, Selection]
+
+
+def start_writer(
+    compiled: Compiled,
+    sinks: Sequence[tuple[Any, SinkTarget]],
+    *,
+    kafka: Kafka | None,
+    query_name: str | None,
+    checkpoint: str,
+    trigger: dict[str, Any],
+    identity: str,
+) -> StreamingQuery:
+    """Start the query that writes all sinks.
+
+    Parameters
+    ----------
+    compiled : the frame of all sinks' rows.
+    sinks : Sink nodes and their targets, in the plan's order.
+    kafka : the connection; needed where a target is a topic.
+    trigger : what `DataStreamWriter.trigger` takes.
+    identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
+        transactional ids begin with it.
+
+    Raises
+    ------
+    ConfigError : Kafka lacks a topic, or its connection is missing.
+    TopologyError : a format that cannot write what the sink gets.
+    """
+    chosen = [(target, selection_of(compiled.selectors[node.name])) for node, target in sinks]
+    target, selection = chosen[0]
+    if len(chosen) == 1 and isinstance(target, Writer):
+        writer = _native(selection.visible(compiled.frame), target)
+    else:
+        topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
+        _check_kafka(compiled.frame, topics, kafka)
+        batch = BatchSinks(tuple(chosen), client_settings(kafka) if kafka else {}, identity)
+        writer = compiled.frame.writeStream.foreachBatch(batch)
+    # a memory sink's table is the query's name
+    if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
+        writer = writer.queryName(query_name)
+    return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
+    writer = frame.writeStream.format(target.format).options(**target.options)
+    if target.format == "memory":
+        return writer.queryName(memory_table(target))
+    return writer if target.path is None else writer.option("path", target.path)
+
+
+def _check_kafka(
+    frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka | None
+) -> None:
+    if not topics:
+        return
+    if kafka is None:
+        raise ConfigError(
+            "A topic is written, but no Kafka is named.",
+            given=", ".join(sink.name for sink, _ in topics),
+            hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
+        )
+    check_formats(frame, topics)
+    check_topics(kafka, [sink.name for sink, _ in topics])
+
+
+@dataclass(frozen=True, repr=False)
+class BatchSinks:
+    """The foreachBatch function: one batch to all sinks.
+
+    Parameters
+    ----------
+    chosen : targets and their parts of the frame.
+    settings : of the Kafka client; never shown.
+    identity : what Kafka's groups and transactional ids begin with.
+    """
+
+    chosen: tuple[Chosen, ...]
+    settings: dict[str, str]
+    identity: str
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Write the batch; called by Spark on the driver."""
+        topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
+        others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
+        if not others:
+            self._write_topics(frame, topics, batch)
+            return
+        with _held(frame, self._readers(topics, others), whole=_may_leave_rows(others)) as shared:
+            if topics:
+                self._write_topics(shared, topics, batch)
+            for target, selection in others:
+                self._write_other(selection.visible(shared), target, batch)
+
+    def _readers(self, topics: Sequence[object], others: Sequence[object]) -> int:
+        return len(others) + bool(topics)
+
+    def _write_topics(
+        self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int
+    ) -> None:
+        # one transaction holds all sinks of a task: the stronger wish decides
+        once = any(sink.delivery == "exactly_once" for sink, _ in topics)
+        names = tuple(sink.name for sink, _ in topics)
+        write = KafkaWrite(self.settings, names, self.identity if once else None, batch)
+        kafka_rows(frame, topics).mapInArrow(write, WRITTEN).collect()
+
+    def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
+        if isinstance(target, ForeachBatch):
+            target.function(rows, batch)
+        elif isinstance(target, Writer):
+            write_batch(rows, target, batch, self.identity)
+
+
+def _may_leave_rows(others: Sequence[Chosen]) -> bool:
+    """Whether a reader may stop before the end: then the levels' state would not be saved."""
+    return any(isinstance(target, ForeachBatch) or target.format == "console" for target, _ in others)  # type: ignore[union-attr]
+
+
+class _held:
+    """The frame, computed once for all its readers."""
+
+    def __init__(self, frame: DataFrame, readers: int, *, whole: bool) -> None:
+        self._frame, self._persist, self._whole = frame, readers > 1 or whole, whole
+
+    def __enter__(self) -> DataFrame:
+        if self._persist:
+            self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+        if self._whole:
+            self._frame.write.format("noop").mode("overwrite").save()
+        return self._frame
+
+    def __exit__(self, *failure: object) -> None:
+        if self._persist:
+            self._frame.unpersist()

@@ -1,0 +1,204 @@
+"""Vectors as topologies of millpond's own handles: what the oracle's builders do, with handles.
+
+Owns the vectors of tables and their joins. What a test observed as a whole change (new and old value) is compared
+by the new value: old values cannot be seen from outside. Called by the engine and Spark runners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.kstream import KStream
+from millpond.ktable import KTable
+from millpond.testing.oracle.vectors import joiner, sink_names, store
+from millpond.testing.recordings import History
+from millpond.testing.runners.library import Library
+
+Vector = Mapping[str, Any]
+UNOBSERVED = {
+    "testValueGetter",
+    "kTableShouldLogOnOutOfOrder",
+    "testQueryableValueGetter",
+    "shouldGetValuesOnMaterialization",
+}
+"""Tests that looked into stores and recorded no output."""
+OUTPUT = "out"
+
+
+class VectorTopology:
+    """Builds one vector's topology."""
+
+    def __init__(self, builder: StreamsBuilder, library: Library, history: History) -> None:
+        assert history.vector is not None, "a vector"
+        self._builder = builder
+        self._library = library
+        self._history = history
+        self.vector = history.vector
+        self.outputs: dict[str, str | None] = {}
+
+    def build(self) -> None:
+        """Add the topology to the builder."""
+        BUILDERS[self.vector["operator"]](self)
+
+    # -- inputs and outputs ----------------------------------------------------------------------------------
+
+    def _formats(self, side: str) -> dict[str, str]:
+        keys = [s.key for s in self._history.steps]
+        values = [s.value for s in self._history.steps if s.topic == side]
+        return {"key": _kind(keys), "value": _kind(values)}
+
+    def _table(self, side: str, number: int, *, stored: bool = True) -> KTable:
+        name = f"{side}-store" if stored and store(self.vector, number) else None
+        return self._builder.table(side, **self._formats(side), store=name)
+
+    def _stream(self, side: str) -> KStream:
+        stream = self._builder.stream(side, **self._formats(side))
+        return stream.repartition() if "repartition()ed" in self.vector.get("topology_note", "") else stream
+
+    def _observe(self, handle: Any, name: str | None = None) -> None:
+        if self._short_name() in UNOBSERVED:
+            return
+        output = name or OUTPUT
+        handle.to(output)
+        self.outputs[output] = name
+
+    def _force_old(self, table: KTable) -> None:
+        """A consumer that needs old values, as the test's processor did: a left join that nobody reads."""
+        other = self._builder.table("nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))})
+        table.left_join(other, lambda left, right: left)
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def _join(self, left: Any, right: KTable, operator: Mapping[str, Any], place: int) -> Any:
+        said = self.vector.get("joiner") or ""
+        kind = "long" if "integers" in said else "string"
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[operator["type"]]
+        kept = {"store": f"result-{place}"} if operator.get("materialized") else {}
+        return getattr(left, method)(right, self._library.lift(joiner(self.vector), kind), **kept)
+
+    def table_table(self) -> None:
+        """Chains of table joins and filters."""
+        both = "both" in self.vector["inputs"]
+        node = self._table("both" if both else "left", 0)
+        right = node if both else self._table("right", 1)
+        holds = self._library.lift(lambda value: "x" in value, "boolean")
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        for place, operator in enumerate(operators):
+            if operator.get("op") == "table-filter":
+                node = node.filter(holds, store=f"filter-{place}" if operator.get("materialized") else None)
+            else:
+                node = self._join(node, right, operator, place)
+        if self._short_name().startswith("testSendingOldValue"):
+            self._force_old(node)
+        self._observe(node)
+
+    def stream_table(self) -> None:
+        """A stream joined with a table, perhaps derived."""
+        left = self._stream("left")
+        repartitioned = "repartition()ed" in self.vector.get("topology_note", "")
+        right = self._stream("right").to_table() if repartitioned else self._table("right", 0)
+        if self._short_name() == "stDerivedTable":
+            right = right.filter(self._library.lift(lambda value: "x" in value, "boolean"))
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        self._observe(self._join(left, right, {**operators[0], "materialized": False}, 0))
+
+    def source(self) -> None:
+        """A table alone."""
+        table = self._table("input", 0)
+        if self._short_name().startswith("testSendingOldValue"):
+            self._force_old(table)
+        self._observe(table)
+
+    def map_values(self) -> None:
+        """Mapped tables, each observed."""
+        probe = self.vector["name"].startswith("OracleProbe")
+        source = self._table("input", 0, stored=probe)
+        mapper = (lambda v: None if v == "n" else f"{v}!") if probe else int
+        for place, operator in enumerate(self.vector["params"]["operators"]):
+            kept = f"mapped-{place}" if operator.get("materialized") else None
+            lifted = self._library.lift(mapper, "string" if probe else "long")
+            self._observe(source.map_values(lifted, store=kept))
+
+    def filters(self) -> None:
+        """Filtered tables, each observed."""
+        probe = self.vector["name"].startswith("OracleProbe")
+        operators = self.vector["params"]["operators"]
+        stores = self.vector["params"]["stores"]
+        stored = len(stores) - sum(bool(o.get("materialized")) for o in operators)
+        source = self._table("input", 0, stored=stored > 0)
+        holds = self._library.lift((lambda value: "x" in value) if probe else _accepted, "boolean")
+        tables = []
+        for place, operator in enumerate(operators):
+            kept = f"filtered-{place}" if operator.get("materialized") else None
+            filtered = source.filter_not if operator["type"] == "filterNot" else source.filter
+            tables.append(filtered(holds, store=kept))
+        if any(kept["send_old_values"] for kept in stores):
+            self._force_old(tables[0])
+        self._observe_filters(source, tables, probe=probe)
+
+    def _observe_filters(self, source: KTable, tables: list[KTable], *, probe: bool) -> None:
+        if probe:
+            self._observe(tables[0])
+        elif self.vector["observes_changes"]:
+            self._observe(tables[0], "proc2")
+            self._observe(source, "proc1")
+        else:
+            for table, name in zip(tables, sink_names(self.vector) * len(tables), strict=False):
+                self._observe(table, name)
+
+    def _short_name(self) -> str:
+        return str(self.vector["name"].split(".")[-1].split("#")[0])
+
+
+BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
+    "table-table": VectorTopology.table_table,
+    "stream-table": VectorTopology.stream_table,
+    "table-source": VectorTopology.source,
+    "table-mapValues": VectorTopology.map_values,
+    "table-filter": VectorTopology.filters,
+}
+
+
+def unsupported_vector(vector: Vector) -> str | None:
+    """Why a vector cannot be built yet; None when it can."""
+    if vector["operator"] not in BUILDERS:
+        return f"no operator yet for {vector['operator']}"
+    params = vector.get("params", {})
+    if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
+        return "not yet: versioned tables, grace"
+    for operator in params.get("operators") or ():
+        if operator.get("op") in ("window-aggregate", "table-aggregate") or operator.get("grace_ms"):
+            return f"not yet: {operator.get('op')}"
+    return None
+
+
+def new_values(history: History) -> History:
+    """The history with whole changes reduced to their new values."""
+    steps = tuple(
+        replace(step, expect=None if step.expect is None else tuple(_new(r) for r in step.expect))
+        for step in history.steps
+    )
+    return replace(history, steps=steps)
+
+
+def _new(result: Any) -> Any:
+    value = result.value
+    if isinstance(value, tuple) and len(value) == 2 and value[0][0] == "new":
+        return replace(result, value=value[0][1])
+    return result
+
+
+def _accepted(value: Any) -> bool:
+    """The tests' predicates: even numbers, accepted text."""
+    return value % 2 == 0 if isinstance(value, int) else bool(value.lower() == "accept")
+
+
+def _kind(values: list[Any]) -> str:
+    return "long" if any(isinstance(value, int) for value in values) else "string"
+
+
+def _name(kind: Any) -> str:
+    return "long" if str(kind) in ("int64", "LongType()") else "string"

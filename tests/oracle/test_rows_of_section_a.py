@@ -1,0 +1,202 @@
+"""Each row of section A on a history as small as it gets: what the engine does, what the repair does.
+
+The engine's side of these is recorded too (findings, histories); the repaired side is what the row states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millpond.testing.oracle import ROWS, EngineFailsError, Result, Semantics, build
+from tests.oracle.places import Steps, emitted, window
+
+FAITHFUL = Semantics()
+Results = list[list[Result]]
+
+
+def both(
+    kind: str, params: dict[str, Any], steps: Steps, row: int, version: str = "4.3.0"
+) -> tuple[Results, Results]:
+    """What the engine emits, and what it emits with this row alone repaired."""
+    repaired = Semantics(version, rows=frozenset({row}))
+    return emitted(kind, params, steps, Semantics(version)), emitted(kind, params, steps, repaired)
+
+
+def joined(how: str, before: int, after: int, grace: int) -> dict[str, Any]:
+    return {"type": how, "before_ms": before, "after_ms": after, "grace_ms": grace}
+
+
+def windows(kind: str, grace: int, **more: Any) -> dict[str, Any]:
+    return {"window": kind, "grace_ms": grace, "agg": "log", **more}
+
+
+def test_row_1_a_dropped_record_that_moves_time_lets_go_of_pending_records() -> None:
+    steps = [("left", "k", "a", 100), ("right", None, "b", 111)]
+    engine, repaired = both("stream_stream", joined("left", 10, 10, 0), steps, 1)
+    assert engine == [[], []]
+    assert repaired == [[], [Result("k", "a+null", 100)]]
+
+
+def test_row_2_a_record_inside_grace_waits_for_its_partner() -> None:
+    steps = [("left", "x", "x", 100), ("left", "k", "l", 80), ("right", "k", "r", 85)]
+    engine, repaired = both("stream_stream", joined("left", 10, 10, 100), steps, 2)
+    assert engine[1:] == [[Result("k", "l+null", 80)], [Result("k", "l+r", 85)]]
+    assert repaired[1:] == [[], [Result("k", "l+r", 85)]]
+
+
+def test_row_3_a_null_key_in_a_left_join_with_grace_is_emitted_at_once() -> None:
+    params = {"type": "left", "right_versioned_ms": 30, "grace_ms": 10}
+    steps = [("left", None, "a", 100)]
+    with pytest.raises(EngineFailsError, match="key cannot be null"):
+        emitted("stream_table", params, steps, FAITHFUL)
+    repaired = emitted("stream_table", params, steps, Semantics(rows=frozenset({3})))
+    assert repaired == [[Result(None, "a+null", 100)]]
+
+
+def test_row_4_an_inner_row_that_loses_its_foreign_key_loses_its_result() -> None:
+    steps = [("right", "p", "b", 1), ("left", "k", "p|a", 2), ("left", "k", "a", 3), ("left", "k", "p|c", 4)]
+    engine, repaired = both("fk_join", {"type": "inner"}, steps, 4, "4.0.0")
+    assert engine[2:] == [[], []]
+    assert repaired[2:] == [[Result("k", None, 3)], [Result("k", "p|c+b", 4)]]
+
+
+def test_row_5_a_left_row_gives_one_result_per_update_and_one_tombstone_per_delete() -> None:
+    steps = [("right", "p", "b", 1), ("left", "k", "q|a", 2), ("left", "k", "p|c", 3), ("left", "k", None, 4)]
+    engine, repaired = both("fk_join", {"type": "left"}, steps, 5, "4.0.0")
+    assert engine[2:] == [[Result("k", "p|c+null", 3), Result("k", "p|c+b", 3)], [Result("k", None, 4)] * 2]
+    assert repaired[2:] == [[Result("k", "p|c+b", 3)], [Result("k", None, 4)]]
+
+
+@pytest.mark.parametrize("row", [4, 5])
+def test_rows_4_and_5_are_fixed_in_the_current_engine(row: int) -> None:
+    steps = [("left", "k", "q|a", 2), ("left", "k", "a", 3), ("left", "k", "p|a", 4), ("left", "k", None, 5)]
+    for how in ("inner", "left"):
+        engine, repaired = both("fk_join", {"type": how}, steps, row)
+        assert engine == repaired
+
+
+def test_row_6_a_right_triggered_result_carries_the_larger_timestamp() -> None:
+    steps = [("left", "k", "p|a", 20), ("right", "p", "b", 5)]
+    engine, repaired = both("fk_join", {"type": "inner"}, steps, 6)
+    assert engine[1] == [Result("k", "p|a+b", 5)]
+    assert repaired[1] == [Result("k", "p|a+b", 20)]
+
+
+def test_row_7_a_jump_of_time_loses_no_final_result() -> None:
+    steps = [("input", "k", "a", 100), ("input", "k", "b", 140)]
+    engine, repaired = both("windowed_aggregate", windows("tumbling", 0, size_ms=10, emit="close"), steps, 7)
+    assert engine == [[], []]
+    assert repaired == [[], [window("k", 100, 110, "0+a", 100)]]
+
+
+def test_row_8_an_optimised_self_join_pairs_what_an_ordinary_one_pairs() -> None:
+    params = {**joined("inner", 10, 10, 0), "optimization": "all"}
+    steps = [("input", "k", "a", 100), ("input", "k", "b", 81)]
+    engine, repaired = both("self_join", params, steps, 8)
+    assert engine[1] == []
+    assert repaired[1] == [Result("k", "b+b", 81)]
+
+
+def test_row_8_a_negative_bound_keeps_a_record_from_meeting_itself() -> None:
+    params = {**joined("inner", -2, 10, 0), "optimization": "all"}
+    engine, repaired = both("self_join", params, [("input", "k", "a", 100)], 8)
+    assert engine == [[Result("k", "a+a", 100)]]
+    assert repaired == [[]]
+
+
+def test_row_9_a_left_join_keeps_a_row_whose_mapped_key_is_null() -> None:
+    engine, repaired = both("global_join", {"type": "left"}, [("left", "k", "a", 1)], 9, "4.0.0")
+    assert engine == [[]]
+    assert repaired == [[Result("k", "a+null", 1)]]
+
+
+@pytest.mark.parametrize("spec", [windows("tumbling", 0, size_ms=10), windows("session", 0, gap_ms=10)])
+def test_row_10_windows_ignore_null_values(spec: dict[str, Any]) -> None:
+    engine, repaired = both("windowed_aggregate", spec, [("input", "k", None, 5)], 10)
+    assert [result.value for result in engine[0]] == ["0+null"]
+    assert repaired == [[]]
+
+
+def test_row_14_a_partner_at_the_boundary_is_still_there() -> None:
+    steps = [("left", "k", "a", 100), ("left", "other", "b", 115), ("right", "k", "c", 115)]
+    engine, repaired = both("stream_stream", joined("inner", 0, 15, 0), steps, 14)
+    assert engine[2] == []
+    assert repaired[2] == [Result("k", "a+c", 115)]
+
+
+def test_row_15_a_session_at_the_close_time_is_merged_not_restarted() -> None:
+    steps = [("input", "k", "a", 60), ("input", "k", "b", 45), ("input", "k", "c", 46)]
+    engine, repaired = both("windowed_aggregate", windows("session", 5, gap_ms=10), steps, 15)
+    assert engine[2] == [window("k", 46, 46, "0+c", 46)]
+    assert repaired[2] == [window("k", 45, 45, None, 45), window("k", 45, 46, "0&0+b+c", 46)]
+
+
+def test_row_16_the_predecessor_is_there_while_its_right_window_may_be_made() -> None:
+    steps = [
+        ("input", "k", "a", 58),
+        ("input", "o", "b", 68),
+        ("input", "o", "c", 69),
+        ("input", "k", "d", 67),
+    ]
+    engine, repaired = both("windowed_aggregate", windows("sliding", 0, difference_ms=10), steps, 16)
+    assert engine[3] == []
+    assert repaired[3] == [window("k", 59, 69, "0+d", 67)]
+
+
+def test_row_17_a_final_result_comes_once() -> None:
+    spec = windows("sliding", 0, difference_ms=10, suppress={"until": "window_closes"})
+    steps = [("input", "k", "a", 100), ("input", "k", "b", 100), ("input", "k", "c", 120)]
+    engine, repaired = both("windowed_aggregate", spec, steps, 17)
+    assert engine[:2] == [[window("k", 90, 100, "0+a", 100)], [window("k", 90, 100, "0+a+b", 100)]]
+    assert repaired == [[], [], [window("k", 90, 100, "0+a+b", 100)]]
+
+
+def test_row_18_an_older_put_after_a_tombstone_at_the_latest_time_is_not_the_latest() -> None:
+    params = {"type": "inner", "left_versioned_ms": 100}
+    steps = [("right", "k", "r", 1), ("left", "k", "a", 10), ("left", "k", None, 10), ("left", "k", "b", 5)]
+    engine, repaired = both("table_table", params, steps, 18)
+    assert engine[3] == [Result("k", "b+r", 5)]
+    assert repaired[3] == []
+
+
+def test_row_21_time_behind_a_filter_is_the_time_of_the_source() -> None:
+    params = {"input_materialized": True, "ops": [{"op": "filter"}, {"op": "suppress", "ms": 10}]}
+    steps = [("input", "k", "a2", 100), ("input", "m", "b3", 110)]
+    engine, repaired = both("table_ops", params, steps, 21)
+    assert engine == [[], []]
+    assert repaired == [[], [Result("k", "a2", 100)]]
+
+
+def test_row_21_a_result_that_was_held_back_is_not_late_behind_the_join() -> None:
+    params = {**joined("left", 10, 10, 0), "size_ms": 10, "window_grace_ms": 0}
+    steps = [
+        ("left", "k", "a", 109),
+        ("left", "m", "b", 118),
+        ("right", "m", "r", 119),
+        ("left", "z", "c", 400),
+    ]
+    engine, repaired = both("stream_stream_window", params, steps, 21)
+    assert [window("k", 100, 110, "0+a+null", 109)] not in engine
+    assert repaired[3] == [window("k", 100, 110, "0+a+null", 109)]
+
+
+def test_a_row_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown rows of section A: \[99\]"):
+        Semantics(rows=frozenset({99}))
+
+
+def test_rows_are_exceptions_from_either_side() -> None:
+    assert Semantics(rows=frozenset({2})).repaired(2)
+    assert not Semantics(rows=frozenset({2})).repaired(1)
+    assert not Semantics(faithful=False, rows=frozenset({2})).repaired(2)
+    assert Semantics(faithful=False, rows=frozenset({2})).repaired(1)
+
+
+def test_a_run_knows_which_rows_it_could_depend_on() -> None:
+    semantics = Semantics()
+    build("stream_stream", joined("left", 10, 10, 0), semantics).pipe("left", "k", "a", 1)
+    assert semantics.asked <= set(ROWS)
+    assert {1, 2, 14} <= semantics.asked
+    assert 6 not in semantics.asked
