@@ -43,6 +43,14 @@ class FunctionBackend(Protocol):
         """Raise unless `function` returns a condition."""
         ...
 
+    def combined_type(self, prefix: Any, suffix: Any) -> Any:
+        """Type of the combined key of a one-to-many join: a struct of `prefix` and `suffix`."""
+        ...
+
+    def combined_parts(self, key: Any) -> tuple[Any, Any]:
+        """(prefix, suffix) of a combined key."""
+        ...
+
 
 def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.

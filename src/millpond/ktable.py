@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millpond._plan.nodes import ForeignKey, How, Node, Shape, TableTable, ToStream
+from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, TableTable, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.handle import Handle, same_type, type_text
@@ -91,6 +91,46 @@ class KTable(Handle):
         """Outer join on the primary key: a row for each key of either table; one side may be null."""
         return self._join(other, joiner, "outer", None, name, store)
 
+    def one_to_many_join(
+        self,
+        many: KTable,
+        joiner: Function,
+        *,
+        key: Function,
+        result_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Inner join with a table whose rows refer to this one's, keyed by both keys (KIP-213's first proposal).
+
+        Parameters
+        ----------
+        many : the table whose rows refer to rows of this one.
+        joiner : Column function of (one, many) or (key, one, many), where key is the combined key.
+        key : Column function of (value) or (key, value) of `many` that gives the key of this table.
+        result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the
+            result's key out of both, a different one for each pair; without it the key is the struct
+            (`prefix`, `suffix`).
+        name, store : names of the operator and of its queryable table.
+        """
+        if not isinstance(many, KTable):
+            raise TopologyError("A one-to-many join joins two tables.", given=repr(many))
+        functions = self._builder._functions
+        combined = functions.combined_type(self.key_type, many.key_type)
+        joiner = adapt(joiner, ("key", "one", "many"), "joiner")
+        value = functions.value_type(joiner, (combined, self.value_type, many.value_type), "joiner")
+        node = OneToMany(
+            self._builder._name(name, OneToMany.stem),
+            (self._node.name, many._node.name),
+            Shape("table", combined, value),
+            extractor=many._reference(key, self, "key extractor"),
+            joiner=joiner,
+            generation=self._builder.generation,
+            store=None if result_key is not None else store,
+        )
+        joined = KTable(self._builder, self._attach(node))
+        return joined if result_key is None else joined._under(result_key, store)
+
     def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
         """Write the changes of the table out; see `KStream.to`."""
         self.to_stream().to(target, name=name, **options)
@@ -110,32 +150,55 @@ class KTable(Handle):
                 given=repr(other),
                 hint="Convert it first (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
-        if foreign_key is None:
-            self._require_same_key(other, "join")
-        else:
-            foreign_key = self._reference(foreign_key, other, "foreign key extractor")
+        if foreign_key is not None:
+            extractor = self._reference(foreign_key, other, "foreign key extractor")
+            return self._foreign_key_join(other, joiner, how, extractor, name, store)
+        self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
-        sides = (self._node.name, other._node.name)
-        shape = Shape("table", self.key_type, value)
-        generation = self._builder.generation
-        node: Node
-        if foreign_key is None:
-            name = self._builder._name(name, TableTable.stem)
-            node = TableTable(
-                name, sides, shape, how=how, joiner=joiner, generation=generation, store=store
-            )
-        else:
-            name = self._builder._name(name, ForeignKey.stem)
-            node = ForeignKey(
-                name,
-                sides,
-                shape,
-                how=how,
-                extractor=foreign_key,
-                joiner=joiner,
-                generation=generation,
-                store=store,
-            )
+        node = TableTable(
+            self._builder._name(name, TableTable.stem),
+            (self._node.name, other._node.name),
+            Shape("table", self.key_type, value),
+            how=how,
+            joiner=joiner,
+            generation=self._builder.generation,
+            store=store,
+        )
+        return KTable(self._builder, self._attach(node))
+
+    def _foreign_key_join(
+        self,
+        other: KTable,
+        joiner: Function,
+        how: How,
+        extractor: Function,
+        name: str | None,
+        store: str | None,
+    ) -> KTable:
+        joiner, value = self._joiner(joiner, other)
+        node = ForeignKey(
+            self._builder._name(name, ForeignKey.stem),
+            (self._node.name, other._node.name),
+            Shape("table", self.key_type, value),
+            how=how,
+            extractor=extractor,
+            joiner=joiner,
+            generation=self._builder.generation,
+            store=store,
+        )
+        return KTable(self._builder, self._attach(node))
+
+    def _under(self, result_key: Function, store: str | None) -> KTable:
+        """This table under a key made of its combined key."""
+        functions = self._builder._functions
+
+        def selector(key: Any, value: Any) -> Any:
+            return result_key(*functions.combined_parts(key))
+
+        kind = functions.value_type(selector, self._types(), "result key")
+        name = f"{self.name}-result_key"
+        shape = Shape("table", kind, self.value_type)
+        node = SelectKey(name, (self._node.name,), shape, selector=selector, store=store)
         return KTable(self._builder, self._attach(node))
 
     def _reference(self, extractor: Function, other: KTable, role: str) -> Function:

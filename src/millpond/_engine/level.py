@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from millpond._engine import foreign_key_receive, foreign_key_send, stream_table, table, table_table
+from millpond._engine import (
+    foreign_key_receive,
+    foreign_key_send,
+    one_to_many,
+    stream_table,
+    table,
+    table_table,
+)
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
 
@@ -19,6 +26,7 @@ OPERATORS = {
     "stream_table": stream_table.run,
     "foreign_key_send": foreign_key_send.run,
     "foreign_key_receive": foreign_key_receive.run,
+    "one_to_many": one_to_many.run,
 }
 """The function of each stem: adding an operator is one node, one file and one line here."""
 

@@ -217,15 +217,22 @@ class StreamTable(Node):
 
 
 @dataclass(frozen=True)
-class ForeignKey(Node):
-    """Join of two tables by a foreign key in the left value (KIP-213; semantics.md, section 11)."""
+class Reference(Node):
+    """Base of the joins by a foreign key: rows of one input refer to rows of the other.
 
-    how: How = field(kw_only=True)
+    Parameters
+    ----------
+    how : inner or left.
+    extractor : function of key and value of the referring table that gives a key of the other.
+    joiner : function of the values of both inputs.
+    """
+
+    how: How = field(default="inner", kw_only=True)
     extractor: Function = field(kw_only=True, compare=False, repr=False)
     joiner: Function = field(kw_only=True, compare=False, repr=False)
     generation: Generation = field(default=Generation.CURRENT, kw_only=True)
 
-    stem = "foreign_key"
+    referring_side = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,8 +245,33 @@ class ForeignKey(Node):
                 hint="Use a later generation.",
             )
 
+    @property
+    def referring(self) -> str:
+        """Name of the table whose rows refer."""
+        return self.inputs[self.referring_side]
+
+    @property
+    def referred(self) -> str:
+        """Name of the table that is referred to."""
+        return self.inputs[1 - self.referring_side]
+
     def details(self) -> tuple[tuple[str, str], ...]:
         return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class ForeignKey(Reference):
+    """Join of two tables by a foreign key in the left value (KIP-213; semantics.md, section 11)."""
+
+    stem = "foreign_key"
+
+
+@dataclass(frozen=True)
+class OneToMany(Reference):
+    """Join of "one" with the table "many" that refers to it, keyed by both keys (semantics.md, section 21)."""
+
+    stem = "one_to_many"
+    referring_side = 1
 
 
 @dataclass(frozen=True)
@@ -255,18 +287,29 @@ class Sink(Node):
         return (("output", self.output),)
 
 
-STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, ForeignKey)
+STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, ForeignKey, OneToMany)
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
 
-OPERATORS: dict[type[Node], tuple[str, ...]] = {ForeignKey: ("foreign_key_send", "foreign_key_receive")}
+OPERATORS: dict[type[Node], tuple[str, ...]] = {
+    ForeignKey: ("foreign_key_send", "foreign_key_receive"),
+    OneToMany: ("foreign_key_send", "one_to_many"),
+}
 """Stems of the operators of a node that takes several, first to last; others have one, of their own stem."""
 
-FAN_OUT = ("foreign_key_receive",)
+FAN_OUT = ("foreign_key_receive", "one_to_many")
 """Stems of operators that give many results of one row, keyed by another key than they are sharded by."""
 
 
 def entry(node: Node, side: int) -> tuple[str, int]:
     """(stem of the operator, its side) by which input `side` of a node comes in."""
-    if isinstance(node, ForeignKey):
-        return OPERATORS[ForeignKey][side], side
+    if isinstance(node, Reference):
+        side = side if node.referring_side == 0 else 1 - side
+        return OPERATORS[type(node)][side], side
     return node.stem, side
+
+
+def begins_table(node: Node) -> bool:
+    """True where a table begins: its old value is known only from a store."""
+    if isinstance(node, Source | SelectKey):
+        return node.shape.kind == "table"
+    return isinstance(node, ToTable | ForeignKey | OneToMany)

@@ -15,13 +15,13 @@ from millpond._plan.nodes import (
     OPERATORS,
     STATEFUL,
     FlatMap,
-    ForeignKey,
     Node,
+    Reference,
     Repartition,
     Sink,
     StreamTable,
     TableTable,
-    ToTable,
+    begins_table,
     entry,
 )
 from millpond._plan.physical import Edge, Flow, Operator, Physical
@@ -107,8 +107,8 @@ class _Rewrite:
             operator = replace(operator, suppress=(suppress,), stores=(node.store or node.name,))
         elif isinstance(node, TableTable | StreamTable):
             operator = self._with_join_settings(operator, node)
-        elif isinstance(node, ForeignKey):
-            operator = self._with_foreign_key_settings(operator, node)
+        elif isinstance(node, Reference):
+            operator = self._with_reference_settings(operator, node)
         self._operators[(node.name, stem)] = operator
 
     def _with_join_settings(self, operator: Operator, node: TableTable | StreamTable) -> Operator:
@@ -125,18 +125,18 @@ class _Rewrite:
             stores=tuple(names.get(s, f"{node.name}.{('left', 'right')[s]}") for s in sides),
         )
 
-    def _with_foreign_key_settings(self, operator: Operator, node: ForeignKey) -> Operator:
+    def _with_reference_settings(self, operator: Operator, node: Reference) -> Operator:
         operator = replace(operator, how=node.how, generation=node.generation.value)
         if operator.stem == "foreign_key_send":
             return replace(operator, stores=(f"{node.name}.foreign_keys",))
-        left, right = node.inputs
-        names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
+        names = [store for store, (join, _) in self._rules.aliases.items() if join == node.name]
+        reach = self._plan.ancestors
         return replace(
             operator,
-            suppress=(False, right in self._rules.fused),
-            shared_root=bool(self._plan.ancestors[left] & self._plan.ancestors[right]),
+            suppress=(False, node.referred in self._rules.fused),
+            shared_root=bool(reach[node.referring] & reach[node.referred]),
             fan=1 + self._below(node.name),
-            stores=(f"{node.name}.subscriptions", names.get(1, f"{node.name}.right")),
+            stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
         )
 
     def _store_names(self) -> dict[str, tuple[int, str]]:
@@ -147,7 +147,7 @@ class _Rewrite:
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        opens_slot = isinstance(self._plan.by_name[name], FlatMap | ForeignKey)
+        opens_slot = isinstance(self._plan.by_name[name], FlatMap | Reference)
         return 1 if opens_slot else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
@@ -204,7 +204,7 @@ class _Rewrite:
     def _step(self, parent: Flow, node: Node, number: int) -> Flow:
         rules = self._rules
         opens = isinstance(node, FlatMap)
-        begins = isinstance(node, ToTable)
+        begins = begins_table(node)
         slot = parent.slot + 1 if opens else parent.slot
         flow = Flow(
             id=len(self._flows),
