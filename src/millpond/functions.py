@@ -78,6 +78,12 @@ def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     )
 
 
+def wants(function: Function, count: int) -> bool:
+    """Whether `function` cannot be called with fewer than `count` arguments, and can with as many."""
+    least, most = _arity(function) if callable(function) else (0, 0)
+    return least == count <= most
+
+
 def _arity(function: Function) -> tuple[int, float]:
     """(fewest, most) positional arguments; only required ones count as wanted."""
     try:

@@ -23,6 +23,7 @@ from millpond._plan.nodes import (
 )
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle
 from millpond.ktable import KTable
 
@@ -165,26 +166,53 @@ class KStream(Handle):
         name = self._builder._name(name, "to_table")
         return KTable(self._builder, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
 
-    def join(self, other: KTable, joiner: Function, *, name: str | None = None) -> KStream:
+    def join(
+        self,
+        other: KTable | GlobalKTable,
+        joiner: Function,
+        *,
+        key: Function | None = None,
+        name: str | None = None,
+    ) -> KStream:
         """Each record with the table's current value of its key; none where the table has none.
 
         Parameters
         ----------
-        other : a table with the same type of key.
-        joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        other : a table with the same type of key, or a global table.
+        joiner : Column function of (left, right) or (key, left, right) that makes the value; with a global
+            table also of (key, mapped key, left, right).
+        key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
+            where it gives null nothing is found.
         """
-        return self._join(other, joiner, "inner", name)
+        return self._join(other, joiner, "inner", key, name)
 
-    def left_join(self, other: KTable, joiner: Function, *, name: str | None = None) -> KStream:
+    def left_join(
+        self,
+        other: KTable | GlobalKTable,
+        joiner: Function,
+        *,
+        key: Function | None = None,
+        name: str | None = None,
+    ) -> KStream:
         """Each record with the table's current value of its key, null where the table has none.
 
-        A record with a null key is joined with null (KIP-962).
+        A record with a null key is joined with null (KIP-962). Parameters as for `join`.
         """
-        return self._join(other, joiner, "left", name)
+        return self._join(other, joiner, "left", key, name)
 
     # ------------------------------------------------------------------------------------------------------
 
-    def _join(self, other: KTable, joiner: Function, how: How, name: str | None) -> KStream:
+    def _join(
+        self, other: Any, joiner: Function, how: How, key: Function | None, name: str | None
+    ) -> KStream:
+        if isinstance(other, GlobalKTable):
+            return KStream(self._builder, lookup_node(self, other, joiner, how, key, name))
+        if key is not None:
+            raise TopologyError(
+                "Only a join with a global table looks up another key than the record's own.",
+                given=f"key= and {other!r}",
+                hint="Re-key the stream first: stream.select_key(...).join(table, ...).",
+            )
         if not isinstance(other, KTable):
             raise TopologyError("A stream joins with a table.", given=repr(other))
         self._require_same_key(other, "join")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, TableTable, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle, same_type, type_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class KTable(Handle):
 
     def join(
         self,
-        other: KTable,
+        other: KTable | GlobalKTable,
         joiner: Function,
         *,
         foreign_key: Function | None = None,
@@ -64,7 +65,8 @@ class KTable(Handle):
 
         Parameters
         ----------
-        other : a table with the same type of key; with `foreign_key`, of any key.
+        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, whose
+            changes give no results of their own accord.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
         foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
             key of the other table that it refers to; null: none. The result has this table's keys: a row for
@@ -75,7 +77,7 @@ class KTable(Handle):
 
     def left_join(
         self,
-        other: KTable,
+        other: KTable | GlobalKTable,
         joiner: Function,
         *,
         foreign_key: Function | None = None,
@@ -137,13 +139,17 @@ class KTable(Handle):
 
     def _join(
         self,
-        other: KTable,
+        other: Any,
         joiner: Function,
         how: How,
         foreign_key: Function | None,
         name: str | None,
         store: str | None,
     ) -> KTable:
+        if isinstance(other, GlobalKTable) and how != "outer":
+            return KTable(
+                self._builder, lookup_node(self, other, joiner, how, foreign_key, name, store)
+            )
         if not isinstance(other, KTable):
             raise TopologyError(
                 "A table joins only with a table.",

@@ -12,6 +12,8 @@ import pyarrow as pa
 from millpond._engine import (
     foreign_key_receive,
     foreign_key_send,
+    global_lookup,
+    global_table_lookup,
     one_to_many,
     stream_table,
     table,
@@ -27,6 +29,8 @@ OPERATORS = {
     "foreign_key_send": foreign_key_send.run,
     "foreign_key_receive": foreign_key_receive.run,
     "one_to_many": one_to_many.run,
+    "global_lookup": global_lookup.run,
+    "global_table_lookup": global_table_lookup.run,
 }
 """The function of each stem: adding an operator is one node, one file and one line here."""
 

@@ -6,7 +6,7 @@ Called once per stage by the runners, which say how they name the columns of a f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millpond._engine.exchange import Move, Outlet
@@ -32,7 +32,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     """The outlet of an edge into an operator."""
     flow = physical.flows[edge.flow]
     columns = naming(flow)
-    return Outlet(
+    plain = Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
         target=edge.target,
@@ -46,8 +46,8 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         drops_null_key=edge.drops_null_key,
         counts_null_key=physical.node(flow).shape.kind == "stream",
         drops_null_value=edge.drops_null_value,
-        **_extras(physical, edge),
     )
+    return replace(plain, **_extras(physical, edge, columns))
 
 
 def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
@@ -71,8 +71,14 @@ def extra_column(edge: Edge) -> str:
     return f"e{edge.id}_extra"
 
 
-def _extras(physical: Physical, edge: Edge) -> dict[str, Any]:
+def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, Any]:
+    """What differs from a plain edge where an operator needs more than key and value."""
     operator = physical.operators[edge.target]
+    if edge.broadcast:
+        return {"broadcast": True}
+    if operator.stem in ("global_lookup", "global_table_lookup"):
+        mapped, left = extra_column(edge), (("left_key", columns.key),)
+        return {"key": mapped, "extras": left, "shard_by": columns.key, "counts_null_key": True}
     if operator.stem != "foreign_key_send":
         return {}
     reason = extra_reason(physical, edge)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from millpond.errors import TopologyError
 from millpond.generation import Generation
 
-Kind = Literal["stream", "table"]
+Kind = Literal["stream", "table", "global"]
 How = Literal["inner", "left", "outer"]
 Function = Callable[..., Any]
 
@@ -47,11 +47,13 @@ class Node:
     store: str | None = field(default=None, kw_only=True)
 
     stem = "node"
+    operands = ("key", "left", "right")
+    """What a joiner gets, by name of the operator's result column."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise TopologyError("A node needs a name.", given=repr(self.name))
-        if self.store is not None and self.shape.kind != "table":
+        if self.store is not None and self.shape.kind == "stream":
             raise TopologyError(
                 "Only a table can keep a store.",
                 given=f"store={self.store!r} on the stream {self.name!r}",
@@ -275,6 +277,46 @@ class OneToMany(Reference):
 
 
 @dataclass(frozen=True)
+class GlobalLookup(Node):
+    """Join of a stream with a global table by a mapped key, driven by the stream (semantics.md, section 9).
+
+    Parameters
+    ----------
+    mapper : function of the stream's key and value that gives the key to look up.
+    joiner : function of key, mapped key, left and right.
+    """
+
+    how: How = field(kw_only=True)
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "global_lookup"
+    operands = ("key", "mapped_key", "left", "right")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A join with a global table has no outer form.", hint="Use join or left_join.")
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no global tables.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class GlobalTableLookup(GlobalLookup):
+    """Join of a table with a global table, driven by the former; the last result of each key stands."""
+
+    stem = "global_table_lookup"
+
+
+@dataclass(frozen=True)
 class Sink(Node):
     """An output; `output` is its name to the test driver."""
 
@@ -287,7 +329,14 @@ class Sink(Node):
         return (("output", self.output),)
 
 
-STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, ForeignKey, OneToMany)
+STATEFUL: tuple[type[Node], ...] = (
+    TableTable,
+    StreamTable,
+    ForeignKey,
+    OneToMany,
+    GlobalLookup,
+    GlobalTableLookup,
+)
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
 
 OPERATORS: dict[type[Node], tuple[str, ...]] = {
@@ -312,4 +361,4 @@ def begins_table(node: Node) -> bool:
     """True where a table begins: its old value is known only from a store."""
     if isinstance(node, Source | SelectKey):
         return node.shape.kind == "table"
-    return isinstance(node, ToTable | ForeignKey | OneToMany)
+    return isinstance(node, ToTable | ForeignKey | OneToMany | GlobalTableLookup)

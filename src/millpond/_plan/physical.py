@@ -81,6 +81,7 @@ class Edge:
         the maximum of the values present, whatever record caused the change.
     direct : True between the two operators of one node: rows are packed where they are made, since no
         function stands between.
+    broadcast : True for the updates of a global table, which go to every shard.
     """
 
     id: int
@@ -93,6 +94,7 @@ class Edge:
     visible: bool = False
     stored_ts: bool = False
     direct: bool = False
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)

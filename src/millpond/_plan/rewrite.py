@@ -15,6 +15,7 @@ from millpond._plan.nodes import (
     OPERATORS,
     STATEFUL,
     FlatMap,
+    GlobalLookup,
     Node,
     Reference,
     Repartition,
@@ -44,6 +45,7 @@ class _Rewrite:
         self._edges: list[Edge] = []
         self._sink_edges: list[tuple[int, str]] = []
         self._operators: dict[tuple[str, str], Operator] = {}
+        self._taken: set[str | None] = {None}
         self._size = cache(self._subtree_size)
         self._reach = cache(self._stages_of)
 
@@ -109,6 +111,8 @@ class _Rewrite:
             operator = self._with_join_settings(operator, node)
         elif isinstance(node, Reference):
             operator = self._with_reference_settings(operator, node)
+        elif isinstance(node, GlobalLookup):
+            operator = self._with_global_settings(operator, node)
         self._operators[(node.name, stem)] = operator
 
     def _with_join_settings(self, operator: Operator, node: TableTable | StreamTable) -> Operator:
@@ -139,6 +143,14 @@ class _Rewrite:
             stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
         )
 
+    def _with_global_settings(self, operator: Operator, node: GlobalLookup) -> Operator:
+        source = self._plan.by_name[node.inputs[1]]
+        replica = source.store if source.store not in self._taken else None
+        self._taken.add(replica)
+        standing = (f"{node.name}.standing",) if node.shape.kind == "table" else ()
+        stores = (replica or f"{node.name}.replica", *standing)
+        return replace(operator, how=node.how, generation=node.generation.value, stores=stores)
+
     def _store_names(self) -> dict[str, tuple[int, str]]:
         pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
         return {store: (operator, store) for store, operator in pairs}
@@ -154,7 +166,7 @@ class _Rewrite:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.stem in ("table", *FAN_OUT)
+        stored = operator is None or operator.stem in ("table", *FAN_OUT, "global_table_lookup")
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -170,7 +182,7 @@ class _Rewrite:
             store_slot=0,
             carries_old=operator is not None and operator.emits_old,
             suppress=False,
-            drops_null_key=operator is None and node.shape.kind == "table",
+            drops_null_key=operator is None and node.shape.kind != "stream",
         )
         self._flows.append(flow)
         passed = () if operator is None else (operator.stem,)
@@ -239,6 +251,8 @@ class _Rewrite:
         sender = self._plan.by_name[flow.node] is node and flow.operator is not None
         if sender and operator.stem != "table":
             edge = replace(edge, direct=True, drops_null_key=False)
+        if self._plan.by_name[flow.node].shape.kind == "global":
+            edge = replace(edge, broadcast=True)
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
@@ -304,6 +318,9 @@ class _Rewrite:
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
     """(drops null keys, drops null values) on the way into an operator (semantics.md, section 1)."""
+    if isinstance(node, GlobalLookup) and operator.stem == node.stem and side == 0:
+        # What comes in as key is the mapped one: a left join looks nothing up for null.
+        return node.how == "inner" and node.shape.kind == "stream", node.shape.kind == "stream"
     drives = isinstance(node, StreamTable) and operator.stem == node.stem and side == 0
     if not isinstance(node, StreamTable) or not drives:
         return True, False
@@ -313,4 +330,4 @@ def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
 def _takes_null_keys(node: Node) -> bool:
     """True for the stream joins that KIP-962 relaxed (3.7 and later)."""
     current = getattr(node, "generation", None) is Generation.CURRENT
-    return current and isinstance(node, StreamTable) and node.how == "left"
+    return current and isinstance(node, StreamTable | GlobalLookup) and node.how == "left"

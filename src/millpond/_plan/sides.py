@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millpond._plan.nodes import FAN_OUT, Function, Reference
+from millpond._plan.nodes import FAN_OUT, Function, GlobalLookup, Reference
 from millpond._plan.physical import Edge, Operator, Physical
 
 
@@ -17,6 +17,8 @@ def key_of(physical: Physical, operator: Operator) -> Any:
     if isinstance(node, Reference) and operator.stem != "table":
         by = node.referred if operator.stem in FAN_OUT else node.referring
         return physical.plan.by_name[by].shape.key
+    if isinstance(node, GlobalLookup) and operator.stem != "table":
+        return physical.plan.by_name[node.inputs[1]].shape.key
     return node.shape.key
 
 
@@ -34,6 +36,8 @@ def values_of(physical: Physical, operator: Operator) -> tuple[Any, ...]:
 def extras_of(physical: Physical, operator: Operator) -> tuple[tuple[str, Any], ...]:
     """(name, type) of the columns that side 0 carries beside key and value."""
     node = physical.plan.by_name[operator.node]
+    if isinstance(node, GlobalLookup) and operator.stem != "table":
+        return (("left_key", physical.plan.by_name[node.inputs[0]].shape.key),)
     if not isinstance(node, Reference) or operator.stem == "table":
         return ()
     if operator.stem in FAN_OUT:
@@ -45,6 +49,8 @@ def extra_function(physical: Physical, edge: Edge) -> Function | None:
     """The function of (key, value) whose result an edge carries beside them, None where it carries nothing."""
     operator = physical.operators[edge.target]
     node = physical.plan.by_name[operator.node]
+    if isinstance(node, GlobalLookup) and operator.stem == node.stem:
+        return node.mapper if edge.side == 0 else None
     return node.extractor if isinstance(node, Reference) and operator.stem == "foreign_key_send" else None
 
 

@@ -97,7 +97,7 @@ class _SendsOld:
     def _look_up(self, name: str) -> None:
         """A join reads values of this table: what it is computed from is materialized now."""
         node = self._plan.by_name[name]
-        if begins_table(node):
+        if begins_table(node) or node.shape.kind == "global":
             self._materialized.add(name)
         elif node.store is None:
             for parent in node.inputs:

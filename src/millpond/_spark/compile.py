@@ -144,6 +144,7 @@ class _Compiler:
             sources=number == 0,
             order=order,
             peeks=tuple(self._peek(stage, flow) for flow, _ in stage.peeks),
+            first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
         )
         columns = self._columns(stage, outlets, pack.peeks, number, order)
         return stage.frame.select(*columns).mapInArrow(pack, WIRE)
@@ -171,6 +172,7 @@ class _Compiler:
         for outlet in outlets:
             wanted += [outlet.key, outlet.value, outlet.active or ""]  # type: ignore[attr-defined]
             wanted += [column for _, column in outlet.extras]  # type: ignore[attr-defined]
+            wanted += [outlet.shard_by or ""]  # type: ignore[attr-defined]
             moves = (*outlet.moves, *(outlet.visible or ()))  # type: ignore[attr-defined]
             wanted += [move.index or "" for move in moves]
         for peek in peeks:
@@ -242,6 +244,8 @@ class _Compiler:
             names = ("value", "old") if operator.emits_old else ("value",)
             return fields + [(prefix + name, node.shape.value) for name in names]
         left, right = (p.shape.value for p in plan.parents(node))
+        if "mapped_key" in node.operands:
+            fields.append((f"{prefix}mapped_key", plan.parents(node)[1].shape.key))
         for old in ("", "old_") if operator.emits_old else ("",):
             fields += [(f"{prefix}{old}left", left), (f"{prefix}{old}right", right)]
             fields += [(f"{prefix}{old}joined", BooleanType())]

@@ -52,6 +52,7 @@ class Pack:
     sources : whether this is a source stage, whose rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     peeks : functions to be shown rows.
+    first : numbers of the roots that are global tables.
     """
 
     outlets: tuple[Outlet, ...]
@@ -62,6 +63,7 @@ class Pack:
     sources: bool
     order: tuple[str, ...] = ()
     peeks: tuple[PeekCall, ...] = ()
+    first: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         drops: Drops = Counter()
@@ -87,7 +89,7 @@ class Pack:
             frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
         if self.sources and "order_ts" not in frame.column_names:
             frame = _in_types(frame)
-            frame = stamp_sources(frame, self.outlets, clock, self.slots)
+            frame = stamp_sources(frame, self.outlets, clock, self.slots, self.first)
         return frame
 
     def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
@@ -149,7 +151,7 @@ class Unpack:
             if "case" in self.schema.names:
                 case = self.labels.place(label)[1] // self.labels.shards
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
-            own = {"key", "value", "old", "left", "right", "joined", "old_left", "old_right", "old_joined"}
+            own = {"key", "mapped_key", "value", "old", "left", "right", "joined", "old_left", "old_right", "old_joined"}
             renamed = {(f"o{operator}_{n}" if n in own else n): column for n, column in given.items()}
             yield _fitted(renamed, self.schema, len(part))
 

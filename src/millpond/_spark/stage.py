@@ -122,12 +122,13 @@ class Stage:
             self._restrict(flow, self.condition(flow))
 
     def _join_values(self, flow: Flow, number: int) -> None:
-        joiner = self._physical.node(flow).joiner  # type: ignore[attr-defined]
+        node: Any = self._physical.node(flow)
         for prefix, name in (("", "value"), ("old_", "old")):
             joined = f"o{number}_{prefix}joined"
             if joined in self.frame.columns:
-                operands = [F.col(f"o{number}_{part}") for part in ("key", f"{prefix}left", f"{prefix}right")]
-                self._with(f"o{number}_{name}", F.when(F.col(joined), joiner(*operands)))
+                parts = [prefix + part if part in ("left", "right") else part for part in node.operands]
+                operands = [F.col(f"o{number}_{part}") for part in parts]
+                self._with(f"o{number}_{name}", F.when(F.col(joined), node.joiner(*operands)))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)

@@ -95,6 +95,12 @@ class Recorded:
         first = self._joined(left, right, self._params["type"])
         self._foreign(first, third, self._params["type2"]).to(OUTPUT)
 
+    def _global_join(self) -> None:
+        left = self._stream("left")
+        right = self._builder.global_table("right", key="string", value="string")
+        method = left.join if self._params["type"] == "inner" else left.left_join
+        method(right, self._plus, key=self._ref).to(OUTPUT)
+
     def _table_ops(self) -> None:
         self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
 
