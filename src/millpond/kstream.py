@@ -139,9 +139,7 @@ class KStream(Handle):
 
     def repartition(self, *, name: str | None = None) -> KStream:
         """The records at the shard of their key; null keys end here unless a join below takes them."""
-        node = Repartition(
-            self._builder._name(name, "repartition"), (self._node.name,), self._node.shape
-        )
+        node = Repartition(self._builder._name(name, "repartition"), (self._node.name,), self._node.shape)
         return KStream(self._builder, self._attach(node))
 
     def through(self, target: Any, *, name: str | None = None, **options: Any) -> KStream:

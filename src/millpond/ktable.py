@@ -154,7 +154,7 @@ class KTable(Handle):
             raise TopologyError(
                 "A table joins only with a table.",
                 given=repr(other),
-                hint="Convert it first (stream.to_table()), or let the stream drive: stream.join(table, ...).",
+                hint="Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
         if foreign_key is not None:
             extractor = self._reference(foreign_key, other, "foreign key extractor")

@@ -6,8 +6,8 @@ topic's name, a TopicSink, a Writer and a ForeachBatch all become a sink target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from millpond.errors import TopologyError
 from millpond.options import ForeachBatch, Rows, Topic, TopicSink, Writer
@@ -67,10 +67,15 @@ def default_name(origin: Origin | SinkTarget) -> str | None:
     return origin.name if isinstance(origin, Topic | TopicSink) else None
 
 
-def _make(kind: Any, first: Any, options: Mapping[str, Any]) -> Any:
+T = TypeVar("T")
+
+
+def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
     try:
         return kind(first, **options)
     except TypeError as error:
         raise TopologyError(
-            f"A {kind.__name__} does not take these options.", given=sorted(options), hint=str(error)
+            f"A {getattr(kind, '__name__', kind)} does not take these options.",
+            given=sorted(options),
+            hint=str(error),
         ) from None

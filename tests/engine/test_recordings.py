@@ -15,8 +15,8 @@ from millpond.testing.runners.vectors import new_values
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.md"))
 KINDS = ("table_table", "stream_table", "table_ops", "three_way", "table_chain_same", "rekey_stream_table")
-# Rows of section A by which the engine may differ from these recordings: 12 (the record cache is off here), and
-# 19 (only the old generations keep the trigger's timestamp, 0.10.2 does as later ones do).
+# Rows of section A by which the engine may differ from these recordings: 12 (the record cache is off here),
+# and 19 (only the old generations keep the trigger's timestamp, 0.10.2 does as later ones do).
 ALLOWED = {12, 19}
 
 

@@ -67,7 +67,10 @@ def test_keys_that_share_a_hash_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> 
     driver = joined("outer_join")
     got = run(driver, ("left", "a", "1", 0), ("left", "b", "2", 0), ("right", "b", "3", 1))
     assert got == [("a", "1+null", 0), ("b", "2+null", 0), ("b", "2+3", 1)]
-    assert run(driver, ("right", "a", "4", 2), ("left", "b", None, 3)) == [("a", "1+4", 2), ("b", "null+3", 3)]
+    assert run(driver, ("right", "a", "4", 2), ("left", "b", None, 3)) == [
+        ("a", "1+4", 2),
+        ("b", "null+3", 3),
+    ]
 
 
 def test_null_keys_are_dropped_and_counted_once() -> None:

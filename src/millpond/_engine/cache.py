@@ -96,7 +96,7 @@ class RunCache:
     def remove(self, run_ids: Iterable[str]) -> None:
         """Remove the files of runs that a committed batch has retired; a map that is in use stays valid."""
         with self._lock:
-            for run_id in run_ids:
+            for run_id in run_ids:  # one turn per run
                 self._forget(run_id)
                 with contextlib.suppress(OSError):
                     self._path(run_id).unlink()
@@ -105,7 +105,7 @@ class RunCache:
         """Remove files that no process has opened for `max_age` seconds, and say how many."""
         before = (time.time() if now is None else now) - self._max_age
         swept = 0
-        for path in self.root.iterdir():
+        for path in self.root.iterdir():  # one turn per file
             with contextlib.suppress(OSError):
                 if path.suffix in (".run", ".tmp") and path.stat().st_atime < before:
                     path.unlink()

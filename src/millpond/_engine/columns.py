@@ -52,19 +52,22 @@ def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
 
 def ints(table: pa.Table | pa.RecordBatch, name: str) -> Int64s:
     """A 64-bit integer column without nulls."""
-    return array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    values: Int64s = array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
 
 
 def bools(table: pa.Table | pa.RecordBatch, name: str) -> Bools:
     """A boolean column; null counts as false."""
-    return array(table, name).fill_null(False).to_numpy(zero_copy_only=False)
+    flags: Bools = array(table, name).fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def valid(values: pa.Array | pa.ChunkedArray) -> Bools:
     """True where there is a value."""
     if values.null_count == 0:
         return np.ones(len(values), dtype=np.bool_)
-    return values.is_valid().to_numpy(zero_copy_only=False)
+    flags: Bools = values.is_valid().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def gather(values: pa.Array | pa.ChunkedArray, pointers: Int64s) -> pa.Array:

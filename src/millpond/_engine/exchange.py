@@ -152,7 +152,9 @@ def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:
     return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
 
 
-def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[Parcel]:
+def pack(
+    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops
+) -> Iterator[Parcel]:
     """The frame's rows as parcels; rows that may not pass are counted in `drops`."""
     # One turn per outlet, not per row.
     for outlet in outlets:

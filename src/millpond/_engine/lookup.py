@@ -32,7 +32,7 @@ def other_side(events: Events, values: list[Values]) -> Int64s:
 def _per_side(events: Events, values: list[Values], *, own: bool) -> Int64s:
     ordered = Ordered(events.groups)
     result = np.full(len(events), -1, dtype=np.int64)
-    for side in (0, 1):
+    for side in (0, 1):  # the two sides
         looked_at = side if own else 1 - side
         mine = events.side == side
         last = ordered.last_before(events.side == looked_at, inclusive=False)
@@ -61,7 +61,7 @@ def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
     ordered = Ordered(groups)
     update, side = is_lookup[order] == 0, events.side[row]
     result = np.full(rows, -1, dtype=np.int64)
-    for mine in (0, 1):
+    for mine in (0, 1):  # the two sides
         last = ordered.last_before(update & (side != mine), inclusive=False)
         asking = ~update & (side == mine)
         last_row = np.where(last >= 0, row[last], -1)

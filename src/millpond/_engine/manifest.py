@@ -129,7 +129,7 @@ class Level:
 
     def pieces(self) -> Iterator[Piece]:
         """All its pieces."""
-        for layer in (*self.layers, self.done):
+        for layer in (*self.layers, self.done):  # one turn per layer
             yield from layer
 
 
@@ -146,8 +146,8 @@ class TableEntry:
 
     def runs(self) -> Iterator[Run]:
         """All runs."""
-        for level in self.levels:
-            for piece in level.pieces():
+        for level in self.levels:  # one turn per level
+            for piece in level.pieces():  # one turn per piece
                 yield piece.run
 
 

@@ -95,7 +95,7 @@ def _group_begin(levels: list[Level], last: int, policy: Policy) -> int | None:
         return None
     tier = _tier(levels[last], policy)
     begin, peers, newer = last, 1, 0
-    while begin > 0 and not levels[begin - 1].merging:
+    while begin > 0 and not levels[begin - 1].merging:  # one turn per level
         above = _tier(levels[begin - 1], policy)
         if above > tier and last < len(levels) - 1:
             break
@@ -113,7 +113,7 @@ def _tier(level: Level, policy: Policy) -> int:
     """The size class of a level: 0 up to `small`, then one more for each factor of `fanout`."""
     size = sum(piece.size for piece in level.pieces())
     tier = 0
-    while size > policy.small:
+    while size > policy.small:  # one turn per size class
         size //= policy.fanout
         tier += 1
     return tier
@@ -146,10 +146,9 @@ def take_front(layers: Sequence[Layer], size: int, load: Load) -> Taken:
     slices: list[pa.RecordBatch] = []
     left: list[Layer] = []
     used_up: list[str] = []
-    # Two turns over pieces, not rows.
-    for layer in layers:
+    for layer in layers:  # one turn per layer
         rest: list[Piece] = []
-        for piece in layer:
+        for piece in layer:  # one turn per piece
             if piece.low > cut:
                 rest.append(piece)
                 continue
@@ -172,7 +171,7 @@ def _cut(layers: Sequence[Layer], size: int, load: Load) -> int:
         return _LAST_HASH
     largest = max(layers, key=lambda layer: sum(piece.rows for piece in layer))
     skip = sum(piece.rows for piece in largest) * size // total
-    for piece in largest:
+    for piece in largest:  # one turn per piece
         if skip < piece.rows:
             return int(hashes(load(piece))[skip])
         skip -= piece.rows
@@ -201,7 +200,7 @@ def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
         return group_keys(hashes(rows), first)
     columns = [rows.column(name) for name in layout.identity]
     mixed = hashes(rows)
-    for column in columns[1:]:
+    for column in columns[1:]:  # one turn per column
         mixed = combine_hashes(mixed, hash_keys(column))
     return group_keys(mixed, pa.StructArray.from_arrays(columns, list(layout.identity)))
 

@@ -26,7 +26,7 @@ from millpond._engine.columns import (
 )
 from millpond._engine.keys import KeyGroups, group_keys
 from millpond._engine.position import order_by
-from millpond._engine.runs import State, StateTable
+from millpond._engine.runs import StateTable
 from millpond._plan.physical import Operator
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -102,9 +102,10 @@ class Events:
         """The position from which lookups see each row, most significant column first."""
         slots = self.setting.slots
         columns = []
-        for name in visible_columns(slots):
+        for name in visible_columns(slots):  # one turn per path slot
             parts = [
-                ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p")) for t in self.tables
+                ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p"))
+                for t in self.tables
             ]
             columns.append(np.concatenate(parts)[self._order])
         return self.position[: len(self.position) - slots] + columns
@@ -114,6 +115,7 @@ class Events:
         names = position_columns(self.setting.slots)
         out = {n: pa.array(c[rows]) for n, c in zip(names, self.position, strict=True)}
         if self.setting.operator.emits_visible:
+            # One turn per path slot.
             for name, column in zip(visible_columns(self.setting.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
@@ -177,7 +179,7 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
 def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:
     """The inputs without the rows that `keep` (one flag per row of `events`) leaves out."""
     kept = {}
-    for side in inputs:
+    for side in inputs:  # one turn per side
         mask = np.zeros(len(events.tables[side]), dtype=np.bool_)
         mask[events.own[(events.side == side) & keep]] = True
         kept[side] = events.tables[side].filter(pa.array(mask))

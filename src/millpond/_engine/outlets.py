@@ -89,7 +89,7 @@ def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, A
 def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
     """Outlets into the sinks, numbered behind the operators (used where sinks need an exchange)."""
     outlets = []
-    for index, (flow_id, sink) in enumerate(physical.sink_edges):
+    for index, (flow_id, sink) in enumerate(physical.sink_edges):  # one turn per sink
         flow = physical.flows[flow_id]
         if flow.stage != stage:
             continue
@@ -111,7 +111,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
 def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
     """Outlets that only count: flows in which records without a key end."""
     outlets = []
-    for flow in physical.stage_flows(stage):
+    for flow in physical.stage_flows(stage):  # one turn per flow
         if not flow.drops_null_key:
             continue
         # What arrives is the parent's rows; for a source, its own.
@@ -149,7 +149,7 @@ def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ..
     """What the flat_maps above a flow add: their own number, and the record index times their size."""
     moves: list[Move] = []
     at: Flow | None = flow
-    while at is not None:
+    while at is not None:  # up the path to the root
         if at.fan:
             moves += [Move(at.slot - 1, at.entry), Move(at.slot, 0, naming(at).index, at.fan)]
         at = physical.flows[at.parent] if at.parent is not None else None

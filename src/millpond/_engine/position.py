@@ -29,7 +29,7 @@ def order_by(columns: Sequence[Int64s]) -> Int64s:
 def is_sorted(columns: Sequence[Int64s]) -> bool:
     """Whether rows are in ascending order of `columns`, equal ones allowed."""
     undecided = np.ones(max(len(columns[0]) - 1, 0), dtype=np.bool_)
-    for column in columns:
+    for column in columns:  # the most significant first, until nothing is undecided
         before, after = column[:-1], column[1:]
         if (undecided & (before > after)).any():
             return False

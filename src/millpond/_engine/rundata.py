@@ -51,7 +51,7 @@ class RunReader:
         self._held = {run_id: held[run_id] for run_id in keep if run_id in held}
         if self._cache is None:
             return
-        for run_id, batch in self._held.items():
+        for run_id, batch in self._held.items():  # one turn per run
             self._cache.publish(run_id, batch)
         self._held = {}
 
@@ -95,7 +95,7 @@ class RunWriter:
     def add(self, rows: pa.RecordBatch, layout: Layout, segment: int) -> Layer:
         """Sorted rows as a layer of new runs, none much larger than `segment` bytes."""
         pieces = []
-        for batch in cut_by_hash(rows, segment):
+        for batch in cut_by_hash(rows, segment):  # one turn per run
             number, by_hash = len(self._made), hashes(batch)
             dead = int(pc.sum(batch.column(TOMBSTONE)).as_py())
             run = Run(f"new-{number}", batch.num_rows, batch.nbytes, int(by_hash[0]), int(by_hash[-1]), dead)
@@ -134,7 +134,7 @@ class RunWriter:
         # Content alone would not do: two commits of one store may write the same rows.
         name = f"{table}\0{self._commit}\0{run.id}\0" + "".join(chunk.checksum for chunk in described)
         final = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-        for number, (_, blob) in enumerate(blobs):
+        for number, (_, blob) in enumerate(blobs):  # one turn per chunk
             self._store.put_chunk(final, number, blob)
         self.renamed[run.id] = final
         return replace(run, id=final, chunks=described)
@@ -145,7 +145,7 @@ def cut_by_hash(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
     by_hash = hashes(rows)
     step = max(1, rows.num_rows * size // max(rows.nbytes, 1))
     begin = 0
-    while begin < rows.num_rows:
+    while begin < rows.num_rows:  # one turn per run to be
         end = min(begin + step, rows.num_rows)
         end = int(by_hash.searchsorted(by_hash[end - 1], side="right"))
         yield rows.slice(begin, end - begin)

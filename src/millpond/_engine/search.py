@@ -58,7 +58,7 @@ def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterat
         if not len(open_queries):
             return
         found = np.zeros(len(open_queries), dtype=np.bool_)
-        for batch, begin, end in _overlaps(queries.hashes[open_queries], layer, load):
+        for batch, begin, end in _overlaps(queries.hashes[open_queries], layer, load):  # one turn per piece
             rows = _match(queries, open_queries[begin:end], batch)
             hit = rows >= 0
             found[begin:end] = hit
@@ -68,8 +68,8 @@ def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterat
 
 def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[Hits]:
     """Every row that has the key of a query, newest layers first, old versions and tombstones included."""
-    for layer in layers:
-        for batch, begin, end in _overlaps(queries.hashes, layer, load):
+    for layer in layers:  # one turn per layer
+        for batch, begin, end in _overlaps(queries.hashes, layer, load):  # one turn per piece
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
             counts = right - left
@@ -83,7 +83,7 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
 
 def _overlaps(wanted: Int64s, layer: Layer, load: Load) -> Iterator[tuple[pa.RecordBatch, int, int]]:
     """The pieces that may hold some of the sorted hashes, and which of these."""
-    for piece in layer:
+    for piece in layer:  # one turn per piece
         begin = int(wanted.searchsorted(piece.low))
         end = int(wanted.searchsorted(piece.run.high, side="right"))
         if begin < end:

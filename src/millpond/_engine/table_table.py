@@ -22,7 +22,7 @@ from millpond._plan.physical import Operator
 
 @dataclass(frozen=True)
 class _Changes:
-    """Per row: whether it is a change of the left side, and pointers (-1 none) to new, old and other value."""
+    """Per row: whether it changes the left side, and pointers (-1 none) to new, old and other value."""
 
     is_left: Bools
     new: Int64s
@@ -54,13 +54,14 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
 
 
 def _suppressed(operator: Operator, events: Events, old: Int64s) -> Bools:
-    suppress = np.array(operator.suppress, dtype=np.bool_)[events.side]
-    return suppress & ~events.present & (old < 0)
+    suppress: Bools = np.array(operator.suppress, dtype=np.bool_)[events.side]
+    silent: Bools = suppress & ~events.present & (old < 0)
+    return silent
 
 
 def _store(events: Events, values: list[Values], tables: list[StateTable]) -> None:
     ordered = Ordered(events.groups)
-    for side in (0, 1):
+    for side in (0, 1):  # the two sides
         last = ordered.last_of_each(events.side == side)
         store_last(events, side, last, values[side].prior, tables[side])
 
@@ -92,7 +93,9 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     yield pa.table(out)
 
 
-def _pair(values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str) -> dict[str, pa.Array]:
+def _pair(
+    values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str
+) -> dict[str, pa.Array]:
     """Operands of the joiner; a tombstone carries none."""
     return {
         f"{prefix}left": values[0].gather(np.where(called, left, -1)),

@@ -133,7 +133,7 @@ class _Table:
         kept = {"hash", *self.layout.identity, *self.layout.sort, self.layout.time}
         hollow = pa.array(np.arange(len(rows)), mask=deleted) if deleted.any() else None
         columns = []
-        for field in self.schema:
+        for field in self.schema:  # one turn per column
             column = rows.column(field.name)
             if column.type != field.type:
                 raise self._misfit(f"column {field.name} is {column.type}, the table has {field.type}")
@@ -145,7 +145,7 @@ class _Table:
     def scan(self) -> Iterator[pa.Table]:
         """All live rows of the last commit, in order of hash, some at a time."""
         layers: Sequence[Layer] = self._layers()
-        while any(layers):
+        while any(layers):  # one turn per some megabytes
             taken = take_front(layers, _SCAN_BYTES, self._load)
             rows = newest(taken.slices, self.layout, drop_tombstones=True)
             layers = taken.layers
@@ -205,7 +205,7 @@ class StateTable(_Table):
         index = np.full(len(queries.hashes), -1, dtype=np.int64)
         live: list[Hits] = []
         count = 0
-        for hit in find_newest(queries, self._layers(), self._load):
+        for hit in find_newest(queries, self._layers(), self._load):  # one turn per run that is hit
             alive = ~tombstones(hit.batch, hit.rows)
             hit = Hits(hit.batch, hit.rows[alive], queries.asked(hit.queries[alive]))
             index[hit.queries] = np.arange(count, count + len(hit.rows))

@@ -1,7 +1,7 @@
 """A bounded run of a topology: piped records as one frame, every case and output collected.
 
-What `millpond.testing.driver` runs on. All inputs of a case form one source partition; the case number travels
-beside the position and gives each case shards of its own, so hundreds of cases share one run.
+What `millpond.testing.driver` runs on. All inputs of a case form one source partition; the case number
+travels beside the position and gives each case shards of its own, so hundreds of cases share one run.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class BoundedRun:
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
         reason = 1 if piped.ts < 0 else 0
         paths = [0] * self.physical.slots
-        row = [piped.source, case, piped.order_ts, 0, piped.step, *paths, piped.ts, reason]
+        row: list[Any] = [piped.source, case, piped.order_ts, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
         for number in range(len(self.physical.plan.sources)):
             row += [piped.key, piped.value] if number == piped.source else [None, None]

@@ -6,7 +6,7 @@ numbered through, one block per case). Called by `query` and by `millpond.testin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -88,7 +88,7 @@ class Compiled:
     """
 
     frame: DataFrame
-    selectors: dict[str, Callable[[DataFrame], DataFrame]]
+    selectors: Mapping[str, Callable[[DataFrame], DataFrame]]
 
 
 def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
@@ -133,7 +133,9 @@ class _Compiler:
             exits = exit_outlets(self._physical, number, partial(_naming_if, stage, mine))
             outlets += [o for o in exits if o.key]
         mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows}))
+        counted = counted_outlets(
+            self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows})
+        )
         outlets += [o for o in counted if o.key and o.node in mine_names]
         pack = Pack(
             outlets=tuple(outlets),

@@ -1,7 +1,7 @@
 """Counts of dropped records: observed in the exchange, read from a query's progress (law 6).
 
-Packs and levels put rows without blob among the wire rows, each a count of one metric; here they are summed by
-Spark's `observe` and taken out. Called by `query` and by the test driver.
+Packs and levels put rows without blob among the wire rows, each a count of one metric; here they are summed
+by Spark's `observe` and taken out. Called by `query` and by the test driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:
     if not metrics:
         return frame.filter(~is_count)
     sums = [
-        F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}") for n in range(len(metrics))
+        F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}")
+        for n in range(len(metrics))
     ]
     return frame.observe(observation, *sums).filter(~is_count)
 

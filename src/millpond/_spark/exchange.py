@@ -23,7 +23,7 @@ WIRE_ARROW = pa.schema(
     [("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())]
 )
 PACK_ROWS = 65_536
-"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, little enough memory."""
+"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
 
 REASONS = {1: "negative_timestamp", 2: "undecodable"}
 
@@ -66,6 +66,7 @@ class Pack:
     first: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wire rows of one task."""
         drops: Drops = Counter()
         clock = Clock()
         for gathered in _gather(batches, None if self.order else PACK_ROWS):
@@ -134,6 +135,7 @@ class Unpack:
     labels: Labels
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wide rows of one task."""
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             # One turn per blob.
@@ -177,6 +179,7 @@ class Leave:
     slots: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The sinks' rows of one task."""
         mail: dict[int, list[pa.Table]] = {}
         # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:

@@ -72,7 +72,9 @@ class ColumnFunctions:
         kind = self.value_type(function, arguments, role)
         if not isinstance(kind, BooleanType):
             raise FunctionError(
-                f"The {role} returns no condition.", given=kind.simpleString(), hint="Return a boolean Column."
+                f"The {role} returns no condition.",
+                given=kind.simpleString(),
+                hint="Return a boolean Column.",
             )
 
     def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
@@ -166,5 +168,3 @@ def _arguments_hint(arguments: Sequence[DataType]) -> str:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]
-
-

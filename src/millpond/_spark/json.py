@@ -1,7 +1,7 @@
 """JSON text to columns and back, strictly: what Spark's reader would swallow or change gets a reason.
 
-Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null without
-a sign for an empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200
+Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null
+without a sign for an empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200
 into the byte -56 and 1e400 into infinity; takes a number for a timestamp and lets it overflow. So the text is
 parsed inside an object with a sentinel behind it, decimals and bytes are read as something wider, and the
 result is looked through (law 6). Called by `formats` alone.

@@ -21,7 +21,7 @@ LOG = logging.getLogger("millpond.kafka")
 LOG.addHandler(logging.NullHandler())
 LOG.propagate = False
 
-CONNECT_SECONDS = 30.0
+WAIT = "30000"
 _PASSING = frozenset(
     {
         *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"),
@@ -58,6 +58,11 @@ def client_settings(kafka: Kafka) -> dict[str, str]:
     return {**kafka.options, **kafka.producer, "bootstrap.servers": kafka.bootstrap_servers}
 
 
+def seconds(settings: Mapping[str, Any]) -> float:
+    """How long to wait for an answer: the client's request.timeout.ms."""
+    return int(settings.get("request.timeout.ms", WAIT)) / 1000
+
+
 def make(kind: Any, settings: Mapping[str, Any]) -> Any:
     """A client of class `kind`.
 
@@ -87,9 +92,10 @@ def check_topics(kafka: Kafka, topics: Iterable[str]) -> None:
     SinkError : no broker answers.
     """
     module = client()
-    admin = make(importlib.import_module("confluent_kafka.admin").AdminClient, client_settings(kafka))
+    settings = client_settings(kafka)
+    admin = make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
     try:
-        found = admin.list_topics(timeout=CONNECT_SECONDS).topics
+        found = admin.list_topics(timeout=seconds(settings)).topics
     except module.KafkaException as error:
         raise explained(error.args[0], f"the servers {kafka.bootstrap_servers}") from None
     missing = sorted(set(topics) - set(found))
@@ -101,12 +107,12 @@ def check_topics(kafka: Kafka, topics: Iterable[str]) -> None:
         )
 
 
-def patiently(call: Callable[[], T]) -> T:
+def patiently(call: Callable[[], T], wait: float) -> T:
     """What `call` returns; called again while Kafka says that it will work soon.
 
     A coordinator that moves or has just been made (the first use of a cluster's groups) answers so.
     """
-    until = time.monotonic() + CONNECT_SECONDS
+    until = time.monotonic() + wait
     while True:
         try:
             return call()
@@ -142,7 +148,8 @@ _EXPLANATIONS: tuple[tuple[frozenset[str], str, str], ...] = (
         frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}),
         "Kafka does not answer.",
         "See that the brokers are up and bootstrap_servers is right; the query goes on where it stopped when "
-        "it is started again. How long to wait: producer={'message.timeout.ms': ...}.",
+        "it is started again. How long to wait: producer={'request.timeout.ms': ..., "
+        "'message.timeout.ms': ...}.",
     ),
     (
         frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "_MSG_SIZE_TOO_LARGE"}),

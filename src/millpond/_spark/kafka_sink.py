@@ -12,11 +12,14 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from millpond._spark.ends import LAST
 from millpond._spark.formats import check_writable, encode, format_for
+from millpond._spark.kafka_client import SinkError
 from millpond._spark.producers import Headers, Sender, sender
 from millpond._spark.selection import Selection
 from millpond.options import Format, TopicSink
@@ -54,20 +57,30 @@ class KafkaWrite:
         )
 
     def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
-        first = next(batches, None)
-        if first is None:
-            return 0, 0
+        """(written, skipped) records."""
         name = None if self.group is None else f"{self.group}-{task}"
         out = sender(self.settings, name, min(self.topics))
+        begun = fresh = whole = False
+        count = 0
         try:
-            if not out.begin(self.batch):
-                return 0, len(first) + sum(len(batch) for batch in batches)
-            written = self._send(out, first) + sum(self._send(out, batch) for batch in batches)
-            out.commit(self.batch)
-            return written, 0
+            for given in batches:
+                batch, ended = _without_ends(given)
+                whole = whole or ended
+                # no transaction for a task without records: there is nothing that could be written twice
+                if len(batch) and not begun:
+                    begun, fresh = True, out.begin(self.batch)
+                count += self._send(out, batch) if fresh else len(batch)
+            if name is not None and not whole:
+                raise SinkError(
+                    "The rows of a task broke off: something above it failed, or the task was stopped.",
+                    hint="Nothing of it is written; the error above, if there is one, says why.",
+                )
+            if fresh:
+                out.commit(self.batch)
         except BaseException:
             out.abandon()
             raise
+        return (count, 0) if fresh else (0, count)
 
     def _send(self, out: Sender, batch: pa.RecordBatch) -> int:
         names: Iterable[str] = repeat(self.topics[0], len(batch))
@@ -82,21 +95,35 @@ class KafkaWrite:
         return out.send(names, keys, values, times, headers)
 
 
-def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> DataFrame:
+def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+    """The records of a batch, and whether the last end row is in it."""
+    topics = batch.column("topic")
+    low = pc.min(topics).as_py()
+    if low is None or low >= 0:
+        return batch, False
+    return batch.filter(pc.greater_equal(topics, 0)), low == LAST
+
+
+def kafka_rows(
+    frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None
+) -> DataFrame:
     """Encoded records of all these sinks, of each row in the sinks' order.
 
-    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers.
+    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers. End rows,
+    told by the column `ends`, keep their number in `topic`.
     """
     carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
-    if len(sinks) == 1:
-        sink, chosen = sinks[0]
-        return frame.filter(chosen.condition).select(*_record(frame, 0, sink, chosen), *carried)
-    records = [
-        F.when(chosen.condition, F.struct(*_record(frame, number, sink, chosen)))
-        for number, (sink, chosen) in enumerate(sinks)
-    ]
-    one_each = frame.select(*carried, F.explode(F.array_compact(F.array(*records))).alias("record"))
-    return one_each.select("record.*", *carried)
+    parts = [F.when(s.condition, F.struct(*_record(frame, n, t, s))) for n, (t, s) in enumerate(sinks)]
+    if ends is not None:
+        nothing = [F.lit(None).cast("binary").alias(name) for name in ("key", "value")]
+        number = F.col(ends).cast("int")
+        parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
+    if len(parts) == 1 or (len(sinks) == 1 and ends is not None):
+        # a row is a record or an end: no list of them is needed
+        one = frame.select(*carried, F.coalesce(*reversed(parts)).alias("record"))
+        return one.filter(F.col("record").isNotNull()).select("record.*", *carried)
+    several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
+    return several.select("record.*", *carried)
 
 
 def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:

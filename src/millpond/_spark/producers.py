@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from millpond._spark.kafka_client import CONNECT_SECONDS, SinkError, client, explained, make, patiently
+from millpond._spark.kafka_client import SinkError, client, explained, make, patiently, seconds
 from millpond.errors import ConfigError
 
 DEFAULTS: dict[str, Any] = {
@@ -40,6 +40,7 @@ class Sender:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = {**DEFAULTS, **settings}
+        self._wait = seconds(settings)
         self._producer: Any = None
         self._failed: Any = None
 
@@ -135,6 +136,9 @@ class TransactionalSender(Sender):
         The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
         now, before a record is read that could not be read again.
         """
+        if self._marker >= batch:
+            # others may have written since: what Kafka says now decides, not what this worker remembers
+            self.abandon()
         kept = self._producer is not None
         try:
             return self._begin(batch)
@@ -147,7 +151,7 @@ class TransactionalSender(Sender):
     def commit(self, batch: int) -> None:
         """Commit records and marker together."""
         try:
-            patiently(self._producer.commit_transaction)
+            patiently(self._producer.commit_transaction, self._wait)
         except client().KafkaException as error:
             # a record that was refused says more than the transaction that it broke
             self._check()
@@ -177,26 +181,28 @@ class TransactionalSender(Sender):
             return False
         mark = client().TopicPartition(*self._mark, batch)
         self._producer.begin_transaction()
-        patiently(lambda: self._producer.send_offsets_to_transaction([mark], self._group, CONNECT_SECONDS))
+        patiently(
+            lambda: self._producer.send_offsets_to_transaction([mark], self._group, self._wait), self._wait
+        )
         return True
 
     def _take_over(self) -> None:
         """Fence whoever else writes for this task, end what it left open, and see what is in."""
         self._open()
-        patiently(lambda: self._producer.init_transactions(CONNECT_SECONDS))
+        patiently(lambda: self._producer.init_transactions(self._wait), self._wait)
         settings = {n: v for n, v in self._settings.items() if n not in ("transactional.id", *DEFAULTS)}
         settings |= {"group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False}
         consumer = make(client().Consumer, settings)
         try:
             # only now is the marker final: no transaction of this id is open any more
-            self._marker = patiently(lambda: self._read_marker(consumer))
+            self._marker = patiently(lambda: self._read_marker(consumer), self._wait)
             self._group = consumer.consumer_group_metadata()
         finally:
             consumer.close()
 
     def _read_marker(self, consumer: Any) -> int:
         mark = client().TopicPartition(*self._mark)
-        found = consumer.committed([mark], timeout=CONNECT_SECONDS)[0]
+        found = consumer.committed([mark], timeout=self._wait)[0]
         if found.error is not None:
             raise client().KafkaException(found.error)
         return int(found.offset) if found.offset >= 0 else NEVER

@@ -1,7 +1,7 @@
 """Starting a topology as one streaming query, and what the user holds of it afterwards.
 
-Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before the
-first batch), sources, levels, sinks. Called by `Topology.start`.
+Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before
+the first batch), sources, levels, sinks. Called by `Topology.start`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class StartOptions:
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(given) - set(known))
         if unknown:
-            raise ConfigError("start has no such option.", given=unknown, hint=f"Take one of {', '.join(known)}.")
+            raise ConfigError(
+                "start has no such option.", given=unknown, hint=f"Take one of {', '.join(known)}."
+            )
         return cls(**given)
 
     @property
@@ -137,8 +139,8 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
 class Query:
     """A running topology: Spark's StreamingQuery, with what millpond knows besides.
 
-    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, stop, ...)
-    is reached through it unchanged.
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, ...) is
+    reached through it unchanged.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def session(
     Parameters
     ----------
     app_name : the application's name in Spark.
-    master : where it runs; default: what spark-submit or the environment says, else all cores of this machine.
+    master : where it runs; default: what spark-submit or the environment says, else all cores here.
     kafka : whether topologies read Kafka: fetches Spark's connector of the running version.
     jars : paths of the connector's jars, where they are at hand and nothing is to be fetched.
     config : further settings of Spark; they win over millpond's.
@@ -41,7 +41,7 @@ def session(
     ------
     ConfigError : the session that is there already lacks something that cannot be added to it.
     """
-    # A worker of another Python than the driver's refuses to work; Spark would take the first `python3` there is.
+    # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)

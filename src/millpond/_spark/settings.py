@@ -53,7 +53,9 @@ def check(spark: SparkSession) -> None:
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < LEAST_SPARK:
         raise ConfigError(
-            "This Spark is too old.", given=f"PySpark {pyspark.__version__}", hint="Install PySpark 4.1 or later."
+            "This Spark is too old.",
+            given=f"PySpark {pyspark.__version__}",
+            hint="Install PySpark 4.1 or later.",
         )
     if find_spec("google") is None or find_spec("google.protobuf") is None:
         raise ConfigError(

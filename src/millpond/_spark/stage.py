@@ -138,7 +138,7 @@ class Stage:
         self._with(name, F.coalesce(condition, F.lit(False)))
         self._rename(flow, active=name)
 
-    def _rename(self, flow: Flow, **names: str | None) -> None:
+    def _rename(self, flow: Flow, **names: Any) -> None:
         live = self._live[flow.id]
         self._live[flow.id] = replace(live, columns=replace(live.columns, **names))
 
@@ -198,7 +198,7 @@ class Stage:
         index, item = f"f{flow.id}_index", f"f{flow.id}_item"
         self.frame = self.frame.select("*", F.posexplode_outer(f"f{flow.id}_list").alias(index, item))
         self._keep_first(index)
-        names: dict[str, str | None] = {"value": item, "index": index}
+        names: dict[str, str] = {"value": item, "index": index}
         if not node.values_only:
             first, second = _field_names(self.frame, item)
             self._with(f"f{flow.id}_key", F.col(item)[first])

@@ -6,6 +6,7 @@ restart must find the rows that the checkpoint has counted. Called by `sources`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
@@ -14,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 ROWS_PER_FILE = 1_000_000
 
 
-def as_stream(spark: SparkSession, rows: DataFrame, folder: str, name: str) -> DataFrame:
+def as_stream(
+    spark: SparkSession, rows: DataFrame, order: Sequence[str], folder: str, name: str
+) -> DataFrame:
     """The rows of a scan, ordered by their ordering columns, as a stream."""
     path = f"{folder}/{quote(name, safe='')}"
     if not _exists(spark, f"{path}.done"):
-        order = [column for column in rows.columns if column.startswith("order_")]
         # one task writes one file after the other, so that their order in time is the order of the rows
         ordered = rows.coalesce(1).sortWithinPartitions(*order)
         ordered.write.option("maxRecordsPerFile", ROWS_PER_FILE).mode("overwrite").parquet(path)

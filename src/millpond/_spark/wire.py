@@ -84,7 +84,8 @@ def spread_labels(spark: SparkSession, physical: Physical, shards: int, tasks: i
     targets = target_count(physical)
     wanted = targets * shards
     candidates = spark.range(wanted * 8 + 64 * tasks).select(
-        F.col("id").cast("int").alias("label"), F.pmod(F.hash(F.col("id").cast("int")), F.lit(tasks)).alias("task")
+        F.col("id").cast("int").alias("label"),
+        F.pmod(F.hash(F.col("id").cast("int")), F.lit(tasks)).alias("task"),
     )
     queues: list[list[int]] = [[] for _ in range(tasks)]
     for row in candidates.collect():

@@ -1,8 +1,8 @@
-"""TopologyTestDriver: records in, records out, no broker; the same plan as in production, over bounded frames.
+"""TopologyTestDriver: records in, records out, no broker; the plan of production over bounded frames.
 
-All inputs of a case form one source partition whose offset is the piping sequence, so records are processed in
-exactly the order in which they were piped. Many independent cases share one Spark run, and each read runs all
-records piped so far and returns what is new: a suite of hundreds of cases costs a run or two.
+All inputs of a case form one source partition whose offset is the piping sequence, so records are processed
+in exactly the order in which they were piped. Many independent cases share one Spark run, and each read runs
+all records piped so far and returns what is new: a suite of hundreds of cases costs a run or two.
 
 Example::
 

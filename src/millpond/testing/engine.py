@@ -273,11 +273,12 @@ def _naming(flow: Flow) -> FlowColumns:
 
 def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
     """order_ts of each step."""
-    times = np.maximum.accumulate([p.ts for p in piped]) if piped else []
+    times: Any = np.maximum.accumulate([p.ts for p in piped]) if piped else []
     return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
 def _results(rows: pa.Table, position: tuple[str, ...]) -> list[Result]:
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts", "offset"))
     places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
-    return [Result(*values, place) for *values, place in zip(*columns, places, strict=True)]
+    rows_and_places = zip(zip(*columns, strict=True), places, strict=True)
+    return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

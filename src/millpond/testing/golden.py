@@ -1,8 +1,8 @@
 """Golden tables: Markdown pages that are documentation and test at once (house rule 9).
 
-A page has one section per join type; a section states its operator and joiner in a list and its records in a
-table, a step a line, with all results that the step causes. `read` gives each section as a History, which every
-runner takes. Called by the tests, and by whoever wants to see what a join emits.
+A page has one section per join type; a section states its operator and joiner in a list and its records in
+a table, a step a line, with all results that the step causes. `read` gives each section as a History, which
+every runner takes. Called by the tests, and by whoever wants to see what a join emits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def read(path: Path) -> list[History]:
     RecordingError : a line does not read; the message names page and line.
     """
     histories: list[History] = []
-    title, facts, steps = "", {}, []
+    title = ""
+    facts: dict[str, str] = {}
+    steps: list[Step] = []
     for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), "## end"], start=1):
         if line.startswith("## "):
             if steps:

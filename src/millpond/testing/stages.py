@@ -77,7 +77,7 @@ def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
 
 def _holds(node: Filter, key: pa.Array, value: pa.Array) -> Bools:
     held = _where(np.ones(len(key), dtype=np.bool_), node.predicate, key, value)
-    flags = held.fill_null(False).to_numpy(zero_copy_only=False)
+    flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
     return ~flags if node.negate else flags
 
 

@@ -152,7 +152,8 @@ def joiner(vector: Vector) -> Joiner:
     separator = re.fullmatch(r"L \+ ['\"](.+)['\"] \+ R", said)
     if separator is None:
         raise NotBuildableError(f"unknown joiner {said!r}")
-    return lambda left, right: f"{text(left)}{separator[1]}{text(right)}"
+    glue = separator[1]
+    return lambda left, right: f"{text(left)}{glue}{text(right)}"
 
 
 def after_bar(*, nulls: tuple[str, ...]) -> Callable[[Value], Key]:

@@ -1,1 +1,1 @@
-"""Runners of recordings: millpond's engine without JVM, and Spark. Loaded by name by the conformance command."""
+"""Runners of recordings: the engine without JVM, and Spark. Loaded by name by the conformance command."""

@@ -1,7 +1,7 @@
 """Vectors as topologies of millpond's own handles: what the oracle's builders do, with handles.
 
-Owns the vectors of tables and their joins. What a test observed as a whole change (new and old value) is compared
-by the new value: old values cannot be seen from outside. Called by the engine and Spark runners.
+Owns the vectors of tables and their joins. What a test observed as a whole change (new and old value) is
+compared by the new value: old values cannot be seen from outside. Called by the engine and Spark runners.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class VectorTopology:
 
     def _force_old(self, table: KTable) -> None:
         """A consumer that needs old values, as the test's processor did: a left join that nobody reads."""
-        other = self._builder.table("nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))})
+        other = self._builder.table(
+            "nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))}
+        )
         table.left_join(other, lambda left, right: left)
 
     # -- operators -------------------------------------------------------------------------------------------

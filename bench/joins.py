@@ -1,0 +1,90 @@
+"""The join of two updating tables, twice: millpond's, and one group per key in plain Spark.
+
+Called by the workloads in a process of its own; both read the same files in the same batches and give their
+results to Spark's noop sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from datasets import DDL, SIDES
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
+
+_Joined = Row("key", "value", "ts")
+OUT = "key long, value string, ts long"
+
+
+def stream(spark: SparkSession, folder: Path) -> DataFrame:
+    """A side's files, one per batch."""
+    return spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+    """The topology of three lines."""
+    import millpond as mp
+
+    builder = mp.StreamsBuilder("bench")
+    left, right = (
+        builder.table(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
+        for side in SIDES
+    )
+    left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
+    return builder.build().start(
+        spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache"
+    )
+
+
+def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+    """The naive way: a group per key, a ValueState per side."""
+    sides = [stream(spark, data / side).withColumn("side", F.lit(i)) for i, side in enumerate(SIDES)]
+    joined = (
+        sides[0]
+        .unionByName(sides[1])
+        .groupBy("key")
+        .transformWithState(
+            statefulProcessor=PerKeyJoin(), outputStructType=OUT, outputMode="append", timeMode="None"
+        )
+    )
+    return (
+        joined.writeStream.format("noop")
+        .outputMode("append")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+class PerKeyJoin(StatefulProcessor):
+    """Inner join of two tables, one key at a time: state is read once per key and batch, written if changed."""
+
+    def init(self, handle: Any) -> None:
+        """Declare the two sides."""
+        self._sides = [handle.getValueState(side, "value string, ts long") for side in SIDES]
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Join a key's changes in their order."""
+        now = [state.get() for state in self._sides]
+        changed = [False, False]
+        for row in sorted(rows, key=lambda each: (each["ts"], each["seq"])):
+            side = row["side"]
+            before = now[side]
+            now[side] = None if row["value"] is None else (row["value"], row["ts"])
+            changed[side] = True
+            other = now[1 - side]
+            if other is None or (before is None and now[side] is None):
+                continue
+            value = None if now[side] is None else now[0][0] + now[1][0]
+            yield _Joined(key[0], value, max(row["ts"], other[1]))
+        for side in (0, 1):
+            if changed[side] and now[side] is None:
+                self._sides[side].clear()
+            elif changed[side]:
+                self._sides[side].update(now[side])
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,66 @@
+"""One turn of a workload that runs on Spark: a process of its own, its result one line of JSON.
+
+`python bench/turn.py CONTENDER DATA WORK [--profile]`, called by `turns`. Sessions of all contenders have the
+same settings: two cores, RocksDB with changelogs, two tasks per exchange.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+import joins
+from measure import batches_of
+
+import millpond
+from millpond._spark.settings import AT_START
+
+STARTS = {"millpond": joins.start_millpond, "per key": joins.start_per_key}
+
+
+def main(contender: str, data: str, work: str) -> None:
+    """Run the contender over the data until all is read."""
+    launched = time.time()
+    spark = millpond.session(
+        "bench",
+        master="local[2]",
+        config={
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
+            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
+            **AT_START,
+        },
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    started = time.time()
+    query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
+    query.awaitTermination()
+    progress = query.recentProgress
+    print(
+        json.dumps(
+            {
+                "launched": launched,
+                "started": started,
+                "batches": [[b.begin, b.end, b.records] for b in batches_of(progress)],
+                "durations": [p["durationMs"] for p in progress],
+                "state": [
+                    {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}
+                    for p in progress
+                    for s in p["stateOperators"]
+                ][-1:],
+            }
+        )
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,76 @@
+"""The same joins in plain pandas, and the comparison: what the query wrote must be exactly this.
+
+Independent of millpond and of Spark. Called by `flights` at the end of a run.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from demo.inputs import Inputs
+
+DEPARTURE = ["flight", "carrier", "origin", "dest", "scheduled", "tailnum", "departed", "delay"]
+FLOWN = ["flight", "origin", "dest", "departed", "delay", "manufacturer", "model", "year", "seats"]
+
+
+def expected_departures(inputs: Inputs) -> pd.DataFrame:
+    """Every flight, with its departure where it had one."""
+    return inputs.schedule.merge(inputs.actual, on="flight", how="left", validate="1:1")[DEPARTURE]
+
+
+def expected_by_plane(inputs: Inputs) -> pd.DataFrame:
+    """Every departure whose plane is known, with that plane."""
+    return expected_departures(inputs).merge(inputs.planes, on="tailnum", validate="m:1")[["tailnum", *FLOWN]]
+
+
+def differences(
+    inputs: Inputs, departures: pd.DataFrame, by_plane: pd.DataFrame, dropped: int
+) -> dict[str, list[str]]:
+    """What was checked, each with the differences that were found: none, if all is well.
+
+    Parameters
+    ----------
+    departures : all changes of the table of departures: key, and the fields of its value (null in all of
+        them: deleted), each key's changes in order.
+    by_plane : all records of that output: key, and the fields of its value.
+    dropped : how many records of departures had no plane, as the query counted them.
+    """
+    table = departures.drop_duplicates("key", keep="last")
+    table = table[table["flight"].notna()]
+    flown = by_plane.rename(columns={"key": "tailnum"})
+    without_plane = int(departures["tailnum"].isna().sum())
+    count = [] if dropped == without_plane else [f"{dropped:,} counted, {without_plane:,} written"]
+    wrong_key = int((table["key"] != table["flight"]).sum())
+    return {
+        "the final table of departures is the merge that pandas makes": [
+            *([f"{wrong_key:,} flights under another's key"] if wrong_key else []),
+            *_unequal(table[DEPARTURE], expected_departures(inputs)),
+        ],
+        "the flights by plane are the merge that pandas makes, each once": _unequal(
+            flown[["tailnum", *FLOWN]], expected_by_plane(inputs)
+        ),
+        "the records dropped are those without a plane": count,
+    }
+
+
+def _unequal(got: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:
+    got, wanted = _plain(got), _plain(wanted)
+    if got.equals(wanted):
+        return []
+    both = got.merge(wanted, how="outer", indicator=True)
+    extra, missing = (both[both["_merge"] == side] for side in ("left_only", "right_only"))
+    found = [f"{len(got):,} rows, {len(wanted):,} by pandas"]
+    for what, rows in (("only here", extra), ("only by pandas", missing)):
+        if len(rows):
+            found.append(f"{len(rows):,} {what}, such as {rows.iloc[0].drop('_merge').to_dict()}")
+    return found if len(found) > 1 else [*found, "the same rows, some another number of times"]
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows in one order, in types that are equal where the values are."""
+    times = {name: "datetime64[us, UTC]" for name in frame if name in ("scheduled", "departed")}
+    whole = {name: "Int64" for name in frame if name in ("delay", "year", "seats")}
+    texts = {name: "string" for name in frame if name not in times and name not in whole}
+    utc = frame.assign(**{name: pd.to_datetime(frame[name], utc=True) for name in times})
+    typed = utc.astype({**times, **whole, **texts})
+    return typed.sort_values(["flight"], kind="stable", ignore_index=True)

@@ -1,0 +1,103 @@
+"""The demo's topology: flights, scheduled and real, and the planes that flew them.
+
+One topology, one query, two outputs; the same whether its inputs are files or Kafka topics. Called by
+`flights`, and a fair place to begin reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from demo.inputs import TABLES
+
+OUTPUTS = ("departures", "flights-by-plane")
+ENRICH = "departures-with-planes"
+
+KEYS = {"schedule": "flight", "actual": "flight", "planes": "tailnum"}
+"""The name of each input's key, a string."""
+VALUES = {
+    "schedule": "carrier string, origin string, dest string, scheduled timestamp",
+    "actual": "tailnum string, departed timestamp, delay int",
+    "planes": "manufacturer string, model string, year int, seats int",
+}
+"""The fields of each input's value."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where a topology reads and writes.
+
+    Parameters
+    ----------
+    tables : the arguments of `builder.table` for each input.
+    sinks : what each output is written to.
+    """
+
+    tables: dict[str, dict[str, Any]]
+    sinks: dict[str, Any]
+
+
+def build(ends: Ends) -> mp.Topology:
+    """The topology between these ends."""
+    builder = mp.StreamsBuilder("flights")
+    schedule, actual, planes = (builder.table(name=name, **ends.tables[name]) for name in TABLES)
+
+    # Each flight, with its real departure once it has left. A cancelled one is a tombstone in `actual`.
+    departures = schedule.left_join(actual, departure, name="schedule-with-actual")
+    changes = departures.to_stream(name="departure-changes")
+    changes.to(ends.sinks["departures"], name="departures")
+
+    # A flight that has not left, or never will, has no plane yet: its key here is null, and the join leaves
+    # it out and counts it.
+    by_plane = changes.select_key(lambda flight: flight["tailnum"], name="by-tailnum")
+    flown = by_plane.join(planes, flight_and_plane, name=ENRICH)
+    flown.to(ends.sinks["flights-by-plane"], name="flights-by-plane")
+    return builder.build()
+
+
+def departure(flight: Column, scheduled: Column, actual: Column) -> Column:
+    """A flight as scheduled, with its departure; the joiner of `departures`."""
+    return F.struct(
+        flight.alias("flight"),
+        *[scheduled[name].alias(name) for name in ("carrier", "origin", "dest", "scheduled")],
+        *[actual[name].alias(name) for name in ("tailnum", "departed", "delay")],
+    )
+
+
+def flight_and_plane(flight: Column, plane: Column) -> Column:
+    """A departure with the plane that flew it; the joiner of `flights-by-plane`."""
+    return F.struct(
+        *[flight[name].alias(name) for name in ("flight", "origin", "dest", "departed", "delay")],
+        *[plane[name].alias(name) for name in ("manufacturer", "model", "year", "seats")],
+    )
+
+
+def between_files(spark: SparkSession, inputs: Path, out: Path) -> Ends:
+    """From Parquet files, one of each input in a batch, to Parquet files."""
+    tables = {}
+    for name in TABLES:
+        schema = f"{KEYS[name]} string, {VALUES[name]}, at timestamp"
+        value = F.struct(*fields(name))
+        if name == "actual":
+            schema += ", cancelled boolean"
+            value = F.when(~F.col("cancelled"), value)
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(inputs / name))
+        tables[name] = {"source": stream, "key": KEYS[name], "value": value, "timestamp": "at"}
+    return Ends(tables, {name: mp.Writer("parquet", path=str(out / name)) for name in OUTPUTS})
+
+
+def between_topics() -> Ends:
+    """From Kafka topics to Kafka topics: keys are strings, values JSON."""
+    tables = {name: {"source": name, "key": "string", "value": mp.json(VALUES[name])} for name in TABLES}
+    return Ends(tables, {name: mp.TopicSink(name, value="json") for name in OUTPUTS})
+
+
+def fields(table: str) -> list[str]:
+    """The names of the fields of an input's value."""
+    return [field.split()[0] for field in VALUES[table].split(", ")]

@@ -1,0 +1,223 @@
+"""Kafka topics as rows: one Spark source for all of them, decoded, with a reason where that fails.
+
+Law 2 (one task reads a partition, in order of offset), law 6 (undecodable bytes neither vanish nor pass for a
+tombstone), law 9 (a rate limit by default). Called by `sources`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from importlib.util import find_spec
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from millpond._plan.nodes import Source
+from millpond._spark import formats, kafka_client
+from millpond._spark.session import kafka_package
+from millpond.errors import ConfigError
+from millpond.options import DeadLetter, Kafka, Topic
+
+NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
+Numbered = Sequence[tuple[int, Source]]
+"""Topic sources with their numbers in the plan."""
+_PARTS = ("key", "value")
+_LOGINS = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def read_topics(spark: SparkSession, topics: Numbered, kafka: Kafka, headers: bool) -> DataFrame:
+    """The stream of all these topics' records, as rows of a scan.
+
+    Raises
+    ------
+    ConfigError : the session has no Kafka connector.
+    """
+    names = [source.origin.name for _, source in topics]
+    try:
+        records = spark.readStream.format("kafka").options(**reader_options(kafka, names, headers)).load()
+    except AnalysisException as error:
+        if "kafka" not in str(error).lower() or "find" not in str(error).lower():
+            raise
+        raise ConfigError(
+            "This Spark session has no Kafka connector.",
+            given=f"topics {', '.join(sorted(set(names)))}",
+            hint=f"mp.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
+        ) from None
+    return topic_rows(records, topics, headers)
+
+
+def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
+    """What Spark's Kafka source is told."""
+    return {
+        "subscribe": ",".join(sorted(set(topics))),
+        "startingOffsets": kafka.starting_offsets,
+        "maxOffsetsPerTrigger": str(kafka.max_records_per_batch),
+        "includeHeaders": str(headers).lower(),
+        # offsets that are gone are lost records: never pass over them silently
+        "failOnDataLoss": "true",
+        # the broker's own default keeps the fetch of a small batch waiting for half a second
+        "kafka.fetch.max.wait.ms": "5",
+        **{f"kafka.{name}": value for name, value in java_settings(kafka).items()},
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        **kafka.source,
+    }
+
+
+def java_settings(kafka: Kafka) -> dict[str, str]:
+    """The settings of Kafka's Java client: the common ones that librdkafka names otherwise, translated."""
+    common = dict(kafka.options)
+    found = {}
+    user, password = common.pop("sasl.username", None), common.pop("sasl.password", None)
+    mechanism = common.pop("sasl.mechanisms", None) or common.get("sasl.mechanism")
+    if mechanism:
+        common["sasl.mechanism"] = mechanism
+    if user is not None and password is not None and mechanism in _LOGINS:
+        found["sasl.jaas.config"] = (
+            f"{_LOGINS[mechanism]} required username={_quoted(user)} password={_quoted(password)};"
+        )
+    authority = common.pop("ssl.ca.location", None)
+    if authority is not None:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    return {**common, **found, **kafka.consumer}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+def topic_rows(records: DataFrame, topics: Numbered, headers: bool) -> DataFrame:
+    """Rows of a scan from records as Spark's Kafka source gives them."""
+    frame = records.withColumn("root", _root(topics))
+    # Parsed JSON is needed many times below; in a column of its own it is parsed once.
+    parsed = {
+        _parsed(number, part): formats.parse(getattr(source.origin, part), _raw(number, part))
+        for number, source in topics
+        for part in _PARTS
+        if getattr(source.origin, part).kind == "json"
+    }
+    frame = frame.withColumns(parsed) if parsed else frame
+    judged = {(n, part): _judged(n, source.origin, part) for n, source in topics for part in _PARTS}
+    columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), F.col("partition"), F.col("offset")]
+    columns.append(_reason(topics, judged).alias("reason"))
+    columns += [F.col("headers")] if headers else []
+    columns += [value.alias(f"s{number}_{part}") for (number, part), (value, _) in judged.items()]
+    return frame.select(*columns, *_dead_letters(topics))
+
+
+def _raw(number: int, part: str) -> Column:
+    return F.when(F.col("root") == number, F.col(part))
+
+
+def _parsed(number: int, part: str) -> str:
+    return f"s{number}_{part}_parsed"
+
+
+def _judged(number: int, topic: Topic, part: str) -> tuple[Column, Column]:
+    form = getattr(topic, part)
+    parsed = F.col(_parsed(number, part)) if form.kind == "json" else F.lit(None)
+    return formats.judge(form, _raw(number, part), parsed)
+
+
+def _root(topics: Numbered) -> Column:
+    """The number of a record's source; a topic that is read twice gives each record twice."""
+    numbers: dict[str, list[int]] = {}
+    for number, source in topics:  # a dict of lists
+        numbers.setdefault(source.origin.name, []).append(number)
+    once = all(len(found) == 1 for found in numbers.values())
+    cases = [
+        (F.col("topic") == name, F.lit(found[0]) if once else F.array(*map(F.lit, found)))
+        for name, found in numbers.items()
+    ]
+    root = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))
+    return root if once else F.explode(root)
+
+
+def _reason(topics: Numbered, judged: Mapping[tuple[int, str], tuple[Column, Column]]) -> Column:
+    """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
+    reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
+    for number, source in topics:  # later ones stand further out and are asked first
+        for part in _PARTS:
+            fault = judged[number, part][1]
+            if source.origin.on_undecodable == "fail":
+                outcome = F.raise_error(_complaint(source.origin, part, fault)).cast("tinyint")
+            else:
+                outcome = F.lit(UNDECODABLE).cast("tinyint")
+            reason = F.when(fault.isNotNull(), outcome).otherwise(reason)
+    return reason
+
+
+def _complaint(topic: Topic, part: str, fault: Column) -> Column:
+    return F.concat(
+        F.lit(f"The {part} of a Kafka record cannot be decoded.\nGiven: topic {topic.name}, partition "),
+        F.col("partition").cast("string"),
+        F.lit(", offset "),
+        F.col("offset").cast("string"),
+        F.lit(f", {part} as {getattr(topic, part).kind}: "),
+        fault,
+        F.lit('\nHint: name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'),
+    )
+
+
+def _dead_letters(topics: Numbered) -> list[Column]:
+    """The bytes, as they came, of what a dead-letter policy sends on."""
+    numbers = [number for number, source in topics if isinstance(source.origin.on_undecodable, DeadLetter)]
+    kept = F.col("root").isin(numbers)
+    return [F.when(kept, F.col(part)).alias(f"dead_{part}") for part in _PARTS] if numbers else []
+
+
+# -- partitions --------------------------------------------------------------------------------------------
+
+
+def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
+    """Number of partitions of each topic.
+
+    Asked of Kafka's Python client where it is installed and has the settings (milliseconds), else of Spark's
+    connector through the end offsets of an empty query (seconds).
+
+    Raises
+    ------
+    ConfigError : a topic is not there.
+    """
+    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
+    if find_spec("confluent_kafka") is None or java_alone:
+        return _counts_by_spark(spark, topics, kafka)
+    kafka_client.check_topics(kafka, topics)
+    settings = kafka_client.client_settings(kafka)
+    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    found = admin.list_topics(timeout=kafka_client.seconds(settings)).topics
+    return {name: len(found[name].partitions) for name in sorted(set(topics))}
+
+
+def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
+    options = {**reader_options(kafka, topics, headers=False), "startingOffsets": "latest"}
+    stream = spark.readStream.format("kafka").options(**options).load().writeStream.format("noop")
+    try:
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination()
+    except PySparkException as error:
+        if "UnknownTopicOrPartition" not in str(error):
+            raise
+        raise ConfigError(
+            "Kafka has no such topic.",
+            given=f"one of {', '.join(sorted(set(topics)))}",
+            hint="Create it first, with the partitions it is to have.",
+        ) from None
+    progress = query.lastProgress
+    assert progress is not None, "an availableNow query reports its one batch"
+    offsets = json.loads(progress.sources[0].endOffset)
+    return {name: len(offsets[name]) for name in sorted(set(topics))}

@@ -1,0 +1,210 @@
+"""Exactly once: whatever is run again, torn off or done twice at a time, a reader sees a record once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from dev.broker import KafkaBroker
+from millpond._spark.compile import Compiled
+from millpond._spark.kafka_client import SinkError
+from millpond._spark.producers import TransactionalSender
+from millpond._spark.selection import Selection
+from millpond._spark.sinks import BatchSinks, start_writer
+from millpond.options import Kafka, TopicSink
+from tests.kafka.topics import committed, new_topic
+
+
+def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> BatchSinks:
+    chosen = tuple((TopicSink(topic), Selection(F.lit(True), "key", "value")) for topic in topics)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    return BatchSinks(chosen, settings, identity or f"app-{topics[0]}")
+
+
+def rows(spark: SparkSession, first: int, count: int, tasks: int = 2) -> DataFrame:
+    number = F.col("id")
+    return spark.range(first, first + count, 1, tasks).select(
+        number.cast("string").alias("key"), number.cast("string").alias("value"), (number + 1).alias("ts")
+    )
+
+
+def values(broker: KafkaBroker, *topics: str) -> list[int]:
+    return sorted(int(record.value or b"") for record in committed(broker, *topics))
+
+
+def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, broker: KafkaBroker) -> None:
+    topic = new_topic(broker)
+    sinks = sinks_to(broker, topic)
+    for batch in (0, 0, 1, 2, 2):
+        sinks(rows(spark, 100 * batch, 100), batch)
+    assert values(broker, topic) == list(range(300))
+
+
+class Counted:
+    """Notes in a folder how many rows a task has read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        count = 0
+        for batch in batches:
+            count += len(batch)
+            yield batch
+        (self.folder / f"{len(list(self.folder.iterdir()))}-{count}").touch()
+
+
+def test_a_batch_that_is_skipped_is_still_read_to_its_end(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    # the state of the levels above is saved at the end of their rows, written or not
+    topic = new_topic(broker)
+    frame = rows(spark, 0, 30_000, tasks=1)
+    for _ in range(2):
+        sinks_to(broker, topic)(frame.mapInArrow(Counted(tmp_path), frame.schema), 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-30000", "1-30000"]
+    assert len(values(broker, topic)) == 30_000
+
+
+def test_another_checkpoint_of_the_same_application_skips_nothing(
+    spark: SparkSession, broker: KafkaBroker
+) -> None:
+    topic = new_topic(broker)
+    sinks_to(broker, topic, identity="app-one")(rows(spark, 0, 10), 0)
+    sinks_to(broker, topic, identity="app-other")(rows(spark, 10, 10), 0)
+    assert values(broker, topic) == list(range(20))
+
+
+def test_a_checkpoint_that_was_rolled_back_is_refused(spark: SparkSession, broker: KafkaBroker) -> None:
+    topic = new_topic(broker)
+    sinks = sinks_to(broker, topic)
+    for batch in range(3):
+        sinks(rows(spark, 10 * batch, 10), batch)
+    with pytest.raises(Exception, match="The checkpoint is older than the output"):
+        sinks(rows(spark, 10, 10), 1)
+    assert values(broker, topic) == list(range(30))
+
+
+class FailOnce:
+    """Fails at the last row, as long as there is no file."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+        if not self.mark.exists():
+            self.mark.touch()
+            raise RuntimeError("torn off")
+
+
+def test_a_task_that_fails_half_way_leaves_nothing_and_is_written_whole_later(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topics = new_topic(broker, "a"), new_topic(broker, "b")
+    sinks = sinks_to(broker, *topics)
+    frame = rows(spark, 0, 50_000, tasks=1)
+    frame = frame.mapInArrow(FailOnce(tmp_path / "mark"), frame.schema)
+    with pytest.raises(Exception, match="torn off"):
+        sinks(frame, 0)
+    assert values(broker, *topics) == []
+    sinks(frame, 0)
+    assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(50_000))
+
+
+def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alone(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = new_topic(broker)
+    sinks = sinks_to(broker, topic)
+    # the first task alone has rows: what a batch leaves when the second one fails
+    sinks(rows(spark, 0, 100).filter(F.col("value").cast("long") < 50), 0)
+    assert values(broker, topic) == list(range(50))
+    sinks(rows(spark, 0, 100), 0)
+    assert values(broker, topic) == list(range(100))
+
+
+def send(sender: TransactionalSender, topic: str, value: bytes) -> None:
+    sender.send([topic], [b"k"], [value], [1], [None])
+
+
+def test_of_two_writers_of_one_task_the_later_wins_and_the_other_is_told(broker: KafkaBroker) -> None:
+    topic = new_topic(broker)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    zombie, living = (TransactionalSender(settings, f"app-{topic}-0", topic) for _ in range(2))
+    assert zombie.begin(0)
+    send(zombie, topic, b"0")
+    assert living.begin(0)
+    send(living, topic, b"0")
+    with pytest.raises(SinkError, match="Another writer has taken over"):
+        zombie.commit(0)
+    zombie.abandon()
+    living.commit(0)
+    assert values(broker, topic) == [0]
+
+
+def test_a_worker_that_was_passed_by_takes_over_again_without_losing_or_repeating(
+    broker: KafkaBroker,
+) -> None:
+    topic = new_topic(broker)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    workers = [TransactionalSender(settings, f"app-{topic}-0", topic) for _ in range(2)]
+    # tasks wander from worker to worker, and each batch is tried twice
+    for batch, turn in enumerate([0, 1, 0, 0, 1, 1, 0]):
+        for attempt in range(2):
+            worker = workers[(turn + attempt) % 2]
+            if worker.begin(batch):
+                send(worker, topic, b"%d" % batch)
+                worker.commit(batch)
+    assert values(broker, topic) == list(range(7))
+
+
+def test_a_transaction_that_outlasts_kafkas_patience_is_an_error_and_leaves_nothing(
+    broker: KafkaBroker,
+) -> None:
+    topic = new_topic(broker)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    slow = TransactionalSender(settings, f"app-{topic}-0", topic)
+    assert slow.begin(0)
+    send(slow, topic, b"0")
+    # what the broker does when the time is up: it fences the writer and ends its transaction
+    taken = TransactionalSender(settings, f"app-{topic}-0", topic)
+    taken._take_over()
+    with pytest.raises(SinkError, match=r"transaction\.timeout\.ms"):
+        slow.commit(0)
+    assert values(broker, topic) == []
+
+
+def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic: str) -> None:
+    frame = spark.readStream.schema("key string, value string, ts long").parquet(str(source))
+    query = start_writer(
+        Compiled(frame.repartition(2, "key"), {"out": Selection(F.lit(True), "key", "value")}),
+        [(SimpleNamespace(name="out"), TopicSink(topic))],
+        kafka=kafka,
+        query_name=None,
+        checkpoint=str(checkpoint),
+        trigger={"availableNow": True},
+        identity=f"app-{topic}",
+    )
+    query.awaitTermination()
+
+
+def test_a_query_that_dies_after_the_sinks_commit_and_before_sparks_repeats_nothing(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic, source, checkpoint = new_topic(broker), tmp_path / "source", tmp_path / "checkpoint"
+    rows(spark, 0, 1000).write.mode("append").parquet(str(source))
+    run(spark, kafka, source, checkpoint, topic)
+    # exactly what such a death leaves: the batch is in Kafka, Spark's log does not say so
+    for left in [*(checkpoint / "commits").glob("0"), *(checkpoint / "commits").glob(".0.crc")]:
+        left.unlink()
+    rows(spark, 1000, 1000).write.mode("append").parquet(str(source))
+    run(spark, kafka, source, checkpoint, topic)
+    assert (checkpoint / "commits" / "0").exists()
+    assert values(broker, topic) == list(range(2000))

@@ -1,0 +1,227 @@
+"""Kafka topics as sources, through a real broker: formats, order, headers, tombstones and undecodable bytes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from dev.broker import KafkaBroker
+from millpond._plan.nodes import Shape, Source
+from millpond._spark import topics as kafka_topics
+from millpond._spark.formats import type_of
+from millpond._spark.sources import partition_counts, scan
+from millpond.errors import ConfigError
+from millpond.options import DeadLetter, Kafka, Topic, json
+
+_NAMES = (f"topic-{n}" for n in itertools.count())
+
+
+def source(name: str, topic: Topic) -> Source:
+    return Source(
+        name, (), Shape("stream", type_of(topic.key), type_of(topic.value)), input=name, origin=topic
+    )
+
+
+def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
+    name = next(_NAMES)
+    broker.create_topics([name], partitions=partitions)
+    return name
+
+
+def produce(
+    broker: KafkaBroker, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int]]
+) -> None:
+    """Records of (key, value, timestamp), all to partition 0."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value, stamp in records:
+        producer.produce(topic, key=key, value=value, timestamp=stamp, partition=0)
+    assert producer.flush(30) == 0
+
+
+def drained(frame: DataFrame) -> list[Row]:
+    name = f"drained_{next(_NAMES).replace('-', '_')}"
+    query = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return frame.sparkSession.table(name).collect()
+
+
+def test_each_format_is_read_as_kafka_writes_it_and_a_null_value_is_a_tombstone(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    name = new_topic(broker)
+    produce(
+        broker, name, [(b"\xff" * 8, b'{"a":1}', 1000), (bytes(7) + b"\1", None, 2000), (None, b"{}", 3000)]
+    )
+    (scanned,) = scan(spark, [source("one", Topic(name, "long", json("a int")))], kafka)
+    rows = sorted(drained(scanned.frame), key=lambda row: row["offset"])
+    assert [
+        (r["s0_key"], r["s0_value"], r["ts"], r["partition"], r["offset"], r["reason"]) for r in rows
+    ] == [
+        (-1, Row(a=1), 1000, 0, 0, 0),
+        (1, None, 2000, 0, 1, 0),
+        (None, Row(a=None), 3000, 0, 2, 0),
+    ]
+    assert dict(scanned.frame.dtypes)["reason"] == "tinyint"
+    assert (scanned.roots, scanned.one_task, scanned.order) == (("one",), False, ())
+
+
+def test_several_topics_are_one_source_and_each_row_is_of_one_root(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    first, second = new_topic(broker), new_topic(broker)
+    produce(broker, first, [(b"a", b"x", 1)])
+    produce(broker, second, [(b"b", b"\0\0\0\5", 2)])
+    nodes = [source("one", Topic(first, "string", "string")), source("two", Topic(second, "bytes", "int"))]
+    (scanned,) = scan(spark, nodes, kafka)
+    found = {
+        row["root"]: (row["s0_key"], row["s0_value"], row["s1_key"], row["s1_value"])
+        for row in drained(scanned.frame)
+    }
+    assert found == {0: ("a", "x", None, None), 1: (None, None, bytearray(b"b"), 5)}
+
+
+def test_a_topic_that_is_read_twice_gives_its_records_to_both(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    name = new_topic(broker)
+    produce(broker, name, [(b"a", b"1234", 1)])
+    nodes = [source("text", Topic(name, "string", "string")), source("number", Topic(name, "bytes", "int"))]
+    (scanned,) = scan(spark, nodes, kafka)
+    assert {(r["root"], r["s0_value"], r["s1_value"]) for r in drained(scanned.frame)} == {
+        (0, "1234", None),
+        (1, None, 0x31323334),
+    }
+
+
+def test_headers_are_kept_where_a_topic_asks_for_them(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    name = new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(name, key=b"k", value=b"v", headers=[("h", b"1"), ("h", None), ("g", b"\xff")])
+    assert producer.flush(30) == 0
+    (with_headers,) = scan(spark, [source("h", Topic(name, "string", "string", headers=True))], kafka)
+    (without,) = scan(spark, [source("n", Topic(name, "string", "string"))], kafka)
+    assert "headers" not in without.frame.columns
+    ((row),) = drained(with_headers.frame)
+    assert [tuple(header) for header in row["headers"]] == [
+        ("h", bytearray(b"1")),
+        ("h", None),
+        ("g", bytearray(b"\xff")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("value", b'{"a":"x"}', "value as json: not JSON of the type struct<a:int>"),
+        ("value", b"null", "value as json: the JSON text null"),
+        ("key", b"\xff", "key as string: not valid UTF-8"),
+    ],
+)
+def test_undecodable_bytes_fail_the_query_with_place_and_reason_though_nobody_reads_them(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, part: str, value: bytes, reason: str
+) -> None:
+    name = new_topic(broker, partitions=2)
+    broken = (b"k", value, 1) if part == "value" else (value, b"{}", 1)
+    produce(broker, name, [(b"k", b"{}", 1), broken])
+    (scanned,) = scan(spark, [source("one", Topic(name, "string", json("a int")))], kafka)
+    # neither key nor value is read: the check must not depend on it
+    frame = scanned.frame.filter(F.col("reason") == 0).select("ts")
+    with pytest.raises(StreamingQueryException) as error:
+        drained(frame)
+    assert f"Given: topic {name}, partition 0, offset 1, {reason}" in str(error.value)
+    assert "Hint: " in str(error.value)
+
+
+@pytest.mark.parametrize("policy", ["skip", DeadLetter("bad")])
+def test_skipped_records_have_a_reason_and_no_value_and_are_never_tombstones(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, policy: Any
+) -> None:
+    name = new_topic(broker)
+    produce(
+        broker, name, [(b"a", b'{"a":"x"}', 1), (b"b", None, 2), (b"\xff", b"{}", 3), (b"c", b'{"a":1}', 4)]
+    )
+    topic = Topic(name, "string", json("a int"), on_undecodable=policy)
+    (scanned,) = scan(spark, [source("one", topic)], kafka)
+    rows = sorted(drained(scanned.frame), key=lambda row: row["offset"])
+    assert [(r["s0_key"], r["s0_value"], r["reason"]) for r in rows] == [
+        ("a", None, 2),
+        ("b", None, 0),
+        (None, Row(a=None), 2),
+        ("c", Row(a=1), 0),
+    ]
+    assert ("dead_value" in scanned.frame.columns) == isinstance(policy, DeadLetter)
+    if isinstance(policy, DeadLetter):
+        assert (rows[0]["dead_value"], rows[2]["dead_key"]) == (bytearray(b'{"a":"x"}'), bytearray(b"\xff"))
+
+
+def test_a_partition_is_read_by_one_task_in_order_of_offset(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    name = new_topic(broker, partitions=3)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(3000):
+        producer.produce(name, key=str(number % 100), value=str(number))
+    assert producer.flush(30) == 0
+    (scanned,) = scan(spark, [source("one", Topic(name, "string", "string"))], kafka)
+    frame = scanned.frame.withColumns(
+        {"task": F.spark_partition_id(), "place": F.monotonically_increasing_id()}
+    )
+    rows = drained(frame)
+    assert len(rows) == 3000
+    for partition in range(3):
+        mine = [row for row in rows if row["partition"] == partition]
+        assert len({row["task"] for row in mine}) == 1
+        assert [row["offset"] for row in sorted(mine, key=lambda row: row["place"])] == list(range(len(mine)))
+
+
+def test_the_rate_limit_cuts_a_backlog_into_batches(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    name = new_topic(broker)
+    produce(broker, name, [(b"k", b"v", 1)] * 100)
+    limited = Kafka(broker.bootstrap_servers, max_records_per_batch=40)
+    (scanned,) = scan(spark, [source("one", Topic(name, "string", "string"))], limited)
+    query = scanned.frame.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [
+        40,
+        40,
+        20,
+    ]
+
+
+@pytest.mark.parametrize("way", ["client", "spark"])
+def test_partition_counts_are_the_topics_own_and_a_missing_topic_is_an_error(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, way: str
+) -> None:
+    one, three = new_topic(broker, 1), new_topic(broker, 3)
+    count = partition_counts if way == "client" else kafka_topics._counts_by_spark
+    assert count(spark, [three, one, three], kafka) == {one: 1, three: 3}
+    with pytest.raises(ConfigError, match=r"Kafka has no such topic\.(.|\n)*no-such-topic(.|\n)*Hint: "):
+        count(spark, [one, "no-such-topic"], kafka)
+
+
+def test_json_is_parsed_once_per_record(spark: SparkSession, broker: KafkaBroker, kafka: Kafka) -> None:
+    name = new_topic(broker)
+    produce(broker, name, [(b"k", b'{"a":1,"b":"x"}', 1)])
+    records = spark.read.format("kafka").options(**{
+        "kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": name
+    }).load()  # fmt: skip
+    node = source("one", Topic(name, "string", json("a int, b string")))
+    frame = kafka_topics.topic_rows(records, [(0, node)], headers=False)
+    plan = frame._explain_string() if hasattr(frame, "_explain_string") else ""
+    assert plan == "" or plan.count("from_json") <= 3
+
+
+def test_without_the_connector_the_error_names_the_package_to_add(kafka: Kafka) -> None:
+    assert "spark-sql-kafka-0-10_2.13" in kafka_topics.kafka_package()
