@@ -17,9 +17,9 @@ from millpond._engine.columns import Bools, Int64s, gather, ints
 from millpond._engine.foreign_key_send import PUT, TELL
 from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, keep_rows, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, keep_rows, store_last
 from millpond._engine.runs import State
-from millpond._engine.subscriptions import LEFT, RIGHT, Rights, Subscriptions, subscription_schema
+from millpond._engine.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -27,8 +27,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=2)
     if not len(events):
         return
-    table = state.table(setting.operator.stores[1], state_schema(setting, RIGHT))
-    rows = state.multi_table(setting.operator.stores[0], subscription_schema(setting), sub_key="left_key")
+    rows, table = tables(setting, state)
     values = Values(events, RIGHT, table)
     silent = _suppressed(setting, events, values)
     if silent.any():
@@ -36,11 +35,14 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         yield from run(setting, keep_rows(inputs, events, ~silent), state)
         return
     rights = Rights(events)
-    subscriptions = Subscriptions(events, rights, rows)
+    left, right, emitted = _answered(events, rights, values)
+    answered = events.side == LEFT
+    answered[left] = emitted | (_verbs(events, left) & PUT == 0)
+    subscriptions = Subscriptions(events, rights, rows, answered)
     subscriptions.store()
     last = Ordered(events.groups).last_of_each(events.side == RIGHT)
     store_last(events, RIGHT, last, values.prior, table)
-    yield from _answers(events, rights, values)
+    yield from _answers(events, values, left[emitted], right[emitted])
     yield from _told(events, rights, values, subscriptions)
 
 
@@ -53,18 +55,23 @@ def _suppressed(setting: Setting, events: Events, values: Values) -> Bools:
     return silent
 
 
-def _answers(events: Events, rights: Rights, values: Values) -> Iterator[pa.Table]:
-    """Results of left changes: one each, at most."""
+def _verbs(events: Events, rows: Int64s) -> Int64s:
+    return ints(events.tables[LEFT], "verb")[events.own[rows]] if len(rows) else rows
+
+
+def _answered(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s, Bools]:
+    """(messages, pointer to the right value that each sees, whether it gives a result)."""
     rows = np.flatnonzero(events.side == LEFT)
+    right = rights.value_at(events, rows, values)
+    verbs = _verbs(events, rows)
+    return rows, right, ((verbs & TELL) > 0) | (((verbs & PUT) > 0) & (right >= 0))
+
+
+def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Iterator[pa.Table]:
+    """Results of left changes: one each, at most."""
     if not len(rows):
         return
     left = events.tables[LEFT]
-    verbs = ints(left, "verb")[events.own[rows]]
-    right = rights.value_at(events, rows, values)
-    emitted = ((verbs & TELL) > 0) | (((verbs & PUT) > 0) & (right >= 0))
-    rows, right = rows[emitted], right[emitted]
-    if not len(rows):
-        return
     called = events.present[rows]
     if events.setting.operator.how == "inner":
         called = called & (right >= 0)

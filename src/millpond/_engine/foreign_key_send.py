@@ -19,7 +19,7 @@ from millpond._engine.columns import Bools, Int64s, array, gather, joined, valid
 from millpond._engine.keys import equal_keys, hash_keys
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting
-from millpond._engine.runs import State
+from millpond._engine.runs import State, StateTable
 
 PUT, TELL, KNOWN = 1, 2, 4
 """Bits of a message's verb: put (else remove); answer without a right row too; the subscription stands."""
@@ -43,8 +43,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     if not len(events):
         return
     (name, kind), *_ = setting.extras
-    schema = pa.schema([("hash", pa.int64()), ("key", setting.key), (name, kind)])
-    table = state.table(setting.operator.stores[0], schema)
+    (table,) = tables(setting, state)
+    schema = table.schema
     groups = events.groups
     lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
     batch = events.tables[0].column(name).cast(kind) if name in events.tables[0].column_names else pa.array([], kind)
@@ -58,6 +58,12 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     rows = {"hash": events.hash[stored], "key": events.key.take(pa.array(stored))}
     table.put(pa.table(rows | {name: gather(keys, changes.new[stored])}).cast(schema), ~kept[stored])
     yield from _messages(setting, events, changes)
+
+
+def tables(setting: Setting, state: State) -> tuple[StateTable]:
+    """The foreign key of each left row."""
+    schema = pa.schema([("hash", pa.int64()), ("key", setting.key), *setting.extras])
+    return (state.table(setting.operator.stores[0], schema),)
 
 
 def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:

@@ -16,7 +16,7 @@ from millpond._engine.columns import Int64s, gather, joined
 from millpond._engine.lookup import other_side
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
-from millpond._engine.runs import State
+from millpond._engine.runs import State, StateTable
 
 LEFT, GLOBAL = 0, 1
 
@@ -34,9 +34,14 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         yield pa.table(results(events, rows, values, found[rows]) | {"joined": pa.array(called)})
 
 
+def tables(setting: Setting, state: State) -> tuple[StateTable]:
+    """The shard's copy of the global table."""
+    return (state.table(setting.operator.stores[0], state_schema(setting, GLOBAL)),)
+
+
 def look_up(setting: Setting, events: Events, state: State) -> tuple[Values, Int64s]:
     """(values of the replica, pointer to the one that each row finds), the batch's updates being stored."""
-    table = state.table(setting.operator.stores[0], state_schema(setting, GLOBAL))
+    (table,) = tables(setting, state)
     values = Values(events, GLOBAL, table)
     found = other_side(events, [values, values])
     last = Ordered(events.groups).last_of_each(events.side == GLOBAL)

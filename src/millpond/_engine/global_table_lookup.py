@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine import global_lookup
 from millpond._engine.columns import Bools, gather, joined
 from millpond._engine.global_lookup import LEFT, look_up, results
 from millpond._engine.keys import group_keys, hash_keys
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting
-from millpond._engine.runs import State
+from millpond._engine.runs import State, StateTable
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -39,10 +40,17 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     yield pa.table(out | {"joined": pa.array(called)})
 
 
+def tables(setting: Setting, state: State) -> tuple[StateTable, StateTable]:
+    """The shard's copy of the global table, and the keys whose result stands."""
+    (_, kind), *_ = setting.extras
+    standing = pa.schema([("hash", pa.int64()), ("key", kind)])
+    return (*global_lookup.tables(setting, state), state.table(setting.operator.stores[1], standing))
+
+
 def _stood(setting: Setting, events: Events, state: State, called: Bools) -> Bools:
     """Whether a result stands before each row of the left side; what stands after the batch is stored."""
     (_, kind), *_ = setting.extras
-    table = state.table(setting.operator.stores[1], pa.schema([("hash", pa.int64()), ("key", kind)]))
+    _, table = tables(setting, state)
     left = events.tables[LEFT].column("left_key").cast(kind)
     own = events.own[events.side == LEFT]
     keys = gather(joined([left], kind), own)

@@ -17,9 +17,9 @@ from millpond._engine.foreign_key_receive import result
 from millpond._engine.foreign_key_send import PUT
 from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, store_last
 from millpond._engine.runs import State
-from millpond._engine.subscriptions import Rights, Subscriptions, subscription_schema
+from millpond._engine.subscriptions import Rights, Subscriptions, tables
 
 MANY, ONE = 0, 1
 
@@ -29,23 +29,24 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=2)
     if not len(events):
         return
-    table = state.table(setting.operator.stores[1], state_schema(setting, ONE))
-    rows = state.multi_table(setting.operator.stores[0], subscription_schema(setting), sub_key="left_key")
+    rows, table = tables(setting, state)
     values = Values(events, ONE, table)
     rights = Rights(events)
-    subscriptions = Subscriptions(events, rights, rows)
+    many = np.flatnonzero(events.side == MANY)
+    one = rights.value_at(events, many, values)
+    many, one = many[one >= 0], one[one >= 0]
+    answered = np.zeros(len(events), dtype=np.bool_)
+    answered[many] = True
+    subscriptions = Subscriptions(events, rights, rows, answered)
     subscriptions.store()
     last = Ordered(events.groups).last_of_each(events.side == ONE)
     store_last(events, ONE, last, values.prior, table)
-    yield from _of_many(events, rights, values)
+    yield from _of_many(events, values, many, one)
     yield from _of_one(events, rights, values, subscriptions)
 
 
-def _of_many(events: Events, rights: Rights, values: Values) -> Iterator[pa.Table]:
+def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Iterator[pa.Table]:
     """Results of changes of "many": a tombstone where it leaves a row of "one", a join where it finds one."""
-    rows = np.flatnonzero(events.side == MANY)
-    one = rights.value_at(events, rows, values)
-    rows, one = rows[one >= 0], one[one >= 0]
     if not len(rows):
         return
     many = events.tables[MANY]

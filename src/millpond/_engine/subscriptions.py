@@ -20,20 +20,22 @@ import pyarrow.compute as pc
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
 from millpond._engine.foreign_key_send import KNOWN, PUT
 from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
-from millpond._engine.operator import Events, Setting, Values
-from millpond._engine.runs import MultiTable
+from millpond._engine.operator import Events, Setting, Values, state_schema
+from millpond._engine.runs import MultiTable, State, StateTable
 
 LEFT, RIGHT = 0, 1
 PIECE = 65_536
 """Results made at a time."""
 
 
-def subscription_schema(setting: Setting) -> pa.Schema:
-    """Columns of the stored subscriptions: left rows by foreign key and left key."""
-    (_, left_key), *_ = setting.extras
-    return pa.schema(
-        [("hash", pa.int64()), ("key", setting.key), ("left_key", left_key)]
-        + [("value", setting.values[LEFT]), ("ts", pa.int64())]
+def tables(setting: Setting, state: State) -> tuple[MultiTable, StateTable]:
+    """Left rows by foreign key and left key, and the right rows."""
+    fields = [("hash", pa.int64()), ("key", setting.key), *setting.extras]
+    schema = pa.schema([*fields, ("value", setting.values[LEFT]), ("ts", pa.int64())])
+    subscriptions, referred = setting.operator.stores
+    return (
+        state.multi_table(subscriptions, schema, sub_key="left_key"),
+        state.table(referred, state_schema(setting, RIGHT)),
     )
 
 
@@ -57,6 +59,14 @@ class Rights:
         self.before = np.empty(len(events), dtype=np.int64)
         self.before[order] = counts - is_right
         self.seen = _seen(events) if events.setting.operator.shared_root else self.before
+
+    def before_record(self, events: Events, rows: Int64s) -> Int64s:
+        """Right rows in earlier groups, or in the group of the given events before their input record."""
+        root = np.stack(events.position[:3])
+        fresh = np.append(True, (root[:, 1:] != root[:, :-1]).any(axis=0))
+        starts = np.flatnonzero(fresh)[np.cumsum(fresh)[rows] - 1]
+        group, count = events.groups.group_of_row, len(events)
+        return np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
 
     def value_at(self, events: Events, rows: Int64s, values: Values) -> Int64s:
         """Pointer to the right value that each of the given events sees, -1 for none."""
@@ -101,9 +111,11 @@ class Subscriptions:
     events : messages (side 0) and right rows (side 1), grouped by foreign key.
     rights : the right rows.
     table : the stored subscriptions.
+    answered : per event, whether it is a message that gives a result, here or at another foreign key.
     """
 
-    def __init__(self, events: Events, rights: Rights, table: MultiTable) -> None:
+    def __init__(self, events: Events, rights: Rights, table: MultiTable, answered: Bools) -> None:
+        self._answered = answered
         self._events = events
         self._table = table
         self._messages = np.flatnonzero((events.side == LEFT) & events.key.is_valid().to_numpy(False))
@@ -141,7 +153,12 @@ class Subscriptions:
         low, high = rights.first[group], rights.first[group + 1]
         low[self._stored :] = rights.seen[self._messages]
         ends = following >= 0
-        high[ends] = rights.before[self._messages[following[ends] - self._stored]]
+        enders = self._messages[following[ends] - self._stored]
+        high[ends] = rights.before[enders]
+        if self._events.setting.operator.shared_root:
+            # Where one record changes both sides, the row's own result tells it all: the old one is stale.
+            outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
+            high[ends] = np.where(self._answered[enders], outlived, high[ends])
         high[self._stored :][(self._verbs & PUT) == 0] = 0
         return low, np.maximum(high, low)
 

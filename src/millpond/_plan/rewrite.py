@@ -119,7 +119,7 @@ class _Rewrite:
         left, right = node.inputs
         names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
         sides = (0, 1) if isinstance(node, TableTable) else (1,)
-        reach = self._plan.ancestors
+        reach = self._plan.in_step
         return replace(
             operator,
             how=node.how,
@@ -134,7 +134,7 @@ class _Rewrite:
         if operator.stem == "foreign_key_send":
             return replace(operator, stores=(f"{node.name}.foreign_keys",))
         names = [store for store, (join, _) in self._rules.aliases.items() if join == node.name]
-        reach = self._plan.ancestors
+        reach = self._plan.in_step
         return replace(
             operator,
             suppress=(False, node.referred in self._rules.fused),

@@ -29,8 +29,8 @@ import pyarrow as pa
 from millpond._engine import blob
 from millpond._engine.columns import position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
-from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting, state_schema
+from millpond._engine.level import run_operator, tables_of
+from millpond._engine.operator import Setting
 from millpond._engine.outlets import (
     FlowColumns,
     counted_outlets,
@@ -110,14 +110,12 @@ class EngineDriver:
         return self._results.pop(output, [])
 
     def rows_kept(self) -> int:
-        """Live rows in all stores, after everything that can be merged is merged."""
+        """Live rows in all stores."""
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
             setting = setting_of(self._physical, self._physical.operators[operator])
-            for side, name in enumerate(setting.operator.stores):
-                place = side if len(setting.operator.stores) > 1 else len(setting.values) - 1
-                table = state.table(name, state_schema(setting, place))
+            for table in tables_of(setting, state):
                 count += sum(len(rows) for rows in table.scan())
         return count
 
