@@ -103,7 +103,7 @@ class KTable(Handle):
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
-        """Inner join with a table whose rows refer to this one's, keyed by both keys (KIP-213's first proposal).
+        """Inner join with a table whose rows refer to this one, keyed by both keys (KIP-213, first proposal).
 
         Parameters
         ----------
@@ -147,9 +147,7 @@ class KTable(Handle):
         store: str | None,
     ) -> KTable:
         if isinstance(other, GlobalKTable) and how != "outer":
-            return KTable(
-                self._builder, lookup_node(self, other, joiner, how, foreign_key, name, store)
-            )
+            return KTable(self._builder, lookup_node(self, other, joiner, how, foreign_key, name, store))
         if not isinstance(other, KTable):
             raise TopologyError(
                 "A table joins only with a table.",
@@ -208,7 +206,7 @@ class KTable(Handle):
         return KTable(self._builder, self._attach(node))
 
     def _reference(self, extractor: Function, other: KTable, role: str) -> Function:
-        """The extractor as a function of (key, value), once its type is known to be that of `other`'s keys."""
+        """The extractor as a function of (key, value), if its type is that of the keys of `other`."""
         self._require_same_builder(other, "join")
         extractor = adapt(extractor, ("key", "value"), role)
         kind = self._builder._functions.value_type(extractor, self._types(), role)

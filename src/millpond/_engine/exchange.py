@@ -258,7 +258,9 @@ def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -
     for case in [None] if cases is None else np.unique(cases):
         mine = rows if case is None else rows.filter(pa.array(cases == case))
         for shard in range(shards):
-            yield Parcel(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
+            yield Parcel(
+                outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine
+            )
 
 
 def _split(

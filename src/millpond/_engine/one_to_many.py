@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import gather, ints
+from millpond._engine.columns import Int64s, gather, ints
 from millpond._engine.foreign_key_receive import result
 from millpond._engine.foreign_key_send import PUT
 from millpond._engine.lookup import own_before
@@ -59,7 +59,9 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
     yield pa.table(out | {"joined": pa.array(called)})
 
 
-def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
+def _of_one(
+    events: Events, rights: Rights, values: Values, subscriptions: Subscriptions
+) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
     old = own_before(events, [values, values])
     wanted = events.present[rights.rows] | (old[rights.rows] >= 0)

@@ -66,7 +66,8 @@ class Rights:
         fresh = np.append(True, (root[:, 1:] != root[:, :-1]).any(axis=0))
         starts = np.flatnonzero(fresh)[np.cumsum(fresh)[rows] - 1]
         group, count = events.groups.group_of_row, len(events)
-        return np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
+        places: Int64s = np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
+        return places
 
     def value_at(self, events: Events, rows: Int64s, values: Values) -> Int64s:
         """Pointer to the right value that each of the given events sees, -1 for none."""
@@ -130,9 +131,7 @@ class Subscriptions:
         both = pa.concat_tables([stored, sent.cast(stored.schema)])
         self._left_key, self.ts = array(both, "left_key"), ints(both, "ts")
         self._stored = len(stored)
-        self._groups = np.concatenate(
-            [asked[self._found.query], events.groups.group_of_row[self._messages]]
-        )
+        self._groups = np.concatenate([asked[self._found.query], events.groups.group_of_row[self._messages]])
         self._entries = group_keys(*self._identity())
         self._low, self._high = self._spans(rights)
 
@@ -179,7 +178,11 @@ class Subscriptions:
             start = np.maximum(low[mine], begin)
             counts = np.minimum(high[mine], end) - start
             version = np.repeat(mine, counts)
-            right = np.arange(len(version)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
+            right = (
+                np.arange(len(version))
+                - np.repeat(np.cumsum(counts) - counts, counts)
+                + np.repeat(start, counts)
+            )
             kept = wanted[right]
             version, right = version[kept], right[kept]
             yield from _cut(rights.rows[right], versions[version], rank[version])
@@ -196,7 +199,9 @@ class Subscriptions:
         stored = self._found.take(["value"], versions[in_state]).column("value")
         batch = self._events.tables[LEFT].column("value")
         own = self._events.own[self._messages[versions[~in_state] - self._stored]]
-        parts = pa.chunked_array([*stored.chunks, *batch.take(pa.array(own)).cast(stored.type).chunks], stored.type)
+        parts = pa.chunked_array(
+            [*stored.chunks, *batch.take(pa.array(own)).cast(stored.type).chunks], stored.type
+        )
         back = np.empty(len(versions), dtype=np.int64)
         back[np.concatenate([np.flatnonzero(in_state), np.flatnonzero(~in_state)])] = np.arange(len(versions))
         return gather(parts, back)

@@ -98,7 +98,9 @@ class Found:
         edges = ordered.searchsorted(starts)
         schema = pa.schema([self._schema.field(name) for name in columns])
         parts = [
-            hit.batch.select(schema.names).take(pa.array(hit.rows[ordered[edges[i] : edges[i + 1]] - starts[i]]))
+            hit.batch.select(schema.names).take(
+                pa.array(hit.rows[ordered[edges[i] : edges[i + 1]] - starts[i]])
+            )
             for i, hit in enumerate(self._hits)
             if edges[i] < edges[i + 1]
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from millpond.errors import TopologyError
 from millpond.generation import Generation
@@ -47,7 +47,7 @@ class Node:
     store: str | None = field(default=None, kw_only=True)
 
     stem = "node"
-    operands = ("key", "left", "right")
+    operands: ClassVar[tuple[str, ...]] = ("key", "left", "right")
     """What a joiner gets, by name of the operator's result column."""
 
     def __post_init__(self) -> None:
@@ -297,7 +297,9 @@ class GlobalLookup(Node):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.how == "outer":
-            raise TopologyError("A join with a global table has no outer form.", hint="Use join or left_join.")
+            raise TopologyError(
+                "A join with a global table has no outer form.", hint="Use join or left_join."
+            )
         if self.generation.is_old:
             raise TopologyError(
                 "Kafka Streams 0.10.0 and 0.10.1 have no global tables.",
