@@ -13,6 +13,7 @@ from millpond._plan.nodes import Node, Shape, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
+from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.origins import default_name, origin_of
@@ -73,6 +74,21 @@ class StreamsBuilder:
         store : queryable name of the table.
         """
         return KTable(self, self._source(source, "table", name, store, options))
+
+    def global_table(
+        self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any
+    ) -> GlobalKTable:
+        """A GlobalKTable of a Kafka topic or a DataFrame: a table that every shard has a copy of.
+
+        At every start it is read to its end before the first record of a stream; later updates come before
+        everything else of their batch. It can be looked up by any key and does nothing of its own accord.
+
+        Parameters
+        ----------
+        source, name, options : as for `stream`.
+        store : queryable name of the table.
+        """
+        return GlobalKTable(self, self._source(source, "global", name, store, options))
 
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels."""

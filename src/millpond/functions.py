@@ -43,6 +43,14 @@ class FunctionBackend(Protocol):
         """Raise unless `function` returns a condition."""
         ...
 
+    def combined_type(self, prefix: Any, suffix: Any) -> Any:
+        """Type of the combined key of a one-to-many join: a struct of `prefix` and `suffix`."""
+        ...
+
+    def combined_parts(self, key: Any) -> tuple[Any, Any]:
+        """(prefix, suffix) of a combined key."""
+        ...
+
 
 def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.
@@ -68,6 +76,12 @@ def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
         given=f"a function of {least} arguments",
         hint=f"Write it as a function of ({', '.join(parameters[1:])}) or ({', '.join(parameters)}).",
     )
+
+
+def wants(function: Function, count: int) -> bool:
+    """Whether `function` cannot be called with fewer than `count` arguments, and can with as many."""
+    least, most = _arity(function) if callable(function) else (0, 0)
+    return least == count <= most
 
 
 def _arity(function: Function) -> tuple[int, float]:

@@ -103,3 +103,14 @@ class Handle:
         joiner = adapt(joiner, ("key", "left", "right"), "joiner")
         types = (self.key_type, self.value_type, other.value_type)
         return joiner, self._builder._functions.value_type(joiner, types, "joiner")
+
+
+def type_text(kind: Any) -> str:
+    """A type as text, the same whether parts of it can be null or not."""
+    simple = getattr(kind, "simpleString", None)
+    return str(simple()) if callable(simple) else str(kind).replace(" not null", "")
+
+
+def same_type(one: Any, other: Any) -> bool:
+    """True when keys of the two types can meet: they differ at most in what can be null."""
+    return type_text(one) == type_text(other)

@@ -25,6 +25,7 @@ from millpond._plan.nodes import (
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.generation import Generation
+from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle
 from millpond.ktable import KTable
 from millpond.windows import JoinWindows
@@ -168,10 +169,11 @@ class KStream(Handle):
 
     def join(
         self,
-        other: KTable | KStream,
+        other: KTable | KStream | GlobalKTable,
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
+        key: Function | None = None,
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
@@ -179,20 +181,24 @@ class KStream(Handle):
 
         Parameters
         ----------
-        other : a table or a stream with the same type of key.
-        joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        other : a table or a stream with the same type of key, or a global table.
+        joiner : Column function of (left, right) or (key, left, right) that makes the value; with a global
+            table also of (key, mapped key, left, right).
         windows : of two streams, how far apart their timestamps may be.
+        key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
+            where it gives null nothing is found.
         generation : of two streams, whose results to reproduce: "current", "spurious" (0.10.2 to 3.0: what
             the deprecated `JoinWindows.of` means too), "old" (0.10.1), "old-0.10.0".
         """
-        return self._join(other, joiner, "inner", windows, generation, name)
+        return self._join(other, joiner, "inner", windows, key, generation, name)
 
     def left_join(
         self,
-        other: KTable | KStream,
+        other: KTable | KStream | GlobalKTable,
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
+        key: Function | None = None,
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
@@ -200,7 +206,7 @@ class KStream(Handle):
 
         Of two streams, that result comes once the window and its grace have passed.
         """
-        return self._join(other, joiner, "left", windows, generation, name)
+        return self._join(other, joiner, "left", windows, key, generation, name)
 
     def outer_join(
         self,
@@ -212,19 +218,28 @@ class KStream(Handle):
         name: str | None = None,
     ) -> KStream:
         """As `left_join` of two streams, for unmatched records of both."""
-        return self._join(other, joiner, "outer", windows, generation, name)
+        return self._join(other, joiner, "outer", windows, None, generation, name)
 
     # ------------------------------------------------------------------------------------------------------
 
     def _join(
         self,
-        other: KTable | KStream,
+        other: Any,
         joiner: Function,
         how: How,
         windows: JoinWindows | None,
+        key: Function | None,
         generation: str | Generation | None,
         name: str | None,
     ) -> KStream:
+        if isinstance(other, GlobalKTable):
+            return KStream(self._builder, lookup_node(self, other, joiner, how, key, name))
+        if key is not None:
+            raise TopologyError(
+                "Only a join with a global table looks up another key than the record's own.",
+                given=f"key= and {other!r}",
+                hint="Re-key the stream first: stream.select_key(...).join(table, ...).",
+            )
         if isinstance(other, KStream):
             return self._join_stream(other, joiner, how, windows, generation, name)
         if not isinstance(other, KTable):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millpond._plan.nodes import How, Shape, TableTable, ToStream
+from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, TableTable, ToStream
 from millpond.errors import TopologyError
-from millpond.functions import Function
-from millpond.handle import Handle
+from millpond.functions import Function, adapt
+from millpond.global_ktable import GlobalKTable, lookup_node
+from millpond.handle import Handle, same_type, type_text
 
 if TYPE_CHECKING:
     from millpond.kstream import KStream
@@ -52,41 +53,110 @@ class KTable(Handle):
         return KStream(self._builder, self._attach(ToStream(name, (self._node.name,), shape)))
 
     def join(
-        self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
+        self,
+        other: KTable | GlobalKTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
     ) -> KTable:
-        """Inner join on the primary key: a row for each key that both tables have (KIP-77).
+        """Inner join: a row for each key that both tables have (KIP-77), or by a foreign key (KIP-213).
 
         Parameters
         ----------
-        other : a table with the same type of key.
+        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, whose
+            changes give no results of their own accord.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
+            key of the other table that it refers to; null: none. The result has this table's keys: a row for
+            each of its rows whose reference is there.
         name, store : names of the operator and of its queryable table.
         """
-        return self._join(other, joiner, "inner", name, store)
+        return self._join(other, joiner, "inner", foreign_key, name, store)
 
     def left_join(
-        self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
+        self,
+        other: KTable | GlobalKTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
     ) -> KTable:
-        """Left join on the primary key: a row for each of this table's keys."""
-        return self._join(other, joiner, "left", name, store)
+        """Left join: a row for each of this table's keys; right may be null. Parameters as for `join`."""
+        return self._join(other, joiner, "left", foreign_key, name, store)
 
     def outer_join(
         self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
     ) -> KTable:
-        """Outer join on the primary key: a row for each key of either table."""
-        return self._join(other, joiner, "outer", name, store)
+        """Outer join on the primary key: a row for each key of either table; one side may be null."""
+        return self._join(other, joiner, "outer", None, name, store)
+
+    def one_to_many_join(
+        self,
+        many: KTable,
+        joiner: Function,
+        *,
+        key: Function,
+        result_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Inner join with a table whose rows refer to this one, keyed by both keys (KIP-213, first proposal).
+
+        Parameters
+        ----------
+        many : the table whose rows refer to rows of this one.
+        joiner : Column function of (one, many) or (key, one, many), where key is the combined key.
+        key : Column function of (value) or (key, value) of `many` that gives the key of this table.
+        result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the
+            result's key out of both, a different one for each pair; without it the key is the struct
+            (`prefix`, `suffix`).
+        name, store : names of the operator and of its queryable table.
+        """
+        if not isinstance(many, KTable):
+            raise TopologyError("A one-to-many join joins two tables.", given=repr(many))
+        functions = self._builder._functions
+        combined = functions.combined_type(self.key_type, many.key_type)
+        joiner = adapt(joiner, ("key", "one", "many"), "joiner")
+        value = functions.value_type(joiner, (combined, self.value_type, many.value_type), "joiner")
+        node = OneToMany(
+            self._builder._name(name, OneToMany.stem),
+            (self._node.name, many._node.name),
+            Shape("table", combined, value),
+            extractor=many._reference(key, self, "key extractor"),
+            joiner=joiner,
+            generation=self._builder.generation,
+            store=None if result_key is not None else store,
+        )
+        joined = KTable(self._builder, self._attach(node))
+        return joined if result_key is None else joined._under(result_key, store)
 
     def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
         """Write the changes of the table out; see `KStream.to`."""
         self.to_stream().to(target, name=name, **options)
 
-    def _join(self, other: KTable, joiner: Function, how: How, name: str | None, store: str | None) -> KTable:
+    def _join(
+        self,
+        other: Any,
+        joiner: Function,
+        how: How,
+        foreign_key: Function | None,
+        name: str | None,
+        store: str | None,
+    ) -> KTable:
+        if isinstance(other, GlobalKTable) and how != "outer":
+            return KTable(self._builder, lookup_node(self, other, joiner, how, foreign_key, name, store))
         if not isinstance(other, KTable):
             raise TopologyError(
                 "A table joins only with a table.",
                 given=repr(other),
                 hint="Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
+        if foreign_key is not None:
+            extractor = self._reference(foreign_key, other, "foreign key extractor")
+            return self._foreign_key_join(other, joiner, how, extractor, name, store)
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = TableTable(
@@ -99,3 +169,51 @@ class KTable(Handle):
             store=store,
         )
         return KTable(self._builder, self._attach(node))
+
+    def _foreign_key_join(
+        self,
+        other: KTable,
+        joiner: Function,
+        how: How,
+        extractor: Function,
+        name: str | None,
+        store: str | None,
+    ) -> KTable:
+        joiner, value = self._joiner(joiner, other)
+        node = ForeignKey(
+            self._builder._name(name, ForeignKey.stem),
+            (self._node.name, other._node.name),
+            Shape("table", self.key_type, value),
+            how=how,
+            extractor=extractor,
+            joiner=joiner,
+            generation=self._builder.generation,
+            store=store,
+        )
+        return KTable(self._builder, self._attach(node))
+
+    def _under(self, result_key: Function, store: str | None) -> KTable:
+        """This table under a key made of its combined key."""
+        functions = self._builder._functions
+
+        def selector(key: Any, value: Any) -> Any:
+            return result_key(*functions.combined_parts(key))
+
+        kind = functions.value_type(selector, self._types(), "result key")
+        name = f"{self.name}-result_key"
+        shape = Shape("table", kind, self.value_type)
+        node = SelectKey(name, (self._node.name,), shape, selector=selector, store=store)
+        return KTable(self._builder, self._attach(node))
+
+    def _reference(self, extractor: Function, other: KTable, role: str) -> Function:
+        """The extractor as a function of (key, value), if its type is that of the keys of `other`."""
+        self._require_same_builder(other, "join")
+        extractor = adapt(extractor, ("key", "value"), role)
+        kind = self._builder._functions.value_type(extractor, self._types(), role)
+        if not same_type(kind, other.key_type):
+            raise TopologyError(
+                f"The {role} gives another type than the keys that it refers to.",
+                given=f"{type_text(kind)}, and {other.name!r} has keys of {type_text(other.key_type)}",
+                hint="Cast it in the extractor.",
+            )
+        return extractor

@@ -62,6 +62,11 @@ class Outlet:
     reach_step, reach_port : every shard is told on this port how far the rows reach, in steps of so many ms;
         0: it is not.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
+    extras : (name on the edge, column) of what an operator needs beside key and value.
+    hash : column that holds the hash of the key already; None: it is computed here.
+    counts_null : (column, reason): rows with a value but null there are counted, and pass.
+    shard_by : column whose hash decides the shard; None: the key.
+    broadcast : whether rows go to every shard.
     """
 
     node: str
@@ -81,6 +86,11 @@ class Outlet:
     keeps_time: bool = False
     reach_step: int = 0
     reach_port: int = 0
+    extras: tuple[tuple[str, str], ...] = ()
+    hash: str | None = None
+    counts_null: tuple[str, str] | None = None
+    shard_by: str | None = None
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,20 +122,25 @@ class Clock:
         return result
 
 
-def stamp_sources(frame: pa.Table, outlets: Sequence[Outlet], clock: Clock, slots: int) -> pa.Table:
+def stamp_sources(
+    frame: pa.Table, outlets: Sequence[Outlet], clock: Clock, slots: int, first: Sequence[int] = ()
+) -> pa.Table:
     """A source stage's frame with its position columns.
 
     Parameters
     ----------
     frame : columns root, partition, offset, ts and the outlets' own, in order of offset per partition.
     outlets : a row that none of them takes does not move time.
+    first : roots whose rows stand before all others and do not move time: global tables.
     """
+    at_once = np.isin(ints(frame, "root"), first)
     srcpart = (ints(frame, "root") << PARTITION_BITS) | ints(frame, "partition")
     counted = np.zeros(len(frame), dtype=np.bool_)
     # One turn per outlet, not per row.
     for outlet in outlets:
         counted |= _taken(frame, outlet) if outlet.target is not None else False
-    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted)
+    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted & ~at_once)
+    order_ts[at_once] = np.iinfo(np.int64).min
     frame = frame.drop_columns(["root", "partition"])
     frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
     zeros = pa.array(np.zeros(len(frame), dtype=np.int64))
@@ -158,7 +173,11 @@ def pack(
         if len(part):
             cases = ints(part, "case") if "case" in part.column_names else None
             edge = _as_edge(part, outlet, slots)
-            yield from _split(outlet, edge, shards, cases)
+            if outlet.broadcast:
+                yield from _copies(outlet, edge, shards, cases)
+                continue
+            by = hash_keys(array(part, outlet.shard_by)) if outlet.shard_by else ints(edge, "hash")
+            yield from _split(outlet, edge, by, shards, cases)
             yield from _reach(outlet, edge, shards, slots, cases)
 
 
@@ -196,6 +215,10 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
         valued = valid(frame.column(outlet.value))
         drops[(outlet.node, "null_value")] += int((mask & ~valued).sum())
         mask = mask & valued
+    if outlet.counts_null:
+        column, reason = outlet.counts_null
+        unfit = mask & valid(frame.column(outlet.value)) & ~valid(frame.column(column))
+        drops[(outlet.node, reason)] += int(unfit.sum())
     return np.flatnonzero(mask) if outlet.target is not None else None
 
 
@@ -205,6 +228,8 @@ def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
     names += ["headers"] if "headers" in frame.column_names else []
     names += ["stored_ts"] if outlet.stored_ts else []
     names += ["case"] if "case" in frame.column_names else []
+    names += [column for _, column in outlet.extras]
+    names += [name for name in (outlet.hash, outlet.shard_by) if name]
     moves = (*outlet.moves, *(outlet.visible or ()))
     names += [m.index for m in moves if m.index]
     names += visible_columns(slots) if outlet.visible is not None and outlet.visible_from_root else ()
@@ -220,7 +245,8 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         start = visible_columns(slots) if outlet.visible_from_root else paths
         columns |= _moved(part, start, visible_columns(slots), outlet.visible)
     key = array(part, outlet.key)
-    columns |= {"ts": part.column("ts"), "hash": pa.array(hash_keys(key)), "key": key}
+    hashes = part.column(outlet.hash) if outlet.hash else pa.array(hash_keys(key))
+    columns |= {"ts": part.column("ts"), "hash": hashes, "key": key}
     columns["value"] = part.column(outlet.value)
     if outlet.old:
         columns["old"] = part.column(outlet.old)
@@ -228,6 +254,7 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         columns["stored_ts"] = part.column("stored_ts")
     if "headers" in part.column_names:
         columns["headers"] = part.column("headers")
+    columns |= {name: part.column(column) for name, column in outlet.extras}
     return pa.table(columns)
 
 
@@ -245,11 +272,25 @@ def _moved(
     return {name: pa.array(value) for name, value in zip(names, values, strict=True)}
 
 
-def _split(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
+def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
+    """All rows for every shard, of their own case where there are several."""
+    assert outlet.target is not None
+    # One turn per case and shard.
+    for case in [None] if cases is None else np.unique(cases):
+        mine = rows if case is None else rows.filter(pa.array(cases == case))
+        for shard in range(shards):
+            yield Parcel(
+                outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine
+            )
+
+
+def _split(
+    outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None
+) -> Iterator[Parcel]:
     """Parcels by shard; a case has shards of its own, numbered behind those of the case before."""
     target = outlet.target
     assert target is not None
-    shard = (ints(rows, "hash").view(np.uint64) % np.uint64(shards)).astype(np.int64)
+    shard = (hashes.view(np.uint64) % np.uint64(shards)).astype(np.int64)
     if cases is not None:
         shard += cases * shards
     # Small numbers sort by radix.

@@ -5,21 +5,55 @@ The only door from the runners (Spark's processor, the runner without JVM) to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from millpond._engine import stream_stream, stream_table, table, table_table
-from millpond._engine.operator import Setting
-from millpond._engine.runs import State
+from millpond._engine import (
+    foreign_key_receive,
+    foreign_key_send,
+    global_lookup,
+    global_table_lookup,
+    one_to_many,
+    stream_stream,
+    stream_table,
+    subscriptions,
+    table,
+    table_table,
+)
+from millpond._engine.operator import Setting, state_schema
+from millpond._engine.runs import MultiTable, State, StateTable
 
 OPERATORS = {
     "table": table.run,
     "table_table": table_table.run,
     "stream_table": stream_table.run,
     "stream_stream": stream_stream.run,
+    "foreign_key_send": foreign_key_send.run,
+    "foreign_key_receive": foreign_key_receive.run,
+    "one_to_many": one_to_many.run,
+    "global_lookup": global_lookup.run,
+    "global_table_lookup": global_table_lookup.run,
 }
 """The function of each stem: adding an operator is one node, one file and one line here."""
+
+TABLES: dict[str, Callable[[Setting, State], Sequence[StateTable | MultiTable]]] = {
+    "foreign_key_send": foreign_key_send.tables,
+    "foreign_key_receive": subscriptions.tables,
+    "one_to_many": subscriptions.tables,
+    "global_lookup": global_lookup.tables,
+    "global_table_lookup": global_table_lookup.tables,
+}
+"""How an operator's tables are opened, where they are not plain tables of its inputs' values."""
+
+
+def tables_of(setting: Setting, state: State) -> Sequence[StateTable | MultiTable]:
+    """The tables that an operator keeps in a shard's state, in the order of its stores."""
+    stem, stores = setting.operator.stem, setting.operator.stores
+    if stem in TABLES:
+        return TABLES[stem](setting, state)
+    first = len(setting.values) - len(stores)
+    return [state.table(name, state_schema(setting, first + side)) for side, name in enumerate(stores)]
 
 
 def run_operator(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

@@ -43,6 +43,7 @@ class Setting:
     key : Arrow type of the key.
     values : Arrow type of the value of each side.
     headers : whether rows carry headers.
+    extras : name and Arrow type of what side 0 carries beside key and value.
     """
 
     operator: Operator
@@ -50,6 +51,7 @@ class Setting:
     key: pa.DataType
     values: tuple[pa.DataType, ...]
     headers: bool
+    extras: tuple[tuple[str, pa.DataType], ...] = ()
 
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""

@@ -6,10 +6,12 @@ Called once per stage by the runners, which say how they name the columns of a f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from millpond._engine.exchange import Move, Outlet
 from millpond._plan.physical import Edge, Flow, Physical
+from millpond._plan.sides import extra_reason, extras_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     """The outlet of an edge into an operator."""
     flow = physical.flows[edge.flow]
     columns = naming(flow)
-    return Outlet(
+    plain = Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
         target=edge.target,
@@ -48,6 +50,43 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         reach_step=edge.reach_step,
         reach_port=physical.reach_port(edge),
     )
+    return replace(plain, **_extras(physical, edge, columns))
+
+
+def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
+    """The outlet of an edge between the operators of one node, in terms of the first one's result columns."""
+    operator = physical.operators[edge.target]
+    names = [name for name, _ in extras_of(physical, operator)]
+    return Outlet(
+        node=operator.node,
+        port=edge.id,
+        target=edge.target,
+        key="key",
+        value="value",
+        moves=(Move(physical.flows[edge.flow].slot, edge.path),),
+        extras=tuple((name, name) for name in (*names, "verb")),
+        hash="hash",
+    )
+
+
+def extra_column(edge: Edge) -> str:
+    """Name of the column in which a stage's frame holds what the edge carries beside key and value."""
+    return f"e{edge.id}_extra"
+
+
+def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, Any]:
+    """What differs from a plain edge where an operator needs more than key and value."""
+    operator = physical.operators[edge.target]
+    if edge.broadcast:
+        return {"broadcast": True}
+    if operator.stem in ("global_lookup", "global_table_lookup"):
+        mapped, left = extra_column(edge), (("left_key", columns.key),)
+        return {"key": mapped, "extras": left, "shard_by": columns.key, "counts_null_key": True}
+    if operator.stem != "foreign_key_send":
+        return {}
+    reason = extra_reason(physical, edge)
+    counted = (extra_column(edge), reason) if reason else None
+    return {"extras": (("foreign_key", extra_column(edge)),), "counts_null": counted}
 
 
 def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:

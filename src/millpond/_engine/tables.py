@@ -71,6 +71,45 @@ class MultiLookup:
     rows: pa.Table
 
 
+class Found:
+    """All rows a table holds of some keys, found but not yet read: so values can be gathered piece by piece.
+
+    Attributes
+    ----------
+    query : of each row, the number of its query; order is as in `MultiLookup`.
+    """
+
+    def __init__(self, query: Int64s, places: Int64s, hits: Sequence[Hits], schema: pa.Schema) -> None:
+        self.query = query
+        self._places = places
+        self._hits = hits
+        self._schema = schema
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def take(self, columns: Sequence[str], rows: Int64s | None = None) -> pa.Table:
+        """Columns of the given rows, in their order; of all rows if None."""
+        places = self._places if rows is None else self._places[rows]
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        # Hits lie one after the other, so the wanted places of one hit are a stretch of the sorted ones.
+        starts = np.cumsum([0] + [len(hit.rows) for hit in self._hits])
+        edges = ordered.searchsorted(starts)
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        parts = [
+            hit.batch.select(schema.names).take(
+                pa.array(hit.rows[ordered[edges[i] : edges[i + 1]] - starts[i]])
+            )
+            for i, hit in enumerate(self._hits)
+            if edges[i] < edges[i + 1]
+        ]
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        table = pa.Table.from_batches([joined(parts, schema)] if parts else [], schema=schema)
+        return table.take(pa.array(back))
+
+
 class _Table:
     """What tables have in common: buffered changes, and the layers of the last commit."""
 
@@ -196,23 +235,19 @@ class MultiTable(_Table):
         self, hashes: npt.ArrayLike, keys: pa.Array | pa.ChunkedArray, columns: Sequence[str] | None = None
     ) -> MultiLookup:
         """All live rows of distinct keys."""
+        found = self.find(hashes, keys)
+        return MultiLookup(found.query, found.take(self._columns(columns)))
+
+    def find(self, hashes: npt.ArrayLike, keys: pa.Array | pa.ChunkedArray) -> Found:
+        """All live rows of distinct keys, to be read piece by piece."""
         queries = Queries.of(np.asarray(hashes, dtype=np.int64), keys)
         hits = [hit for hit in find_all(queries, self._layers(), self._load) if len(hit.rows)]
-        wanted = self._columns(columns)
         if not hits:
-            return MultiLookup(np.zeros(0, dtype=np.int64), self._gather([], wanted))
+            nowhere = np.zeros(0, dtype=np.int64)
+            return Found(nowhere, nowhere, [], self.schema)
         query = queries.asked(np.concatenate([hit.queries for hit in hits]))
         chosen = self._newest(hits, query)
-        # Hits lie one after the other, so the chosen places of one hit are a stretch of the sorted choice.
-        places = np.sort(chosen)
-        edges = places.searchsorted(np.cumsum([0] + [len(hit.rows) for hit in hits]))
-        starts = np.cumsum([0] + [len(hit.rows) for hit in hits])
-        kept = [
-            Hits(hit.batch, hit.rows[places[edges[i] : edges[i + 1]] - starts[i]], hit.queries)
-            for i, hit in enumerate(hits)
-        ]
-        rows = self._gather(kept, wanted)
-        return MultiLookup(query[chosen], rows.take(pa.array(places.searchsorted(chosen))))
+        return Found(query[chosen], chosen, hits, self.schema)
 
     def _newest(self, hits: Sequence[Hits], query: Int64s) -> Int64s:
         """Places, in all hits, of the newest row of each query and sub-key that is no tombstone, in order."""

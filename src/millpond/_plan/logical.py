@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from millpond._plan.nodes import Node, Sink, Source
+from millpond._plan.nodes import Node, Reference, Sink, Source
 from millpond.errors import TopologyError
 from millpond.generation import Generation
 
@@ -62,6 +62,20 @@ class Plan:
             above: Iterable[frozenset[str]] = (reach[name] for name in node.inputs)
             own = {node.name} if isinstance(node, Source) else set()
             reach[node.name] = frozenset(own).union(*above)
+        return reach
+
+    @cached_property
+    def in_step(self) -> dict[str, frozenset[str]]:
+        """Names of what moves each node at once: sources, and joins by a foreign key.
+
+        Kafka sends those joins' results through topics, so behind everything else that a record causes: two
+        tables of one source are out of step where one of them has come through such a join.
+        """
+        reach: dict[str, frozenset[str]] = {}
+        for node in self.nodes:
+            above: Iterable[frozenset[str]] = (reach[name] for name in node.inputs)
+            begins = isinstance(node, Source | Reference)
+            reach[node.name] = frozenset({node.name}) if begins else frozenset().union(*above)
         return reach
 
     def parents(self, node: Node) -> tuple[Node, ...]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from millpond.errors import TopologyError
 from millpond.generation import Generation
 from millpond.windows import JoinWindows
 
-Kind = Literal["stream", "table"]
+Kind = Literal["stream", "table", "global"]
 How = Literal["inner", "left", "outer"]
 Function = Callable[..., Any]
 
@@ -48,11 +48,13 @@ class Node:
     store: str | None = field(default=None, kw_only=True)
 
     stem = "node"
+    operands: ClassVar[tuple[str, ...]] = ("key", "left", "right")
+    """What a joiner gets, by name of the operator's result column."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise TopologyError("A node needs a name.", given=repr(self.name))
-        if self.store is not None and self.shape.kind != "table":
+        if self.store is not None and self.shape.kind == "stream":
             raise TopologyError(
                 "Only a table can keep a store.",
                 given=f"store={self.store!r} on the stream {self.name!r}",
@@ -252,6 +254,106 @@ class StreamStream(Node):
 
 
 @dataclass(frozen=True)
+class Reference(Node):
+    """Base of the joins by a foreign key: rows of one input refer to rows of the other.
+
+    Parameters
+    ----------
+    how : inner or left.
+    extractor : function of key and value of the referring table that gives a key of the other.
+    joiner : function of the values of both inputs.
+    """
+
+    how: How = field(default="inner", kw_only=True)
+    extractor: Function = field(kw_only=True, compare=False, repr=False)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    referring_side = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A foreign-key join has no outer form.", hint="Use join or left_join.")
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no foreign-key join.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    @property
+    def referring(self) -> str:
+        """Name of the table whose rows refer."""
+        return self.inputs[self.referring_side]
+
+    @property
+    def referred(self) -> str:
+        """Name of the table that is referred to."""
+        return self.inputs[1 - self.referring_side]
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class ForeignKey(Reference):
+    """Join of two tables by a foreign key in the left value (KIP-213; semantics.md, section 11)."""
+
+    stem = "foreign_key"
+
+
+@dataclass(frozen=True)
+class OneToMany(Reference):
+    """Join of "one" with the table "many" that refers to it, keyed by both keys (semantics.md, section 21)."""
+
+    stem = "one_to_many"
+    referring_side = 1
+
+
+@dataclass(frozen=True)
+class GlobalLookup(Node):
+    """Join of a stream with a global table by a mapped key, driven by the stream (semantics.md, section 9).
+
+    Parameters
+    ----------
+    mapper : function of the stream's key and value that gives the key to look up.
+    joiner : function of key, mapped key, left and right.
+    """
+
+    how: How = field(kw_only=True)
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "global_lookup"
+    operands = ("key", "mapped_key", "left", "right")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError(
+                "A join with a global table has no outer form.", hint="Use join or left_join."
+            )
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no global tables.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class GlobalTableLookup(GlobalLookup):
+    """Join of a table with a global table, driven by the former; the last result of each key stands."""
+
+    stem = "global_table_lookup"
+
+
+@dataclass(frozen=True)
 class Sink(Node):
     """An output; `output` is its name to the test driver."""
 
@@ -264,5 +366,37 @@ class Sink(Node):
         return (("output", self.output),)
 
 
-STATEFUL: tuple[type[Node], ...] = (TableTable, StreamTable, StreamStream)
+STATEFUL: tuple[type[Node], ...] = (
+    TableTable,
+    StreamTable,
+    StreamStream,
+    ForeignKey,
+    OneToMany,
+    GlobalLookup,
+    GlobalTableLookup,
+)
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
+
+OPERATORS: dict[type[Node], tuple[str, ...]] = {
+    ForeignKey: ("foreign_key_send", "foreign_key_receive"),
+    OneToMany: ("foreign_key_send", "one_to_many"),
+}
+"""Stems of the operators of a node that takes several, first to last; others have one, of their own stem."""
+
+FAN_OUT = ("foreign_key_receive", "one_to_many")
+"""Stems of operators that give many results of one row, keyed by another key than they are sharded by."""
+
+
+def entry(node: Node, side: int) -> tuple[str, int]:
+    """(stem of the operator, its side) by which input `side` of a node comes in."""
+    if isinstance(node, Reference):
+        side = side if node.referring_side == 0 else 1 - side
+        return OPERATORS[type(node)][side], side
+    return node.stem, side
+
+
+def begins_table(node: Node) -> bool:
+    """True where a table begins: its old value is known only from a store."""
+    if isinstance(node, Source | SelectKey):
+        return node.shape.kind == "table"
+    return isinstance(node, ToTable | ForeignKey | OneToMany | GlobalTableLookup)

@@ -89,6 +89,9 @@ class Edge:
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
     reach_step : every shard is told how far the rows' timestamps reach, in steps of so many ms; 0: it is not.
+    direct : True between the two operators of one node: rows are packed where they are made, since no
+        function stands between.
+    broadcast : True for the updates of a global table, which go to every shard.
     """
 
     id: int
@@ -102,6 +105,8 @@ class Edge:
     stored_ts: bool = False
     keeps_time: bool = False
     reach_step: int = 0
+    direct: bool = False
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,8 +126,8 @@ class Operator:
         which timestamp.
     shared_root : whether one input record can reach both sides, so that visibility must be told apart
         from position.
-    slot : path slot that its output continues.
-    fan : size of the subtree, for an operator whose output opens that slot; else 0.
+    slot : path slot that its output continues, or opens.
+    fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
     window : (before, after, grace) in ms, of a windowed join.
     timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
     domains : whether source partitions have times of their own (law 3).
@@ -175,7 +180,7 @@ class Physical:
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
         """Edges that leave flows of a stage for operators."""
-        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage)
+        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.direct)
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         """(flow, sink name) pairs of a stage."""
@@ -207,6 +212,10 @@ class Physical:
             self,
             operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
         )
+    def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
+        """Edges that take an operator's rows to the next operator of its node."""
+        root = self.roots[operator.id].id
+        return tuple(e for e in self.edges if e.direct and e.flow == root)
 
     @cached_property
     def roots(self) -> dict[int, Flow]:

@@ -11,15 +11,20 @@ from functools import cache
 
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import (
+    FAN_OUT,
+    OPERATORS,
     STATEFUL,
     FlatMap,
+    GlobalLookup,
     Node,
+    Reference,
     Repartition,
     Sink,
     StreamStream,
     StreamTable,
     TableTable,
-    ToTable,
+    begins_table,
+    entry,
 )
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
@@ -42,6 +47,7 @@ class _Rewrite:
         self._edges: list[Edge] = []
         self._sink_edges: list[tuple[int, str]] = []
         self._operators: dict[tuple[str, str], Operator] = {}
+        self._taken: set[str | None] = {None}
         self._size = cache(self._subtree_size)
         self._reach = cache(self._stages_of)
 
@@ -73,20 +79,26 @@ class _Rewrite:
     # -- operators ---------------------------------------------------------------------------------------
 
     def _stems(self, node: Node) -> tuple[str, ...]:
-        join = (node.stem,) if isinstance(node, STATEFUL) else ()
+        join = OPERATORS.get(type(node), (node.stem,)) if isinstance(node, STATEFUL) else ()
         return (*join, "table") if node.name in self._rules.kept else join
 
     def _stages_of(self, name: str) -> frozenset[int]:
         """Stages in which the node's rows stand, behind all its operators."""
         node = self._plan.by_name[name]
-        stages = frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
-        for _ in self._stems(node):
-            stages = frozenset({1 + max(stages)})
-        return stages
+        stems = self._stems(node)
+        if stems:
+            return frozenset({self._operators[(name, stems[-1])].level})
+        return frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
+
+    def _level_of(self, node: Node, stem: str) -> int:
+        """One above the inputs that come in here and the operators of the node before it."""
+        sides = [i for i in range(len(node.inputs)) if stem == "table" or entry(node, i)[0] == stem]
+        above = [s for i in sides for s in self._reach(node.inputs[i])]
+        before = [op.level for (name, _), op in self._operators.items() if name == node.name]
+        return 1 + max(above + before, default=0)
 
     def _add_operator(self, node: Node, stem: str) -> None:
-        above = max((s for i in node.inputs for s in self._reach(i)), default=0)
-        level = above + 1 + self._stems(node).index(stem)
+        level = self._level_of(node, stem)
         kept = node.name in self._rules.kept
         operator = Operator(
             id=len(self._operators),
@@ -102,13 +114,17 @@ class _Rewrite:
             operator = self._with_join_settings(operator, node)
         elif isinstance(node, StreamStream):
             operator = stream_stream_settings(operator, node, fan=1 + self._below(node.name))
+        elif isinstance(node, Reference):
+            operator = self._with_reference_settings(operator, node)
+        elif isinstance(node, GlobalLookup):
+            operator = self._with_global_settings(operator, node)
         self._operators[(node.name, stem)] = operator
 
     def _with_join_settings(self, operator: Operator, node: TableTable | StreamTable) -> Operator:
         left, right = node.inputs
         names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
         sides = (0, 1) if isinstance(node, TableTable) else (1,)
-        reach = self._plan.ancestors
+        reach = self._plan.in_step
         return replace(
             operator,
             how=node.how,
@@ -118,6 +134,28 @@ class _Rewrite:
             stores=tuple(names.get(s, f"{node.name}.{('left', 'right')[s]}") for s in sides),
         )
 
+    def _with_reference_settings(self, operator: Operator, node: Reference) -> Operator:
+        operator = replace(operator, how=node.how, generation=node.generation.value)
+        if operator.stem == "foreign_key_send":
+            return replace(operator, stores=(f"{node.name}.foreign_keys",))
+        names = [store for store, (join, _) in self._rules.aliases.items() if join == node.name]
+        reach = self._plan.in_step
+        return replace(
+            operator,
+            suppress=(False, node.referred in self._rules.fused),
+            shared_root=bool(reach[node.referring] & reach[node.referred]),
+            fan=1 + self._below(node.name),
+            stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
+        )
+
+    def _with_global_settings(self, operator: Operator, node: GlobalLookup) -> Operator:
+        source = self._plan.by_name[node.inputs[1]]
+        replica = source.store if source.store not in self._taken else None
+        self._taken.add(replica)
+        standing = (f"{node.name}.standing",) if node.shape.kind == "table" else ()
+        stores = (replica or f"{node.name}.replica", *standing)
+        return replace(operator, how=node.how, generation=node.generation.value, stores=stores)
+
     def _store_names(self) -> dict[str, tuple[int, str]]:
         pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
         return {store: (operator, store) for store, operator in pairs}
@@ -126,14 +164,14 @@ class _Rewrite:
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        opens_slot = isinstance(self._plan.by_name[name], FlatMap | StreamStream)
+        opens_slot = isinstance(self._plan.by_name[name], FlatMap | StreamStream | Reference)
         return 1 if opens_slot else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.stem == "table"
+        stored = operator is None or operator.stem in ("table", *FAN_OUT, "global_table_lookup")
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -149,7 +187,7 @@ class _Rewrite:
             store_slot=0,
             carries_old=operator is not None and operator.emits_old,
             suppress=False,
-            drops_null_key=operator is None and node.shape.kind == "table",
+            drops_null_key=operator is None and node.shape.kind != "stream",
         )
         self._flows.append(flow)
         passed = () if operator is None else (operator.stem,)
@@ -169,7 +207,8 @@ class _Rewrite:
 
     def _child(self, parent: Flow, child: Node, side: int, number: int) -> None:
         if isinstance(child, STATEFUL):
-            self._enter(parent, number, self._operators[(child.name, child.stem)], side)
+            stem, side = entry(child, side)
+            self._enter(parent, number, self._operators[(child.name, stem)], side)
             return
         flow = self._step(parent, child, number)
         if isinstance(child, Sink):
@@ -182,7 +221,7 @@ class _Rewrite:
     def _step(self, parent: Flow, node: Node, number: int) -> Flow:
         rules = self._rules
         opens = isinstance(node, FlatMap)
-        begins = isinstance(node, ToTable)
+        begins = begins_table(node)
         slot = parent.slot + 1 if opens else parent.slot
         flow = Flow(
             id=len(self._flows),
@@ -214,6 +253,11 @@ class _Rewrite:
         fresh = not any(e.target == operator.id for e in self._edges)
         drops_key, drops_value = _null_rules(node, operator, side)
         edge = Edge(len(self._edges), flow.id, path, operator.id, side, drops_key, drops_value)
+        sender = self._plan.by_name[flow.node] is node and flow.operator is not None
+        if sender and operator.stem != "table":
+            edge = replace(edge, direct=True, drops_null_key=False)
+        if self._plan.by_name[flow.node].shape.kind == "global":
+            edge = replace(edge, broadcast=True)
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
@@ -239,7 +283,7 @@ class _Rewrite:
             if not (operator.shared_root or operator.emits_visible):
                 continue
             for edge in [e for e in self._edges if e.target == operator.id]:
-                if operator.stem == "stream_table" and edge.side == 0:
+                if operator.stem in ("stream_table", *FAN_OUT) and edge.side == 0:
                     continue
                 self._edges[edge.id] = replace(edge, visible=True)
                 if self._is_computed(self._flows[edge.flow]):
@@ -247,8 +291,8 @@ class _Rewrite:
 
     def _settle_stored_ts(self) -> None:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
-        joins = {op.id for op in self._operators.values() if op.stem == "table_table"}
-        for edge in [e for e in self._edges if e.target in joins]:
+        joins = {op.id for op in self._operators.values() if op.stem in ("table_table", *FAN_OUT)}
+        for edge in [e for e in self._edges if e.target in joins and not e.direct]:
             if self._is_computed(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
@@ -275,13 +319,17 @@ class _Rewrite:
             if self._plan.by_name[flow.node].stem in ("map", "select_key", "flat_map"):
                 return True
             flow = self._flows[flow.parent]
-        return False
+        operators = self._operators.values()
+        return any(op.id == flow.operator and op.stem in FAN_OUT for op in operators)
 
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
     """(drops null keys, drops null values) on the way into an operator (semantics.md, section 1)."""
     if isinstance(node, StreamStream) and operator.stem == node.stem:
         return not (node.relaxed and node.outer(side)), not node.generation.is_old
+    if isinstance(node, GlobalLookup) and operator.stem == node.stem and side == 0:
+        # What comes in as key is the mapped one: a left join looks nothing up for null.
+        return node.how == "inner" and node.shape.kind == "stream", node.shape.kind == "stream"
     drives = isinstance(node, StreamTable) and operator.stem == node.stem and side == 0
     if not isinstance(node, StreamTable) or not drives:
         return True, False
@@ -293,4 +341,4 @@ def _takes_null_keys(node: Node) -> bool:
     if isinstance(node, StreamStream):
         return node.relaxed and node.how != "inner"
     current = getattr(node, "generation", None) is Generation.CURRENT
-    return current and isinstance(node, StreamTable) and node.how == "left"
+    return current and isinstance(node, StreamTable | GlobalLookup) and node.how == "left"

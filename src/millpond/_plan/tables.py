@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Filter, MapValues, Node, Source, StreamTable, TableTable, ToTable
+from millpond._plan.nodes import Filter, MapValues, Node, Reference, StreamTable, TableTable, begins_table
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,9 @@ def table_rules(plan: Plan) -> TableRules:
     kept = frozenset(
         n.name
         for n in plan.nodes
-        if (n.store is not None and n.store not in aliases) or (_is_entry(n) and n.name in carries)
+        if (n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries)
     )
     return TableRules(suppressing, fused, carries, kept, aliases)
-
-
-def _is_entry(node: Node) -> bool:
-    """True where a table begins: its old value is known only from a store."""
-    return isinstance(node, ToTable) or (isinstance(node, Source) and node.shape.kind == "table")
 
 
 class _SendsOld:
@@ -78,10 +73,14 @@ class _SendsOld:
                 self._look_up(name)
         elif isinstance(node, StreamTable):
             self._look_up(node.inputs[1])
+        elif isinstance(node, Reference):
+            self._enable(node.referring, force=True)
+            for name in node.inputs:
+                self._look_up(name)
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
-        if _is_entry(node):
+        if begins_table(node):
             known = force or name in self._materialized
         elif isinstance(node, TableTable):
             known = True
@@ -91,14 +90,14 @@ class _SendsOld:
             known = node.store is not None or self._enable(node.inputs[0], force=force)
         if known:
             self.names.add(name)
-            if _is_entry(node):
+            if begins_table(node):
                 self._materialized.add(name)
         return name in self.names
 
     def _look_up(self, name: str) -> None:
         """A join reads values of this table: what it is computed from is materialized now."""
         node = self._plan.by_name[name]
-        if _is_entry(node):
+        if begins_table(node) or node.shape.kind == "global":
             self._materialized.add(name)
         elif node.store is None:
             for parent in node.inputs:
@@ -106,7 +105,13 @@ class _SendsOld:
 
 
 def _is_join_side(child: Node, side: int) -> bool:
-    return isinstance(child, TableTable) or (isinstance(child, StreamTable) and side == 1)
+    return isinstance(child, TableTable | Reference) or (isinstance(child, StreamTable) and side == 1)
+
+
+def _keeps_side(child: Node, side: int) -> bool:
+    """True for a join that keeps its side as a table of that side's own key."""
+    refers = isinstance(child, Reference) and side == child.referring_side
+    return _is_join_side(child, side) and not refers
 
 
 def _fuses(plan: Plan, name: str, suppressing: frozenset[str]) -> bool:
@@ -130,10 +135,10 @@ def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
 def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
     aliases: dict[str, tuple[str, int]] = {}
     for node in plan.nodes:
-        if node.store is None or node.name in carries or not _is_entry(node):
+        if node.store is None or node.name in carries or not begins_table(node):
             continue
         for child, side in plan.children[node.name]:
-            if _is_join_side(child, side):
+            if _keeps_side(child, side):
                 aliases[node.store] = (child.name, side)
                 break
     return aliases

@@ -25,10 +25,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
-from millpond._engine.outlets import counted_outlets, edge_outlet, exit_outlets
-from millpond._plan.physical import Flow, Operator, Physical
+from millpond._engine.outlets import counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._plan.physical import Edge, Flow, Operator, Physical
+from millpond._plan.sides import extras_of, key_of, values_of
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.stage import Stage
@@ -107,7 +109,10 @@ class _Compiler:
         wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
-            stage = Stage(self._physical, level, self._unpacked(self._level(wire, level), level))
+            wire = self._level(wire, level)
+            if not self._unpacked_operators(level):
+                continue
+            stage = Stage(self._physical, level, self._unpacked(wire, level))
             if level == self._physical.levels and not self._physical.ordered_exit:
                 return self._direct(stage)
             wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
@@ -143,6 +148,7 @@ class _Compiler:
             order=order,
             peeks=tuple(self._peek(stage, flow) for flow, _ in stage.peeks),
             beats=self._beats(stage) if number == 0 else (),
+            first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
         )
         columns = self._columns(stage, outlets, pack.peeks, number, order)
         return stage.frame.select(*columns).mapInArrow(pack, WIRE)
@@ -180,6 +186,8 @@ class _Compiler:
         wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
         for outlet in outlets:
             wanted += [outlet.key, outlet.value, outlet.active or ""]  # type: ignore[attr-defined]
+            wanted += [column for _, column in outlet.extras]  # type: ignore[attr-defined]
+            wanted += [outlet.shard_by or ""]  # type: ignore[attr-defined]
             moves = (*outlet.moves, *(outlet.visible or ()))  # type: ignore[attr-defined]
             wanted += [move.index or "" for move in moves]
         for peek in peeks:
@@ -197,6 +205,7 @@ class _Compiler:
             self._physical.side_of,
             self._settings.labels,
             self._settings.cache_root,
+            {o.id: tuple(map(self._direct_outlet, self._physical.direct_edges(o))) for o in operators},
         )
         ran = wire.groupBy("label").transformWithState(
             statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -204,21 +213,31 @@ class _Compiler:
         return self._settings.observe(ran, f"level{level}", self._metrics)
 
     def _setting(self, operator: Operator) -> Setting:
-        plan = self._physical.plan
-        node = plan.by_name[operator.node]
-        parents = [node] if operator.stem == "table" else plan.parents(node)
-        values = tuple(to_arrow_type(p.shape.value, timezone="UTC") for p in parents)
-        key = to_arrow_type(node.shape.key, timezone="UTC")
-        return Setting(operator, self._physical.slots, key, values, self._settings.headers)
+        key, *values = (
+            to_arrow_type(kind, timezone="UTC")
+            for kind in (key_of(self._physical, operator), *values_of(self._physical, operator))
+        )
+        extras = tuple(
+            (name, to_arrow_type(kind, timezone="UTC")) for name, kind in extras_of(self._physical, operator)
+        )
+        return Setting(operator, self._physical.slots, key, tuple(values), self._settings.headers, extras)
+
+    def _direct_outlet(self, edge: Edge) -> Outlet:
+        return direct_outlet(self._physical, edge)
+
+    def _unpacked_operators(self, level: int) -> list[Operator]:
+        """Operators of the level whose results meet columns; those of the others go straight on."""
+        physical = self._physical
+        return [o for o in physical.operators if o.level == level and not physical.direct_edges(o)]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
-        operators = frozenset(o.id for o in self._physical.operators if o.level == level)
+        operators = frozenset(o.id for o in self._unpacked_operators(level))
         arrow = to_arrow_schema(schema, timezone="UTC")
         return wire.mapInArrow(Unpack(arrow, operators, self._settings.labels), schema)
 
     def _wide_schema(self, level: int) -> StructType:
-        operators = [o for o in self._physical.operators if o.level == level]
+        operators = self._unpacked_operators(level)
         visible = any(o.emits_visible for o in operators)
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
         fields += [("case", LongType())] if self._settings.cases else []
@@ -240,6 +259,8 @@ class _Compiler:
             names = ("value", "old") if operator.emits_old else ("value",)
             return fields + [(prefix + name, node.shape.value) for name in names]
         left, right = (p.shape.value for p in plan.parents(node))
+        if "mapped_key" in node.operands:
+            fields.append((f"{prefix}mapped_key", plan.parents(node)[1].shape.key))
         for old in ("", "old_") if operator.emits_old else ("",):
             fields += [(f"{prefix}{old}left", left), (f"{prefix}{old}right", right)]
             fields += [(f"{prefix}{old}joined", BooleanType())]

@@ -54,6 +54,7 @@ class Pack:
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     peeks : functions to be shown rows.
     beats : what operators are told of time.
+    first : numbers of the roots that are global tables.
     """
 
     outlets: tuple[Outlet, ...]
@@ -65,6 +66,7 @@ class Pack:
     order: tuple[str, ...] = ()
     peeks: tuple[PeekCall, ...] = ()
     beats: tuple[Beat, ...] = ()
+    first: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -92,7 +94,7 @@ class Pack:
             frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
         if self.sources and "order_ts" not in frame.column_names:
             frame = _in_types(frame)
-            frame = stamp_sources(frame, self.outlets, clock, self.slots)
+            frame = stamp_sources(frame, self.outlets, clock, self.slots, self.first)
         return frame
 
     def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
@@ -156,7 +158,18 @@ class Unpack:
             if "case" in self.schema.names:
                 case = self.labels.place(label)[1] // self.labels.shards
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
-            own = {"key", "value", "old", "left", "right", "joined", "old_left", "old_right", "old_joined"}
+            own = {
+                "key",
+                "mapped_key",
+                "value",
+                "old",
+                "left",
+                "right",
+                "joined",
+                "old_left",
+                "old_right",
+                "old_joined",
+            }
             renamed = {(f"o{operator}_{n}" if n in own else n): column for n, column in given.items()}
             yield _fitted(renamed, self.schema, len(part))
 

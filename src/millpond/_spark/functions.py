@@ -77,6 +77,14 @@ class ColumnFunctions:
                 hint="Return a boolean Column.",
             )
 
+    def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
+        """A struct of `prefix` and `suffix`."""
+        return StructType([StructField("prefix", prefix, True), StructField("suffix", suffix, True)])
+
+    def combined_parts(self, key: Column) -> tuple[Column, Column]:
+        """(prefix, suffix) of a combined key."""
+        return key["prefix"], key["suffix"]
+
     def _analyse(
         self, function: Function, arguments: Sequence[DataType], role: str, count: int
     ) -> list[DataType]:

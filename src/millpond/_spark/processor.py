@@ -6,16 +6,19 @@ them, results go out as blobs. Blobs for later levels pass untouched. Called by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from millpond._engine import blob
 from millpond._engine.cache import RunCache
+from millpond._engine.exchange import Drops, Outlet, pack
 from millpond._engine.level import run_operator
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
@@ -34,11 +37,18 @@ class LevelProcessor(StatefulProcessor):
     sides : side of each edge, by port.
     labels : how (target, shard) are labelled.
     cache_root : folder of the machine's run cache; None: no cache.
+    direct : outlets of operators whose results go straight to another operator.
     """
 
     def __init__(
-        self, settings: dict[int, Setting], sides: dict[int, int], labels: Labels, cache_root: str | None
+        self,
+        settings: dict[int, Setting],
+        sides: dict[int, int],
+        labels: Labels,
+        cache_root: str | None,
+        direct: dict[int, tuple[Outlet, ...]],
     ) -> None:
+        self._direct = direct
         self._settings = settings
         self._sides = sides
         self._labels = labels
@@ -62,10 +72,23 @@ class LevelProcessor(StatefulProcessor):
         state = State(self._store, _cache(self._cache_root))
         for table in run_operator(setting, self._inputs(rows), state):
             for piece in blob.pieces(table):
-                yield _Wire(label, output_port(target), blob.encode(piece), None)
+                if self._direct.get(target):
+                    yield from self._handed_on(piece, label, setting)
+                else:
+                    yield _Wire(label, output_port(target), blob.encode(piece), None)
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _handed_on(self, rows: pa.Table, label: int, setting: Setting) -> Iterator[Row]:
+        """Rows for the next operator of the same node, packed here."""
+        target, shard = self._labels.place(label)
+        case = pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64))
+        rows = rows.append_column("case", case)
+        drops: Drops = Counter()
+        for parcel in pack(rows, self._direct[target], self._labels.shards, setting.slots, drops):
+            onward = self._labels.label(parcel.target, parcel.shard)
+            yield _Wire(onward, parcel.port, blob.encode(parcel.rows), None)
 
     def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}

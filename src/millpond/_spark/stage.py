@@ -12,9 +12,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from millpond._engine.outlets import FlowColumns
+from millpond._engine.outlets import FlowColumns, extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
-from millpond._plan.physical import Flow, Physical
+from millpond._plan.physical import Edge, Flow, Physical
+from millpond._plan.sides import extra_function
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Stage:
         self._fans = any(f.fan for f in flows)
         for flow in flows:
             self._add(flow)
+        for edge in physical.stage_edges(stage):
+            if physical.flows[edge.flow] in flows:
+                self._add_extra(edge)
 
     def naming(self, flow: Flow) -> FlowColumns:
         """Column names of a flow of this stage."""
@@ -85,6 +89,16 @@ class Stage:
             keyed = F.col(self.naming(flow).key).isNotNull()
             self._restrict(flow, self.condition(flow) & keyed)
 
+    def _add_extra(self, edge: Edge) -> None:
+        """The column that an edge carries beside key and value, where it carries one."""
+        function = extra_function(self._physical, edge)
+        if function is not None:
+            flow = self._physical.flows[edge.flow]
+            columns = self.naming(flow)
+            key, value = F.col(columns.key), F.col(columns.value)
+            called = self.condition(flow) & value.isNotNull()
+            self._with(extra_column(edge), F.when(called, function(key, value)))
+
     def _has_other_ends(self, flow: Flow) -> bool:
         """Edges drop null keys themselves; children and sinks do not."""
         physical = self._physical
@@ -108,12 +122,13 @@ class Stage:
             self._restrict(flow, self.condition(flow))
 
     def _join_values(self, flow: Flow, number: int) -> None:
-        joiner = self._physical.node(flow).joiner  # type: ignore[attr-defined]
+        node: Any = self._physical.node(flow)
         for prefix, name in (("", "value"), ("old_", "old")):
             joined = f"o{number}_{prefix}joined"
             if joined in self.frame.columns:
-                operands = [F.col(f"o{number}_{part}") for part in ("key", f"{prefix}left", f"{prefix}right")]
-                self._with(f"o{number}_{name}", F.when(F.col(joined), joiner(*operands)))
+                parts = [prefix + part if part in ("left", "right") else part for part in node.operands]
+                operands = [F.col(f"o{number}_{part}") for part in parts]
+                self._with(f"o{number}_{name}", F.when(F.col(joined), node.joiner(*operands)))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from millpond._plan.physical import Physical
+from millpond._plan.sides import extra_reason
 
 WIRE = StructType(
     [
@@ -119,4 +120,6 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, "null_key")] = None
         if edge.drops_null_value:
             found[(node, "null_value")] = None
+        if extra_reason(physical, edge):
+            found[(node, str(extra_reason(physical, edge)))] = None
     return tuple(found)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond.builder import StreamsBuilder
@@ -58,6 +59,14 @@ class ArrowFunctions:
         kind = self.value_type(function, arguments, role)
         if not pt.is_boolean(kind):
             raise FunctionError(f"The {role} returns no boolean array.", given=str(kind))
+
+    def combined_type(self, prefix: pa.DataType, suffix: pa.DataType) -> pa.DataType:
+        """A struct of `prefix` and `suffix`."""
+        return pa.struct([("prefix", prefix), ("suffix", suffix)])
+
+    def combined_parts(self, key: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """(prefix, suffix) of a combined key."""
+        return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
 
 
 def arrow_builder(

@@ -30,16 +30,24 @@ from millpond._engine import blob
 from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.heartbeat import beat_of, times
-from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting, state_schema
-from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_number, exit_outlets
+from millpond._engine.level import run_operator, tables_of
+from millpond._engine.operator import Setting
+from millpond._engine.outlets import (
+    FlowColumns,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_number,
+    exit_outlets,
+)
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond._engine.times import LET_GO
 from millpond._plan.physical import Flow, Operator, Physical
+from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
-from millpond.testing.stages import run_flow, run_root
+from millpond.testing.stages import run_flow, run_root, with_extra
 from millpond.topology import Topology
 
 
@@ -109,14 +117,12 @@ class EngineDriver:
         return self._results.pop(output, [])
 
     def rows_kept(self) -> int:
-        """Live rows in all stores, after everything that can be merged is merged."""
+        """Live rows in all stores."""
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
             setting = setting_of(self._physical, self._physical.operators[operator])
-            for side, name in enumerate(setting.operator.stores):
-                place = side if len(setting.operator.stores) > 1 else len(setting.values) - 1
-                table = state.table(name, state_schema(setting, place))
+            for table in tables_of(setting, state):
                 count += sum(len(rows) for rows in table.scan())
         return count
 
@@ -169,6 +175,9 @@ class Batch:
                 for shard in range(self._driver.shards)
                 for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
             ]
+            for edge in self._physical.direct_edges(operator):
+                for rows in parts:
+                    self._post(direct_outlet(self._physical, edge), rows)
             if parts:
                 outputs[self._physical.roots[operator.id].id] = pa.concat_tables(parts)
         self._run_stage(level, outputs)
@@ -245,7 +254,8 @@ class Batch:
                 rows[flow.id] = run_flow(physical, flow, rows[flow.parent])
         for edge in physical.stage_edges(stage):
             if edge.flow in rows:
-                self._post(edge_outlet(physical, edge, _naming), rows[edge.flow])
+                frame = with_extra(physical, edge, rows[edge.flow])
+                self._post(edge_outlet(physical, edge, _naming), frame)
         self._leave(stage, rows)
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
@@ -273,12 +283,14 @@ class Batch:
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:
     """The operator's settings, with the Arrow types of its plan."""
-    node = physical.plan.by_name[operator.node]
-    if operator.stem == "table":
-        values = (node.shape.value,)
-    else:
-        values = tuple(parent.shape.value for parent in physical.plan.parents(node))
-    return Setting(operator, physical.slots, node.shape.key, values, headers=False)
+    return Setting(
+        operator,
+        physical.slots,
+        key_of(physical, operator),
+        values_of(physical, operator),
+        headers=False,
+        extras=extras_of(physical, operator),
+    )
 
 
 def _sealed(parcel: Parcel) -> tuple[int, bytes]:

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.columns import Bools, array, bools, gather, valid
+from millpond._engine.outlets import extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
-from millpond._plan.physical import Flow, Physical
+from millpond._plan.physical import Edge, Flow, Physical
+from millpond._plan.sides import extra_function
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -34,18 +36,27 @@ def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     """The rows of a root flow, from a source's or an operator's: a join's result gets its value here."""
     if "joined" in rows.column_names:
-        joiner = physical.node(flow).joiner  # type: ignore[attr-defined]
-        rows = _with_joined(rows, joiner, "", "value")
+        node = physical.node(flow)
+        rows = _with_joined(rows, node, "", "value")
         if "old_joined" in rows.column_names:
-            rows = _with_joined(rows, joiner, "old_", "old")
+            rows = _with_joined(rows, node, "old_", "old")
     if flow.drops_null_key:
         rows = rows.filter(pa.array(valid(rows.column("key"))))
     return rows
 
 
-def _with_joined(rows: pa.Table, joiner: Any, prefix: str, name: str) -> pa.Table:
-    names = ["key", f"{prefix}left", f"{prefix}right"]
-    value = _where(bools(rows, f"{prefix}joined"), joiner, *(array(rows, n) for n in names))
+def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
+    """The rows with what the edge carries beside key and value, where it carries anything."""
+    function = extra_function(physical, edge)
+    if function is None:
+        return rows
+    key, value = array(rows, "key"), array(rows, "value")
+    return rows.append_column(extra_column(edge), _where(valid(value), function, key, value))
+
+
+def _with_joined(rows: pa.Table, node: Any, prefix: str, name: str) -> pa.Table:
+    names = [prefix + n if n in ("left", "right") else n for n in node.operands]
+    value = _where(bools(rows, f"{prefix}joined"), node.joiner, *(array(rows, n) for n in names))
     dropped = [f"{prefix}left", f"{prefix}right", f"{prefix}joined"]
     return rows.drop_columns(dropped).append_column(name, value)
 

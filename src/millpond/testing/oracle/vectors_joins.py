@@ -98,7 +98,7 @@ def _second_part(_: Key, value: Value) -> Key:
     return parts[1] if len(parts) > 1 else None
 
 
-_KEY_MAPPERS: dict[str, Callable[[Key, Value], Key]] = {
+KEY_MAPPERS: dict[str, Callable[[Key, Value], Key]] = {
     "(k, v) -> v": lambda _, value: value,
     "second comma separated part of the stream value, null when absent": _second_part,
     "value itself; null when the value is null or starts with 'n'": lambda _, value: (
@@ -112,9 +112,9 @@ def _global(topology: Topology, vector: Vector) -> None:
     right = GlobalTable()
     topology.source("right", right)
     said = vector["key_mapper"]
-    if said not in _KEY_MAPPERS:
+    if said not in KEY_MAPPERS:
         raise NotBuildableError(f"unknown key mapper {said!r}")
-    join = GlobalLookup(topology, left, right, vector["join_type"], _KEY_MAPPERS[said], joiner(vector))
+    join = GlobalLookup(topology, left, right, vector["join_type"], KEY_MAPPERS[said], joiner(vector))
     observe(topology, join, vector)
 
 
@@ -149,7 +149,7 @@ def _table_table(topology: Topology, vector: Vector) -> None:
     observe(topology, node, vector)
 
 
-_FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
+FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
     "the value is the foreign key": lambda value: value,
     "value.split('|')[1]": after_bar(nulls=()),
     "value.split('|')[1], null when it is 'returnNull'": after_bar(nulls=("returnNull",)),
@@ -160,14 +160,14 @@ _FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
 
 def _foreign_key(topology: Topology, vector: Vector) -> None:
     said = vector["fk_extractor"]
-    if said not in _FOREIGN_KEYS:
+    if said not in FOREIGN_KEYS:
         raise NotBuildableError(f"unknown foreign key extractor {said!r}")
     left, right = (
         table_source(topology, vector, side, place) for place, side in enumerate(("left", "right"))
     )
     operators = _operators(vector)
     how = operators[0]["type"]
-    result = foreign_key_join(topology, left, right, how, _FOREIGN_KEYS[said], joiner(vector))
+    result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
     if len(operators) == 1:
         observe(topology, result, vector)
     elif vector["name"].startswith("KTableKTableForeignKeyJoinScenarioTest"):

@@ -84,6 +84,25 @@ class Recorded:
         first = self._joined(left, right, self._params["type"])
         self._joined(first, right, self._params["type2"]).to(OUTPUT)
 
+    def _foreign(self, left: KTable, right: KTable, how: str) -> KTable:
+        method = left.join if how == "inner" else left.left_join
+        return method(right, self._plus, foreign_key=self._ref)
+
+    def _fk_join(self) -> None:
+        joined = self._foreign(self._table("left"), self._table("right"), self._params["type"])
+        self._operations(joined, self._params.get("ops", ())).to(OUTPUT)
+
+    def _table_join_then_fk(self) -> None:
+        left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
+        first = self._joined(left, right, self._params["type"])
+        self._foreign(first, third, self._params["type2"]).to(OUTPUT)
+
+    def _global_join(self) -> None:
+        left = self._stream("left")
+        right = self._builder.global_table("right", key="string", value="string")
+        method = left.join if self._params["type"] == "inner" else left.left_join
+        method(right, self._plus, key=self._ref).to(OUTPUT)
+
     def _table_ops(self) -> None:
         self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
 

@@ -14,6 +14,7 @@ from millpond.builder import StreamsBuilder
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.oracle.vectors import joiner, sink_names, store
+from millpond.testing.oracle.vectors_joins import FOREIGN_KEYS, KEY_MAPPERS
 from millpond.testing.recordings import History
 from millpond.testing.runners.library import Library
 
@@ -107,6 +108,48 @@ class VectorTopology:
         operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
         self._observe(self._join(left, right, {**operators[0], "materialized": False}, 0))
 
+    def foreign_key(self) -> None:
+        """A foreign-key join, perhaps joined with its own left side."""
+        left, right = (self._own_table(side, number) for number, side in enumerate(("left", "right")))
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        kind = str(_name(right.key_type))
+        extractor = self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], kind)
+        joins = self._library.lift(joiner(self.vector), "string")
+        method = {"inner": left.join, "left": left.left_join}[operators[0]["type"]]
+        result = method(right, joins, foreign_key=extractor)
+        if self._history.id.startswith("KTableKTableForeignKeyJoinScenarioTest"):
+            result = left.join(result, joins)
+        self._observe(result)
+
+    def one_to_many(self) -> None:
+        """A one-to-many join under the key "prefix/suffix"."""
+        one, many = self._own_table("one", 0), self._own_table("many", 1)
+        result = one.one_to_many_join(
+            many,
+            self._library.lift(joiner(self.vector), "string"),
+            key=self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], "string"),
+            result_key=self._library.lift(lambda prefix, suffix: f"{prefix}/{suffix}", "string"),
+        )
+        self._observe(result)
+
+    def global_lookup(self) -> None:
+        """A stream joined with a global table."""
+        left = self._builder.stream("left", **self._own_formats("left"))
+        right = self._builder.global_table("right", **self._own_formats("right"))
+        mapper = KEY_MAPPERS[self.vector["key_mapper"]]
+        mapped = self._library.lift(lambda value: mapper(None, value), str(_name(right.key_type)))
+        method = {"inner": left.join, "left": left.left_join}[self.vector["join_type"]]
+        self._observe(method(right, self._library.lift(joiner(self.vector), "string"), key=mapped))
+
+    def _own_formats(self, side: str) -> dict[str, str]:
+        """Formats where the two sides need not have one type of key."""
+        keys = [s.key for s in self._history.steps if s.topic == side]
+        return self._formats(side) | {"key": _kind(keys)}
+
+    def _own_table(self, side: str, number: int) -> KTable:
+        name = f"{side}-store" if store(self.vector, number) else None
+        return self._builder.table(side, **self._own_formats(side), store=name)
+
     def source(self) -> None:
         """A table alone."""
         table = self._table("input", 0)
@@ -158,6 +201,10 @@ class VectorTopology:
 BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "table-table": VectorTopology.table_table,
     "stream-table": VectorTopology.stream_table,
+    "fk-table-table": VectorTopology.foreign_key,
+    "fk-table-table+table-table": VectorTopology.foreign_key,
+    "one-to-many": VectorTopology.one_to_many,
+    "stream-globaltable": VectorTopology.global_lookup,
     "table-source": VectorTopology.source,
     "table-mapValues": VectorTopology.map_values,
     "table-filter": VectorTopology.filters,

@@ -1,0 +1,79 @@
+"""one_to_many: join of "one" with the rows of "many" that refer to it (semantics.md, section 21).
+
+The second half of a foreign-key join without the way back: results are keyed by both keys, the prefix being
+the key of "one". The result of a pair stands exactly while both rows do, and only what stood is deleted. Where
+a row of "many" turns to another prefix, the tombstone at the old one comes before the result at the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.columns import Int64s, gather, ints
+from millpond._engine.foreign_key_receive import result
+from millpond._engine.foreign_key_send import PUT
+from millpond._engine.lookup import own_before
+from millpond._engine.match import Ordered
+from millpond._engine.operator import Events, Setting, Values, store_last
+from millpond._engine.runs import State
+from millpond._engine.subscriptions import Rights, Subscriptions, tables
+
+MANY, ONE = 0, 1
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(setting, inputs, sides=2)
+    if not len(events):
+        return
+    rows, table = tables(setting, state)
+    values = Values(events, ONE, table)
+    rights = Rights(events)
+    many = np.flatnonzero(events.side == MANY)
+    one = rights.value_at(events, many, values)
+    many, one = many[one >= 0], one[one >= 0]
+    answered = np.zeros(len(events), dtype=np.bool_)
+    answered[many] = True
+    subscriptions = Subscriptions(events, rights, rows, answered)
+    subscriptions.store()
+    last = Ordered(events.groups).last_of_each(events.side == ONE)
+    store_last(events, ONE, last, values.prior, table)
+    yield from _of_many(events, values, many, one)
+    yield from _of_one(events, rights, values, subscriptions)
+
+
+def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Iterator[pa.Table]:
+    """Results of changes of "many": a tombstone where it leaves a row of "one", a join where it finds one."""
+    if not len(rows):
+        return
+    many = events.tables[MANY]
+    own = events.own[rows]
+    called = (ints(many, "verb")[own] & PUT) > 0
+    keys = _combined(events.key.take(pa.array(rows)), gather(many.column("left_key"), own))
+    out = result(events, rows, np.maximum(events.ts[rows], values.ts(one)), keys, called.astype(np.int64))
+    out["left"] = values.gather(np.where(called, one, -1))
+    out["right"] = gather(many.column("value"), np.where(called, own, -1))
+    yield pa.table(out | {"joined": pa.array(called)})
+
+
+def _of_one(
+    events: Events, rights: Rights, values: Values, subscriptions: Subscriptions
+) -> Iterator[pa.Table]:
+    """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
+    old = own_before(events, [values, values])
+    wanted = events.present[rights.rows] | (old[rights.rows] >= 0)
+    for piece in subscriptions.told(rights, wanted):
+        rows, versions = piece.events, piece.subscribers
+        called = events.present[rows]
+        keys = _combined(events.key.take(pa.array(rows)), subscriptions.left_keys(versions))
+        out = result(events, rows, np.maximum(events.ts[rows], subscriptions.ts[versions]), keys, piece.index)
+        out["left"] = values.gather(np.where(called, events.own[rows], -1))
+        out["right"] = gather(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
+        yield pa.table(out | {"joined": pa.array(called)})
+
+
+def _combined(prefix: pa.Array, suffix: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([prefix, suffix], ["prefix", "suffix"])

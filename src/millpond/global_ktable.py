@@ -1,0 +1,81 @@
+"""GlobalKTable: a table of which every shard has a copy, so that it can be looked up by any key.
+
+Handle layer. What `StreamsBuilder.global_table` returns, and the joins of streams and tables with it
+(semantics.md, section 9): only the stream or the table drives them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond._plan.nodes import GlobalLookup, GlobalTableLookup, How, Shape
+from millpond.errors import TopologyError
+from millpond.functions import Function, adapt, wants
+from millpond.handle import Handle, same_type, type_text
+
+
+class GlobalKTable(Handle):
+    """A global table: it can be joined and looked up, nothing else."""
+
+
+def lookup_node(
+    left: Handle,
+    right: GlobalKTable,
+    joiner: Function,
+    how: How,
+    mapper: Function | None,
+    name: str | None,
+    store: str | None = None,
+) -> GlobalLookup:
+    """The node of a join of a stream or a table with a global table, attached to the builder.
+
+    Parameters
+    ----------
+    joiner : function of (left, right), (key, left, right) or (key, mapped key, left, right).
+    mapper : function of (value) or (key, value) that gives the key to look up.
+    """
+    if mapper is None:
+        raise TopologyError(
+            "A join with a global table needs the key to look up.",
+            given="no key=",
+            hint="join(countries, joiner, key=lambda value: value['country'])",
+        )
+    left._require_same_builder(right, "join")
+    functions = left._builder._functions
+    mapper = adapt(mapper, ("key", "value"), "key mapper")
+    kind = functions.value_type(mapper, left._types(), "key mapper")
+    if not same_type(kind, right.key_type):
+        raise TopologyError(
+            "The key mapper gives another type than the global table's keys.",
+            given=f"{type_text(kind)}, and {right.name!r} has keys of {type_text(right.key_type)}",
+            hint="Cast it in the mapper.",
+        )
+    joiner = _with_both_keys(joiner)
+    value = functions.value_type(
+        joiner, (left.key_type, right.key_type, left.value_type, right.value_type), "joiner"
+    )
+    made: type[GlobalLookup] = GlobalLookup if left._node.shape.kind == "stream" else GlobalTableLookup
+    node = made(
+        left._builder._name(name, made.stem),
+        (left.name, right.name),
+        Shape(left._node.shape.kind, left.key_type, value),
+        how=how,
+        mapper=mapper,
+        joiner=joiner,
+        generation=left._builder.generation,
+        store=store,
+    )
+    left._attach(node)
+    return node
+
+
+def _with_both_keys(joiner: Function) -> Function:
+    """The joiner as one of (key, mapped key, left, right)."""
+    if wants(joiner, 4):
+        return joiner
+    adapted = adapt(joiner, ("key", "left", "right"), "joiner")
+
+    def joined(key: Any, mapped_key: Any, left: Any, right: Any) -> Any:
+        return adapted(key, left, right)
+
+    return joined
