@@ -104,7 +104,7 @@ class Recorded:
 
     def _joined_streams(self, left: KStream, right: KStream) -> KStream:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
-        return getattr(left, method)(right, self._library.plus, self._windows())
+        return getattr(left, method)(right, self._plus, self._windows())
 
     def _stream_stream(self) -> None:
         self._joined_streams(self._stream("left"), self._stream("right")).to(OUTPUT)
@@ -114,7 +114,7 @@ class Recorded:
         self._joined_streams(stream, stream).to(OUTPUT)
 
     def _rekey_stream_stream(self) -> None:
-        left = self._stream("left").select_key(self._library.ref)
+        left = self._stream("left").select_key(self._ref)
         self._joined_streams(left, self._stream("right")).to(OUTPUT)
 
     def _rekey_stream_table(self) -> None:
