@@ -240,8 +240,7 @@ class Writer:
         return hash((self.format, self.path, tuple(sorted(self.options.items()))))
 
     def __repr__(self) -> str:
-        names = "".join(f", {name}=..." for name in sorted(self.options))
-        return f"Writer({self.format!r}, path={self.path!r}{names})"
+        return f"Writer({self.format!r}, path={self.path!r}{''.join(f', {n}=...' for n in sorted(self.options))})"
 
 
 @dataclass(frozen=True)
@@ -257,9 +256,10 @@ class ForeachBatch:
     function: Callable[[Any, int], None]
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
+        given: Any = self.function
+        if not callable(given):
             hint = "def write(frame, batch_id): ..."
-            raise TopologyError("ForeachBatch takes a function.", given=repr(self.function), hint=hint)
+            raise TopologyError("ForeachBatch takes a function.", given=repr(given), hint=hint)
 
 
 @dataclass(frozen=True, init=False, repr=False)
