@@ -14,10 +14,15 @@ from millpond.testing.runners.vectors import new_values
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.md"))
-KINDS = ("table_table", "stream_table", "table_ops", "three_way", "table_chain_same", "rekey_stream_table")
+KINDS = (
+    *("table_table", "stream_table", "table_ops", "three_way", "table_chain_same", "rekey_stream_table"),
+    *("fk_join", "table_join_then_fk", "global_join"),
+)
 # Rows of section A by which the engine may differ from these recordings: 12 (the record cache is off here),
 # and 19 (only the old generations keep the trigger's timestamp, 0.10.2 does as later ones do).
-ALLOWED = {12, 19}
+# 4, 5 and 6 are foreign keys before their fixes, and the timestamps of their right-triggered results; 9 is a null
+# mapped key before its fix.
+ALLOWED = {4, 5, 6, 9, 12, 19}
 
 
 def files() -> list[Path]:
@@ -43,7 +48,7 @@ def test_the_engine_says_what_kafka_streams_said(path: Path) -> None:
 def test_every_kind_of_recording_is_really_there() -> None:
     runner = EngineRunner()
     counts = {path.name: len(supported(path, runner)) for path in files()}
-    assert sum(counts.values()) == 3_237
+    assert sum(counts.values()) == 4_212
     assert all(counts[path.name] for path in files() if path.parent.name == "histories")
 
 
