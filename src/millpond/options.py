@@ -240,7 +240,7 @@ class Writer:
         return hash((self.format, self.path, tuple(sorted(self.options.items()))))
 
     def __repr__(self) -> str:
-        return f"Writer({self.format!r}, path={self.path!r}{''.join(f', {n}=...' for n in sorted(self.options))})"
+        return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
 
 
 @dataclass(frozen=True)

@@ -157,3 +157,12 @@ def encode(form: Format, value: Column) -> Column:
     # the two's complement of a long whatever its sign, of which an int takes the lower half
     digits = F.lpad(F.hex(value.cast("bigint")), 16, "0")
     return F.unhex(digits if form.kind == "long" else F.substring(digits, 9, 8))
+
+
+def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Column:
+    """The bytes of a one-to-many join's keys as KIP-213 lays them out, so that "a" is no prefix of "ab".
+
+    That is the length of the prefix's bytes as 4 bytes big-endian, these bytes, and those of the suffix.
+    """
+    prefix, suffix = encode(prefix_form, key["prefix"]), encode(suffix_form, key["suffix"])
+    return F.concat(encode(Format("int"), F.octet_length(prefix)), prefix, suffix)

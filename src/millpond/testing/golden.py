@@ -17,6 +17,7 @@ from millpond.testing.recordings import History, RecordingError, Step
 
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
+_FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper"}
 _VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 
 
@@ -58,6 +59,7 @@ def _sections(histories: list[History]) -> Iterator[str]:
         yield f"- type: {vector['join_type']}"
         yield f"- generation: {generation}"
         yield f"- joiner: {vector['joiner']}"
+        yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
         yield ""
         yield "| step | side | key | value | ts | results |"
         yield "|---|---|---|---|---|---|"
@@ -77,6 +79,7 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         "operator": facts["operator"],
         "join_type": facts["type"],
         "joiner": facts["joiner"],
+        **{name: facts[fact] for fact, name in _FUNCTIONS.items() if fact in facts},
         "params": {},
         "inputs": sorted({str(step.topic) for step in steps}),
         "observes_changes": False,

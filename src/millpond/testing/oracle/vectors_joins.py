@@ -154,6 +154,7 @@ FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
     "value.split('|')[1]": after_bar(nulls=()),
     "value.split('|')[1], null when it is 'returnNull'": after_bar(nulls=("returnNull",)),
     "value.split('|')[1], null when absent or 'null'": after_bar(nulls=("null",)),
+    "value.split(',')[0], null when empty": lambda value: value.split(",")[0] or None,
     "int(value.split('-')[0])": lambda value: int(value.split("-")[0]),
 }
 

@@ -1,0 +1,76 @@
+"""What the tests of joins share: drivers of small topologies, and the oracle beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.engine import EngineDriver
+from millpond.testing.oracle import Semantics, Topology
+from millpond.testing.oracle import functions as text
+from millpond.testing.oracle.table import TableSource
+from millpond.testing.runners.library import ArrowLibrary
+
+Step = tuple[str, Any, Any, int]
+Said = list[tuple[Any, Any, int]]
+LIBRARY = ArrowLibrary()
+PLUS = LIBRARY.lift(text.plus, "string")
+REF = LIBRARY.lift(text.ref, "string")
+
+
+def driver_of(build: Callable[[StreamsBuilder], Any], *, shards: int = 2) -> EngineDriver:
+    """A driver of the topology that `build` writes down; what it returns is written to "out"."""
+    builder = arrow_builder("test")
+    result = build(builder)
+    if result is not None:
+        result.to("out")
+    return EngineDriver(builder.build(), shards=shards)
+
+
+def tables(builder: StreamsBuilder, *names: str, key: str = "string", value: str = "string") -> list[Any]:
+    """Tables of these names."""
+    return [builder.table(name, key=key, value=value) for name in names]
+
+
+def run(driver: EngineDriver, *steps: Step, output: str = "out") -> Said:
+    """The results of the steps in one batch."""
+    for topic, key, value, ts in steps:
+        driver.pipe(topic, key, value, ts=ts)
+    driver.run_batch()
+    return [(r.key, r.value, r.ts) for r in driver.read(output)]
+
+
+def by_step(
+    driver: EngineDriver, steps: Sequence[Step], cuts: set[int] | frozenset[int] = frozenset()
+) -> list[Said]:
+    """The results of each step of a fresh driver, a batch ending before each step of `cuts`."""
+    said: list[Said] = [[] for _ in steps]
+    for number, (topic, key, value, ts) in enumerate(steps):
+        if number in cuts:
+            driver.run_batch()
+        driver.pipe(topic, key, value, ts=ts)
+    driver.run_batch()
+    for result in driver.read("out"):
+        said[result.step].append((result.key, result.value, result.ts))
+    return said
+
+
+def oracle_tables(*names: str) -> tuple[Topology, list[TableSource]]:
+    """The oracle's topology with every row of section A repaired, and tables of it."""
+    topology = Topology(Semantics(faithful=False))
+    sources = [TableSource(topology) for _ in names]
+    for name, source in zip(names, sources, strict=True):
+        topology.source(name, source)
+    return topology, sources
+
+
+def oracle_says(topology: Topology, steps: Sequence[Step]) -> list[Said]:
+    """What the oracle emits at each step."""
+    return [[(r.key, r.value, r.ts) for r in topology.pipe(*step)] for step in steps]
+
+
+def per_key(said: Sequence[Said]) -> list[Said]:
+    """The results of each step, those of one key in their order: between keys there is no order to keep."""
+    return [sorted(results, key=lambda result: str(result[0])) for results in said]
