@@ -157,9 +157,7 @@ def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: i
     print(flights.describe())
     run = Run()
     with _bar(inputs) as bar:
-        query = flights.start(
-            spark, checkpoint=str(place.checkpoint), available_now=True, local_cache=str(place.cache)
-        )
+        query = flights.start(spark, checkpoint=str(place.checkpoint), available_now=True, local_cache=str(place.cache))
         follow(query, run, bar)
     return run
 

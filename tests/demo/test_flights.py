@@ -1,4 +1,4 @@
-"""The demo as a user runs it, on the first flights of the year, and its own check, which must be able to fail.
+"""The demo as a user runs it, on the first flights of the year, and its own check, which must find faults.
 
 One run of the real program over files; the rest, the comparison with pandas among it, needs no Spark.
 """
@@ -90,9 +90,7 @@ def test_no_flight_leaves_before_it_is_published(inputs: Inputs) -> None:
     assert (both["at_published"] < both["at_left"]).all()
 
 
-def test_the_files_hold_every_record_once_and_follow_one_another_in_time(
-    inputs: Inputs, tmp_path: Path
-) -> None:
+def test_the_files_hold_every_record_once_and_follow_one_another_in_time(inputs: Inputs, tmp_path: Path) -> None:
     folder = write_files(inputs, tmp_path, 3)
     ends = []
     for name in TABLES:
@@ -120,9 +118,7 @@ def test_the_check_finds_nothing_in_right_results(inputs: Inputs) -> None:
 
 def test_the_check_finds_a_departure_that_is_missing(inputs: Inputs) -> None:
     departures, by_plane, dropped = right_results(inputs)
-    assert faults(
-        inputs, departures[departures["flight"] != departures["flight"].iloc[7]], by_plane, dropped
-    )[0]
+    assert faults(inputs, departures[departures["flight"] != departures["flight"].iloc[7]], by_plane, dropped)[0]
 
 
 def test_the_check_finds_a_departure_that_an_older_change_has_replaced(inputs: Inputs) -> None:

@@ -20,9 +20,7 @@ from millpond._engine.keys import hash_keys
 from millpond._engine.level import run_operator
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
-from millpond.builder import StreamsBuilder
 from millpond.errors import TopologyError
-from millpond.kstream import KStream
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.conformance_runners import run_oracle
 from millpond.testing.engine import EngineDriver, setting_of
@@ -143,7 +141,7 @@ def test_a_self_join_gives_what_two_stores_would(
     assert EngineRunner(cuts=size).run(history) == repaired(history)
 
 
-def chained(how: str, second: str, window: tuple[int, int, int], wide: tuple[int, int, int]) -> StreamsBuilder:
+def chained(how: str, second: str, window: tuple[int, int, int], wide: tuple[int, int, int]) -> Any:
     """(left how right) second third."""
     builder = arrow_builder("chained")
     left, right, third = (builder.stream(n, key="string", value="string") for n in ("left", "right", "third"))
@@ -194,7 +192,7 @@ def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, A
 # -- time --------------------------------------------------------------------------------------------------
 
 
-def joined(how: str, windows: JoinWindows, *, rekeyed: bool = False) -> StreamsBuilder:
+def joined(how: str, windows: JoinWindows, *, rekeyed: bool = False) -> Any:
     builder = arrow_builder("time")
     left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
     left = left.select_key(lambda key, value: key) if rekeyed else left
@@ -309,7 +307,7 @@ def test_a_self_join_keeps_its_records_once() -> None:
     assert rows == {"stream_stream-1.both": 4}
 
 
-def streams() -> tuple[KStream, KStream, Any]:
+def streams() -> tuple[Any, Any, Any]:
     builder = arrow_builder("errors")
     left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
     return left, right, builder.table("table", key="string", value="string")

@@ -188,6 +188,7 @@ def _reach(
     assert outlet.target is not None
     # One turn per case and shard, where there is something to tell.
     for case, steps in reach_steps(edge, cases, outlet.reach_step, slots) if outlet.reach_step else ():
+        # One turn per shard.
         for shard in range(case * shards, (case + 1) * shards):
             yield Parcel(outlet.target, shard, outlet.reach_port, steps)
 
@@ -278,6 +279,7 @@ def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -
     # One turn per case and shard.
     for case in [None] if cases is None else np.unique(cases):
         mine = rows if case is None else rows.filter(pa.array(cases == case))
+        # One turn per shard.
         for shard in range(shards):
             yield Parcel(
                 outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine

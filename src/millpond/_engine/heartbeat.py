@@ -49,6 +49,7 @@ def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Par
     # One turn per operator and case, not per row.
     for beat in beats:
         marked = _marked(frame, beat) & (order_ts > _UNKNOWN)
+        # One turn per case.
         for number in np.unique(case[marked]):
             rows = np.flatnonzero(marked & (case == number))
             told = _told(order_ts[rows], srcpart[rows], every=beat.every)

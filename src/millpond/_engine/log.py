@@ -59,6 +59,7 @@ class LogTable(_Table):
         hits = []
         # One turn per piece of a run that reaches into these times.
         for layer in self._reaching(low, high - 1):
+            # One turn per piece of a run.
             for piece in layer:
                 batch = self._load(piece)
                 time = batch.column(self._time()).to_numpy(zero_copy_only=True)
@@ -127,6 +128,7 @@ class LogTable(_Table):
     def _reaching(self, low: int, high: int) -> list[Layer]:
         """The layers, without the runs that lie outside of these times."""
         layers = []
+        # One turn per layer of the state.
         for layer in self._layers():
             near = (
                 p for p in layer if p.run.time is None or (p.run.time[0] <= high and p.run.time[1] >= low)

@@ -74,7 +74,8 @@ class Rules:
 
     def close(self, ts: Int64s, side: Int64s | int) -> Int64s:
         """The last time at which a partner of a record may still come."""
-        return ts + np.array(self.ahead)[side] + self.grace
+        last: Int64s = ts + np.array(self.ahead)[side] + self.grace
+        return last
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Meetings:
         still there.
         """
         time, rules = self._times.at_row[rows], self._rules
-        visible = time - rules.grace - np.maximum(np.array(rules.ahead), 0)[other]
+        visible: Int64s = time - rules.grace - np.maximum(np.array(rules.ahead), 0)[other]
         late = self._events.ts[rows] < time - rules.grace
         for side in SIDES:  # the two sides
             asking = np.flatnonzero(late & (other == side))

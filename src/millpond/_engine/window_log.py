@@ -88,7 +88,7 @@ class WindowLog:
         number = np.where(waits, ints(stored, "arrival") * 2 + side, -1)
         batch = events.tables[side].column("value")
         count = len(stored)
-        columns = [
+        group, ts, arrival, domains, pointer, row, known = (
             np.concatenate([asked.group[found.query], events.groups.group_of_row[rows]]),
             np.concatenate([ints(stored, "ts"), events.ts[rows]]),
             np.concatenate([ints(stored, "arrival"), self.arrivals + rows]),
@@ -96,9 +96,9 @@ class WindowLog:
             np.concatenate([len(batch) + np.arange(count, dtype=np.int64), events.own[rows]]),
             np.concatenate([np.full(count, -1, dtype=np.int64), rows]),
             np.concatenate([number, np.full(len(rows), -1, dtype=np.int64)]),
-        ]
+        )
         values = joined([batch, stored.column("value")], self._setting.values[side])
-        return Book(*columns, values)
+        return Book(group, ts, arrival, domains, pointer, row, known, values)
 
     def waiting(self, side: int, low: int, high: int) -> pa.Table:
         """Stored rows of a side that were waiting when they were stored, with low <= ts < high."""

@@ -376,13 +376,11 @@ STATEFUL: tuple[type[Node], ...] = (
     GlobalTableLookup,
 )
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
-
 OPERATORS: dict[type[Node], tuple[str, ...]] = {
     ForeignKey: ("foreign_key_send", "foreign_key_receive"),
     OneToMany: ("foreign_key_send", "one_to_many"),
 }
 """Stems of the operators of a node that takes several, first to last; others have one, of their own stem."""
-
 FAN_OUT = ("foreign_key_receive", "one_to_many")
 """Stems of operators that give many results of one row, keyed by another key than they are sharded by."""
 

@@ -48,7 +48,8 @@ def settle_timing(
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
         mine = [edge for edge in edges if edge.target == operator.id]
-        above = {flows[flows[e.flow].root].operator for e in mine} - {None}
+        roots = (flows[flows[e.flow].root].operator for e in mine)
+        above = {number for number in roots if number is not None}
         lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
         if operator.timing == "none":
             continue

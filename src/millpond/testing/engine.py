@@ -152,6 +152,7 @@ class Batch:
         self._direct: dict[str, list[pa.Table]] = defaultdict(list)
 
     def run_sources(self, piped: list[_Piped]) -> None:
+        """Bring the piped records to the first level."""
         physical = self._physical
         roots = [f for f in physical.stage_flows(0) if f.parent is None]
         frames = {}
@@ -166,6 +167,7 @@ class Batch:
         self._run_stage(0, frames)
 
     def run_level(self, level: int) -> None:
+        """Run the operators of a level and bring their results to the next."""
         outputs: dict[int, pa.Table] = {}
         for operator in self._physical.operators:
             if operator.level != level:

@@ -26,17 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=2_000, help="how many histories")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it"
-    )
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one history of the seed")
     options = parser.parse_args(arguments)
     if options.only is not None:
         return _one(options.seed, options.only)
     try:
-        progress = soak(
-            options.count, options.seed, workers=options.workers, path=options.resume, say=print_now
-        )
+        progress = soak(options.count, options.seed, workers=options.workers, path=options.resume, say=print_now)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

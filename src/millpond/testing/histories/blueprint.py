@@ -82,10 +82,7 @@ def beside(blueprints: list[Blueprint]) -> Blueprint:
     ops: list[Op] = []
     for blueprint in blueprints:
         start = len(ops)
-        ops += [
-            replace(op, inputs=tuple(Ref(ref.op + start, ref.port) for ref in op.inputs))
-            for op in blueprint.ops
-        ]
+        ops += [replace(op, inputs=tuple(Ref(ref.op + start, ref.port) for ref in op.inputs)) for op in blueprint.ops]
     return replace(blueprints[0], ops=tuple(ops))
 
 

@@ -33,9 +33,7 @@ class RoughBatch(Batch):
         self._random = random
         self.written: list[tuple[str, bytes]] = []
 
-    def _run_operator(
-        self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]
-    ) -> Iterator[pa.Table]:
+    def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
         pieces = [(port, piece) for port, content in mail for piece in self._cut(content)]
         self._random.shuffle(pieces)
         return super()._run_operator(operator, shard, pieces)

@@ -28,15 +28,12 @@ def limit_of(blueprint: Blueprint) -> str | None:
     sides believed the other to send, or repeat one; and the old value that Kafka Streams sends along is what
     it computes at that moment, not what was sent before.
     """
-    if not all(
-        _sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed
-    ):
+    if not all(_sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed):
         return TIME_OF_OTHERS
     diamonds = {
         number
         for number, op in enumerate(blueprint.ops)
-        if op.kind == "table_table"
-        and _all_above(blueprint, op.inputs[0]) & _all_above(blueprint, op.inputs[1])
+        if op.kind == "table_table" and _all_above(blueprint, op.inputs[0]) & _all_above(blueprint, op.inputs[1])
     }
     kept = {number for number in diamonds if blueprint.ops[number].params.get("stored")}
     for op in blueprint.ops:
@@ -44,9 +41,7 @@ def limit_of(blueprint: Blueprint) -> str | None:
             return FILTERED_DIAMOND
         if not op.kind.endswith("_table") or len(op.inputs) < 2:
             continue
-        looked_up = [
-            ref for ref, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"
-        ]
+        looked_up = [ref for ref, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"]
         if any(_tables_above(blueprint, ref) & diamonds for ref in looked_up):
             return CHAINED_DIAMOND
     return None

@@ -20,7 +20,7 @@ from millpond.testing.histories.choices import Dice
 from millpond.testing.histories.draw import draw_blueprint, draw_records
 from millpond.testing.histories.functions import ColumnFunctions
 from millpond.testing.histories.limits import limit_of
-from millpond.testing.histories.registry import build, deferred, sinks_of, timed
+from millpond.testing.histories.registry import build, sinks_of, timed
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def check_bundle(bundle: Bundle, spark: Any = None) -> list[Difference]:
     found: list[Difference] = []
     for case, got in zip(bundle.cases, run_on_spark(bundle.cases, spark), strict=True):
         expected, _ = run_oracle(case)
-        step = first_difference(expected, got, by_sink=deferred(case.blueprint))
+        step = first_difference(expected, got, by_sink=True)
         if step is not None:
             found.append(Difference(case, "results", f"results of step {step} differ", step, expected, got))
     return found
@@ -77,8 +77,6 @@ def run_on_spark(cases: tuple[Case, ...], spark: Any = None) -> list[Steps]:
         for record in case.records:
             driver.pipe(record.source, record.key, record.value, ts=record.ts, case=str(number))
     return [
-        by_step(
-            len(case.records), {sink: driver.read(sink, case=str(number)) for sink in sinks_of(blueprint)}
-        )
+        by_step(len(case.records), {sink: driver.read(sink, case=str(number)) for sink in sinks_of(blueprint)})
         for number, case in enumerate(cases)
     ]

@@ -123,7 +123,8 @@ class Recorded:
 
     def _joined_streams(self, left: KStream, right: KStream) -> KStream:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
-        return getattr(left, method)(right, self._plus, self._windows())
+        joined: KStream = getattr(left, method)(right, self._plus, self._windows())
+        return joined
 
     def _stream_stream(self) -> None:
         self._joined_streams(self._stream("left"), self._stream("right")).to(OUTPUT)
