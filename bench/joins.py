@@ -32,15 +32,11 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
     builder = mp.StreamsBuilder("bench")
     left, right = (
-        builder.table(
-            stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq"
-        )
+        builder.table(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
         for side in SIDES
     )
     left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
-    return builder.build().start(
-        spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache"
-    )
+    return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
 def start_on_kafka(workload: str) -> Any:
@@ -73,9 +69,7 @@ def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         sides[0]
         .unionByName(sides[1])
         .groupBy("key")
-        .transformWithState(
-            statefulProcessor=PerKeyJoin(), outputStructType=OUT, outputMode="append", timeMode="None"
-        )
+        .transformWithState(statefulProcessor=PerKeyJoin(), outputStructType=OUT, outputMode="append", timeMode="None")
     )
     return (
         joined.writeStream.format("noop")

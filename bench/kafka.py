@@ -112,9 +112,7 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
     return Turn(shown, rates(started, batches), tuple(batches), sampler.usage, size, {})
 
 
-def _watched(
-    process: subprocess.Popen[bytes], place: Place, group: str, started: float
-) -> list[Batch] | None:
+def _watched(process: subprocess.Popen[bytes], place: Place, group: str, started: float) -> list[Batch] | None:
     """Steps of what the group has committed, until it is everything; None when the process ends first."""
     admin = AdminClient({"bootstrap.servers": place.servers})
     batches: list[Batch] = []

@@ -21,9 +21,7 @@ WORK = ROOT / ".bench"
 MILLION = Shape(keys=1_000_000, fill=125_000, updates=8, rows=125_000)
 # One group per key is so slow that it gets a slice: fewer keys, which is to its advantage.
 SLICE = Shape(keys=12_000, fill=12_000, updates=2, rows=12_000)
-GROWTH = tuple(
-    Shape(keys, fill=250_000, updates=10, rows=50_000) for keys in (100_000, 1_000_000, 10_000_000)
-)
+GROWTH = tuple(Shape(keys, fill=250_000, updates=10, rows=50_000) for keys in (100_000, 1_000_000, 10_000_000))
 COUNTED = 8
 """Batches, from the end, whose time counts for growth: the first ones after a fill merge what it left."""
 
@@ -87,9 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
-    parser.add_argument(
-        "--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys"
-    )
+    parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
     options = parser.parse_args()

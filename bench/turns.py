@@ -83,9 +83,7 @@ def alternate(contenders: Sequence[tuple[str, Path]], count: int, work: Path) ->
             shown = f"{turn.rates.whole:,.0f}/s, second half {turn.rates.second_half:,.0f}/s"
             shown += f", {turn.per_cpu_second:,.0f} and {turn.per_cpu_second_late:,.0f} per CPU-second"
             took = time.monotonic() - begin
-            print(
-                f"turn {number + 1} of {count}, {name}: {shown} ({took:.0f} s)", file=sys.stderr, flush=True
-            )
+            print(f"turn {number + 1} of {count}, {name}: {shown} ({took:.0f} s)", file=sys.stderr, flush=True)
     return found
 
 

@@ -222,7 +222,7 @@ def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
     print(f"\nDelay of departure by the plane's manufacturer:\n{report.delay_by_manufacturer(flown)}")
     print(f"\nResults: {', '.join(place.shown(place.out / name) for name in topology.OUTPUTS)}")
     dropped = sum(count for (operator, _), count in run.drops.items() if operator == topology.ENRICH)
-    return _judge(check.differences(inputs, departures, by_plane, dropped))
+    return judge(check.differences(inputs, departures, by_plane, dropped))
 
 
 def _speed(run: Run) -> str:
@@ -231,7 +231,8 @@ def _speed(run: Run) -> str:
     return f"{batches}: {run.rate:,.0f} records/s{warm}"
 
 
-def _judge(checked: dict[str, list[str]]) -> int:
+def judge(checked: dict[str, list[str]]) -> int:
+    """Say what was checked and what differs; the exit status."""
     print("Checked against plain pandas:")
     for what, found in checked.items():
         print(f"  {'DIFFERS' if found else 'same'}: {what}")

@@ -103,9 +103,7 @@ def _same_interpreter() -> bool:
 
 
 def _create_venv() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(VENV, ignore_errors=True)
         raise SetupFailed(
@@ -124,9 +122,7 @@ def _pip(*arguments: str) -> None:
 
 def _run(command: Sequence[str], failure: str) -> None:
     # the caller's own environment must not lend modules to .venv, nor hide that some are missing there
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise SetupFailed(failure)
 

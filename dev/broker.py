@@ -137,9 +137,7 @@ class KafkaBroker:
         """Whether the JVM is alive."""
         return self._process is not None and self._process.poll() is None
 
-    def create_topics(
-        self, names: Iterable[str], partitions: int = 1, config: Mapping[str, str] | None = None
-    ) -> None:
+    def create_topics(self, names: Iterable[str], partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Makes the topics and returns when the broker has them; a topic that exists already is an error."""
         # imported late: starting and stopping a broker must not need the kafka extra
         from confluent_kafka.admin import AdminClient
@@ -147,9 +145,7 @@ class KafkaBroker:
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         settings = dict(config or {})
-        topics = [
-            NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names
-        ]
+        topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
         for made in admin.create_topics(topics, operation_timeout=30).values():
             made.result(timeout=60)
 
@@ -206,13 +202,10 @@ class KafkaBroker:
         deadline = time.monotonic() + self._start_timeout
         while _READY not in self.log_file.read_text(errors="replace"):
             if process.poll() is not None:
-                raise BrokerFailed(
-                    f"The broker ended with code {process.returncode}. Its log ends:\n{self.log_tail()}"
-                )
+                raise BrokerFailed(f"The broker ended with code {process.returncode}. Its log ends:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 raise BrokerFailed(
-                    f"The broker was not ready after {self._start_timeout:.0f} s. "
-                    f"Its log ends:\n{self.log_tail()}"
+                    f"The broker was not ready after {self._start_timeout:.0f} s. Its log ends:\n{self.log_tail()}"
                 )
             time.sleep(0.05)
 
@@ -230,9 +223,7 @@ class KafkaBroker:
                 watchdog.stdin.close()
 
 
-def server_properties(
-    port: int, controller_port: int, data: Path, settings: Mapping[str, str]
-) -> dict[str, str]:
+def server_properties(port: int, controller_port: int, data: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """The broker's settings: one node that is broker and controller, nothing replicated, nothing expiring."""
     one_node = {
         "process.roles": "broker,controller",

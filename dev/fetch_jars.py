@@ -37,9 +37,7 @@ def pyspark_jars() -> Path:
     """The folder of the jars inside the installed PySpark, found without importing it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise FetchFailed(
-            "PySpark is not installed in this Python.\nHint: run `make setup`, or use .venv/bin/python."
-        )
+        raise FetchFailed("PySpark is not installed in this Python.\nHint: run `make setup`, or use .venv/bin/python.")
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
@@ -60,11 +58,7 @@ def differences(locked: dict[str, str], present: dict[str, str]) -> list[str]:
     return [
         *(f"missing: {name}" for name in sorted(locked.keys() - present.keys())),
         *(f"not locked: {name}" for name in sorted(present.keys() - locked.keys())),
-        *(
-            f"other content: {name}"
-            for name in sorted(locked.keys() & present.keys())
-            if locked[name] != present[name]
-        ),
+        *(f"other content: {name}" for name in sorted(locked.keys() & present.keys()) if locked[name] != present[name]),
     ]
 
 
@@ -108,16 +102,12 @@ def fetch(groups: Sequence[str], *, relock: bool = False) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     run_ivy(wanted, staging)
     if relock:
-        _write_sums(
-            {name: digest for group in wanted for name, digest in present_sums(group, staging).items()}
-        )
+        _write_sums({name: digest for group in wanted for name, digest in present_sums(group, staging).items()})
     for group in wanted:
         wrong = [] if relock else _differences_of(group, locked, staging)
         if wrong:
             raise FetchFailed(
-                f"The fetched jars of {group!r} are not those of {SUMS_FILE.name}:\n  "
-                + "\n  ".join(wrong)
-                + "\n"
+                f"The fetched jars of {group!r} are not those of {SUMS_FILE.name}:\n  " + "\n  ".join(wrong) + "\n"
                 "Hint: after a change of dev/ivy.xml run `make lock`; else the mirror has other jars."
             )
         shutil.rmtree(JARS / group, ignore_errors=True)
@@ -139,9 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fetches the groups named on the command line, all of them by default."""
     parser = argparse.ArgumentParser(description="Fetch the jars of dev/ivy.xml into .jars/.")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all by default")
-    parser.add_argument(
-        "--relock", action="store_true", help="write dev/jars.sha256 anew from what Ivy brings"
-    )
+    parser.add_argument("--relock", action="store_true", help="write dev/jars.sha256 anew from what Ivy brings")
     options = parser.parse_args(arguments)
     unknown = set(options.groups) - set(GROUPS)
     if unknown:

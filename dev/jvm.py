@@ -37,20 +37,15 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
         command = shutil.which("java", path=environ.get("PATH"))
         origin = "the PATH"
     if command is None or not Path(command).exists():
-        raise JavaMissing(
-            f"Java {OLDEST_JAVA} or later is needed; none was found through {origin}.\n{_INSTALL_HINT}"
-        )
+        raise JavaMissing(f"Java {OLDEST_JAVA} or later is needed; none was found through {origin}.\n{_INSTALL_HINT}")
     shown = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
     text = (shown.stderr + shown.stdout).strip()
     major = java_major(text)
     if shown.returncode != 0 or major is None:
-        raise JavaMissing(
-            f"{command} (from {origin}) does not run: {text or 'it says nothing'}\n{_INSTALL_HINT}"
-        )
+        raise JavaMissing(f"{command} (from {origin}) does not run: {text or 'it says nothing'}\n{_INSTALL_HINT}")
     if major < OLDEST_JAVA:
         raise JavaMissing(
-            f"Java {OLDEST_JAVA} or later is needed; {command} (from {origin}) is Java {major}.\n"
-            f"{_INSTALL_HINT}"
+            f"Java {OLDEST_JAVA} or later is needed; {command} (from {origin}) is Java {major}.\n{_INSTALL_HINT}"
         )
     return command
 

@@ -83,15 +83,9 @@ def package_breaches(source: str, module: str) -> list[str]:
     """PySpark where it may not be, and in the engine anything but numpy, pyarrow and the standard library."""
     own = part_of(module) or "__init__"
     tops = [(line, name.partition(".")[0]) for line, name in imported(source, module)]
-    found = [
-        f"{module}:{line} imports pyspark"
-        for line, top in tops
-        if top == "pyspark" and own not in WITH_PYSPARK
-    ]
+    found = [f"{module}:{line} imports pyspark" for line, top in tops if top == "pyspark" and own not in WITH_PYSPARK]
     if own == "_engine":
-        found += [
-            f"{module}:{line} imports {top}" for line, top in tops if top not in ENGINE_PACKAGES | {"pyspark"}
-        ]
+        found += [f"{module}:{line} imports {top}" for line, top in tops if top not in ENGINE_PACKAGES | {"pyspark"}]
     return found
 
 
@@ -103,20 +97,13 @@ def oracle_breaches(source: str, module: str) -> list[str]:
         f"{module}:{line} imports {name}"
         for line, name in imported(source, module)
         if not name.startswith("millpond.testing.oracle")
-        and (
-            LAYER_OF.get(part_of(name) or "", 0) > 0
-            or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"}
-        )
+        and (LAYER_OF.get(part_of(name) or "", 0) > 0 or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"})
     ]
 
 
 def jvm_breaches(source: str, module: str) -> list[str]:
     """Uses of py4j and of PySpark's private handles on the JVM, by attribute, name, import or string."""
-    found = [
-        f"{module}:{line} imports py4j"
-        for line, name in imported(source, module)
-        if "py4j" in name.split(".")
-    ]
+    found = [f"{module}:{line} imports py4j" for line, name in imported(source, module) if "py4j" in name.split(".")]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             used: object = node.attr
@@ -134,9 +121,7 @@ def engine_test_breaches(source: str, module: str) -> list[str]:
     found = []
     for line, name in imported(source, module):
         part = part_of(name)
-        above = (
-            part is not None and part != "testing" and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF["_engine"]
-        )
+        above = part is not None and part != "testing" and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF["_engine"]
         if name.partition(".")[0] in {"pyspark", "dev"} or above:
             found.append(f"{module}:{line} imports {name}")
     return found
@@ -145,9 +130,7 @@ def engine_test_breaches(source: str, module: str) -> list[str]:
 def modules() -> list[tuple[str, str]]:
     """Source and dotted name of every module of the package."""
     files = sorted(PACKAGE.rglob("*.py"))
-    return [
-        (file.read_text(), ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)) for file in files
-    ]
+    return [(file.read_text(), ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)) for file in files]
 
 
 RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches]

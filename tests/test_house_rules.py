@@ -66,9 +66,7 @@ def _undocumented(
             yield from _undocumented(node, classes)
 
 
-def _documented_in_base(
-    name: str, owner: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]
-) -> bool:
+def _documented_in_base(name: str, owner: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     names = [getattr(base, "id", "") for base in owner.bases] if isinstance(owner, ast.ClassDef) else []
     bases = [classes[base] for base in names if base in classes]
     own = [node for base in bases for node in base.body if isinstance(node, Function) and node.name == name]
@@ -88,17 +86,13 @@ def too_long_functions(source: str) -> list[str]:
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
             if lines > MOST_LINES_OF_A_FUNCTION:
-                found.append(
-                    f"{node.lineno}: {node.name} has {lines} lines, {MOST_LINES_OF_A_FUNCTION} at most"
-                )
+                found.append(f"{node.lineno}: {node.name} has {lines} lines, {MOST_LINES_OF_A_FUNCTION} at most")
     return found
 
 
 def _docstring_lines(function: Function) -> int:
     inner = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, Function | ast.ClassDef) and ast.get_docstring(node)
+        node for node in ast.walk(function) if isinstance(node, Function | ast.ClassDef) and ast.get_docstring(node)
     ]
     return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in inner)
 
@@ -171,9 +165,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "under"), RULES, ids=lambda value: getattr(value, "__name__", value or "all")
-)
+@pytest.mark.parametrize(("rule", "under"), RULES, ids=lambda value: getattr(value, "__name__", value or "all"))
 def test_every_python_file_keeps_the_rule(rule, under):
     files = pythons(under)
     assert files

@@ -63,9 +63,7 @@ class StreamsBuilder:
         """
         return KStream(self, self._source(source, "stream", name, None, options))
 
-    def table(
-        self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any
-    ) -> KTable:
+    def table(self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
         Parameters
@@ -94,16 +92,12 @@ class StreamsBuilder:
         """The topology as written so far, checked and rewritten into levels."""
         plan = Plan(self.application_id, tuple(self._nodes.values()), self.generation)
         if not plan.sources:
-            raise TopologyError(
-                "The topology reads nothing.", hint="Begin with builder.stream or builder.table."
-            )
+            raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         return Topology(plan, self._functions)
 
     # -- for the handles -----------------------------------------------------------------------------------
 
-    def _source(
-        self, source: Any, kind: Any, name: str | None, store: str | None, options: dict[str, Any]
-    ) -> Node:
+    def _source(self, source: Any, kind: Any, name: str | None, store: str | None, options: dict[str, Any]) -> Node:
         origin = origin_of(source, options)
         name = name or default_name(origin)
         if name is None:

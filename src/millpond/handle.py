@@ -58,9 +58,7 @@ class Handle:
         predicate = adapt(predicate, ("key", "value"), role)
         self._builder._functions.check_predicate(predicate, self._types(), role)
         name = self._builder._name(name, "filter")
-        node = Filter(
-            name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store
-        )
+        node = Filter(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
     def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:

@@ -65,9 +65,7 @@ class KStream(Handle):
         key = self._builder._functions.value_type(selector, self._types(), "key selector")
         shape = Shape("stream", key, self.value_type)
         name = self._builder._name(name, "select_key")
-        return KStream(
-            self._builder, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector))
-        )
+        return KStream(self._builder, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
 
     def flat_map(self, mapper: Function, *, name: str | None = None) -> KStream:
         """None, one or many records of each.
@@ -94,9 +92,7 @@ class KStream(Handle):
                 given=f"{self.name!r} has {self.value_type}, {other.name!r} has {other.value_type}",
                 hint="Bring both to one type with map_values.",
             )
-        node = Merge(
-            self._builder._name(name, "merge"), (self._node.name, other._node.name), self._node.shape
-        )
+        node = Merge(self._builder._name(name, "merge"), (self._node.name, other._node.name), self._node.shape)
         return KStream(self._builder, self._attach(node))
 
     def split(

@@ -49,9 +49,7 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
     """
     if isinstance(target, TopicSink | Writer | ForeachBatch):
         if options:
-            raise TopologyError(
-                "The sink already carries its options.", given=sorted(options), hint="Put them there."
-            )
+            raise TopologyError("The sink already carries its options.", given=sorted(options), hint="Put them there.")
         return target
     if isinstance(target, str):
         return _make(TopicSink, target, options)

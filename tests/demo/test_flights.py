@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo.check import DEPARTURE, FLOWN, differences, expected_by_plane, expected_departures
+from demo.flights import judge
 from demo.inputs import TABLES, Inputs, load, write_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,3 +150,9 @@ def test_the_check_finds_another_plane_under_a_departure(inputs: Inputs) -> None
 def test_the_check_finds_a_dropped_record_that_was_not_counted(inputs: Inputs) -> None:
     departures, by_plane, dropped = right_results(inputs)
     assert faults(inputs, departures, by_plane, dropped - 1) == [False, False, True]
+
+
+def test_a_difference_is_shown_and_ends_the_demo_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert judge({"the table": [], "the stream": []}) == 0
+    assert judge({"the table": [], "the stream": ["2 rows, 3 by pandas"]}) == 1
+    assert "DIFFERS: the stream\n    2 rows, 3 by pandas" in capsys.readouterr().out

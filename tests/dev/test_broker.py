@@ -50,9 +50,7 @@ def read(broker, topic, count):
 def gone(pid):
     """Whether the process is gone, waiting for a killed one to be cleared away."""
     for _ in range(200):
-        state = subprocess.run(
-            ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
         if not state.stdout.strip() or state.stdout.startswith("Z"):
             return True
         time.sleep(0.05)
@@ -116,9 +114,7 @@ def test_a_broker_that_does_not_start_says_why_with_the_end_of_its_log():
 def test_a_broker_that_dies_while_it_starts_shows_the_end_of_its_log():
     # the heap is enough for the formatting, not for the broker
     broker = KafkaBroker(settings={"log.cleaner.dedupe.buffer.size": str(2**31)})
-    with pytest.raises(
-        BrokerFailed, match=r"(?s)The broker ended with code 1\. Its log ends:.*OutOfMemoryError"
-    ):
+    with pytest.raises(BrokerFailed, match=r"(?s)The broker ended with code 1\. Its log ends:.*OutOfMemoryError"):
         broker.start()
     assert not broker.folder.exists()
 

@@ -128,9 +128,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_with_the_words_of_ivy(tmp_path
     )
     monkeypatch.setenv("MILLPOND_IVY_SETTINGS", str(settings))
     monkeypatch.setattr("dev.fetch_jars.JARS", tmp_path / "jars")
-    with pytest.raises(
-        FetchFailed, match=r"(?s)could not fetch the jars.*UNRESOLVED.*Hint: is the network reachable"
-    ):
+    with pytest.raises(FetchFailed, match=r"(?s)could not fetch the jars.*UNRESOLVED.*Hint: is the network reachable"):
         fetch(["spark"])
     assert not (tmp_path / "jars" / "spark").exists()
 
@@ -140,9 +138,7 @@ def test_a_lock_pins_each_package_with_a_hash_and_says_nothing_of_where_it_comes
     entries = re.split(r"\n(?=\S)", lock.read_text().strip())
     assert entries
     assert [
-        entry
-        for entry in entries
-        if not re.match(r"[a-z0-9-]+==[\w.]+ .*--hash=sha256:[0-9a-f]{64}", entry, re.S)
+        entry for entry in entries if not re.match(r"[a-z0-9-]+==[\w.]+ .*--hash=sha256:[0-9a-f]{64}", entry, re.S)
     ] == []
     assert not re.search(r"https?:|--(extra-)?index-url|--find-links", lock.read_text())
 

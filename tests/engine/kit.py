@@ -41,9 +41,7 @@ def run(driver: EngineDriver, *steps: Step, output: str = "out") -> Said:
     return [(r.key, r.value, r.ts) for r in driver.read(output)]
 
 
-def by_step(
-    driver: EngineDriver, steps: Sequence[Step], cuts: set[int] | frozenset[int] = frozenset()
-) -> list[Said]:
+def by_step(driver: EngineDriver, steps: Sequence[Step], cuts: set[int] | frozenset[int] = frozenset()) -> list[Said]:
     """The results of each step of a fresh driver, a batch ending before each step of `cuts`."""
     said: list[Said] = [[] for _ in steps]
     for number, (topic, key, value, ts) in enumerate(steps):

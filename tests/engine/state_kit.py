@@ -65,9 +65,7 @@ def looked_up(table: StateTable, keys: list[str], hasher: Hasher = hash_keys) ->
     values = dict(zip(keys, lookup.aligned("value").to_pylist(), strict=True))
     # By `found`, not by what the values say: a tombstone that is handed out has none.
     result = {key: ts for key, ts, found in zip(keys, times, lookup.found, strict=True) if found}
-    assert all(
-        value == (value_of(key, result[key]) if key in result else None) for key, value in values.items()
-    )
+    assert all(value == (value_of(key, result[key]) if key in result else None) for key, value in values.items())
     return result
 
 

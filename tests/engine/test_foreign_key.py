@@ -90,17 +90,13 @@ def test_the_types_of_the_two_keys_may_differ_and_the_extractor_must_fit() -> No
     number = LIBRARY.lift(lambda key, value: len(key) + int(value), "long")
     left.join(right, PLUS, foreign_key=lambda key, value: number(key, value)).to("out")
     driver = EngineDriver(builder.build(), shards=3)
-    assert run(driver, ("right", 2**53 + 2, "R", 0), ("left", "k", str(2**53 + 1), 1)) == [
-        ("k", f"{2**53 + 1}+R", 1)
-    ]
+    assert run(driver, ("right", 2**53 + 2, "R", 0), ("left", "k", str(2**53 + 1), 1)) == [("k", f"{2**53 + 1}+R", 1)]
 
 
 def test_a_composite_key_is_a_reference_like_any_other() -> None:
     def build(builder: Any) -> Any:
         left, right = tables(builder, "left", "right")
-        pairs = (
-            right.to_stream().map(lambda k, v: (pc.make_struct(k, v, field_names=["a", "b"]), v)).to_table()
-        )
+        pairs = right.to_stream().map(lambda k, v: (pc.make_struct(k, v, field_names=["a", "b"]), v)).to_table()
 
         def extractor(value: pa.Array) -> pa.Array:
             return pc.make_struct(REF(value), value, field_names=["a", "b"])
@@ -174,9 +170,7 @@ def test_a_row_that_flips_thousands_of_times_meets_each_right_row_once() -> None
     topology.sink(foreign_key_join(topology, left, right, "inner", text.ref, text.plus))
     chance = random.Random(3)
     steps: list[Step] = [
-        ("left", "k", f"{chance.choice('ab')}|{n}", n)
-        if n % 3
-        else ("right", chance.choice("ab"), f"R{n}", n)
+        ("left", "k", f"{chance.choice('ab')}|{n}", n) if n % 3 else ("right", chance.choice("ab"), f"R{n}", n)
         for n in range(3_000)
     ]
     assert by_step(foreign(), steps) == oracle_says(topology, steps)

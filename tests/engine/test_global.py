@@ -180,9 +180,7 @@ def test_a_stream_is_joined_as_the_oracle_joins_it(
 
 @settings(max_examples=80, deadline=None)
 @given(history=histories(("left", "global")), how=HOW, shards=SHARDS)
-def test_a_table_is_joined_as_the_oracle_joins_it(
-    history: tuple[list[Step], set[int]], how: str, shards: int
-) -> None:
+def test_a_table_is_joined_as_the_oracle_joins_it(history: tuple[list[Step], set[int]], how: str, shards: int) -> None:
     steps, cuts = history
     topology, (left,) = oracle_tables("left")
     right = GlobalTable()

@@ -37,9 +37,7 @@ DISTINCT: dict[str, pa.Array] = {
     "decimal": pa.array([Decimal("0.00"), Decimal("-0.01"), Decimal("9" * 20), None], pa.decimal128(30, 2)),
     "wide": pa.array([Decimal(0), Decimal(-1), Decimal("9" * 60), None], pa.decimal256(70, 0)),
     "list": pa.array([[], [None], [0], [0, 0], [0, None], [1, 0], [0, 1], None], pa.list_(pa.int64())),
-    "lists": pa.array(
-        [[], [[]], [[], []], [["a"]], [["a"], []], [["", "a"]], None], pa.list_(pa.list_(pa.utf8()))
-    ),
+    "lists": pa.array([[], [[]], [[], []], [["a"]], [["a"], []], [["", "a"]], None], pa.list_(pa.list_(pa.utf8()))),
     "square": pa.array([[1, 2], [2, 1], [1, None], None], pa.list_(pa.int8(), 2)),
     "struct": pa.array(
         [
@@ -139,9 +137,7 @@ def test_keys_that_share_a_hash_are_numbered_by_first_row() -> None:
 
 
 def test_every_nan_is_the_same_key() -> None:
-    bits = np.array(
-        [0x7FF8000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0x7FF0000000000001], np.uint64
-    )
+    bits = np.array([0x7FF8000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0x7FF0000000000001], np.uint64)
     keys = pa.array(bits.view(np.float64))
     assert len(set(plain(keys))) == len(set(encode_keys(keys).to_pylist())) == 1
     assert equal_keys(keys, keys[::-1]).all()

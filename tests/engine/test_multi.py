@@ -62,9 +62,7 @@ def test_random_histories_end_like_a_dictionary(hasher: Hasher, policy: Policy) 
         expected |= {pair: version for pair, version in changes.items() if version is not None}
         expected = {pair: version for pair, version in expected.items() if changes.get(pair, 0) is not None}
         asked = chance.sample(keys, 6)
-        assert looked_up(table, asked, hasher) == {
-            pair: v for pair, v in expected.items() if pair[0] in asked
-        }
+        assert looked_up(table, asked, hasher) == {pair: v for pair, v in expected.items() if pair[0] in asked}
     check_stored(state, store)
     rows = [row for part in table.scan() for row in part.to_pylist()]
     assert {(row["key"], row["left"]): row["value"] for row in rows} == expected

@@ -85,9 +85,7 @@ def test_the_joiner_may_take_the_combined_key() -> None:
 def test_a_result_under_a_new_key_can_be_kept_filtered_and_joined() -> None:
     def build(builder: Any) -> Any:
         one, many, other = tables(builder, "one", "many", "other")
-        suffix = one.one_to_many_join(
-            many, PLUS, key=REF, result_key=lambda prefix, suffix: suffix, store="by suffix"
-        )
+        suffix = one.one_to_many_join(many, PLUS, key=REF, result_key=lambda prefix, suffix: suffix, store="by suffix")
         ends_even = LIBRARY.lift(lambda value: text.even(None, value), "boolean")
         return suffix.filter(ends_even).join(other, PLUS)
 
@@ -134,9 +132,7 @@ def test_a_combined_key_has_the_bytes_that_kip_213_gives_it() -> None:
     types = {"string": (pa.string(), pa.string()), "int32/int64": (pa.int32(), pa.int64())}
     assert {entry["serde"] for entry in recorded} == set(types)
     for entry in recorded:
-        prefix, suffix = (
-            pa.array([entry[n]], t) for n, t in zip(("fk", "pk"), types[entry["serde"]], strict=True)
-        )
+        prefix, suffix = (pa.array([entry[n]], t) for n, t in zip(("fk", "pk"), types[entry["serde"]], strict=True))
         content = combined_bytes(prefix, suffix)[0].as_py()
         assert content.hex() == entry["bytes_hex"]
         assert content.hex().startswith(entry["prefix_hex"])
@@ -145,10 +141,7 @@ def test_a_combined_key_has_the_bytes_that_kip_213_gives_it() -> None:
 def plain(said: list[Any]) -> list[Any]:
     """Results of either kind with their keys as pairs."""
     return [
-        [
-            ((k["prefix"], k["suffix"]) if isinstance(k, dict) else (k.prefix, k.suffix), v, ts)
-            for k, v, ts in results
-        ]
+        [((k["prefix"], k["suffix"]) if isinstance(k, dict) else (k.prefix, k.suffix), v, ts) for k, v, ts in results]
         for results in said
     ]
 
@@ -161,9 +154,7 @@ def standing(said: list[Any]) -> dict[Any, Any]:
 
 @settings(max_examples=120, deadline=None)
 @given(history=histories(("many", "one")), shards=SHARDS)
-def test_two_tables_are_joined_as_the_oracle_joins_them(
-    history: tuple[list[Step], set[int]], shards: int
-) -> None:
+def test_two_tables_are_joined_as_the_oracle_joins_them(history: tuple[list[Step], set[int]], shards: int) -> None:
     steps, cuts = history
     topology, (many, one) = oracle_tables("many", "one")
     topology.sink(OneToManyJoin(topology, many, one, text.ref, text.plus))

@@ -68,9 +68,7 @@ def test_random_histories_end_like_a_dictionary(seed: int, hasher: Hasher, polic
     ),
     st.sampled_from(list(HASHERS.values())),
 )
-def test_any_history_of_a_few_keys_ends_like_a_dictionary(
-    history: list[dict[str, int | None]], hasher: Hasher
-) -> None:
+def test_any_history_of_a_few_keys_ends_like_a_dictionary(history: list[dict[str, int | None]], hasher: Hasher) -> None:
     state, expected = State(MemoryChunkStore(), policy=EAGER), dict[str, int | None]()
     table = state.table("t", SCHEMA)
     for changes in history:
@@ -179,10 +177,7 @@ def test_keys_of_every_kind_are_found_again(keys: pa.Array, tmp_path: Path) -> N
             values = pa.array(np.arange(len(keys)) + round_)
             table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": values}, schema=schema))
             state.commit()
-            assert (
-                State(store, cache).table("t", schema).lookup(hash_keys(keys), keys).aligned("value")
-                == values
-            )
+            assert State(store, cache).table("t", schema).lookup(hash_keys(keys), keys).aligned("value") == values
             assert stored_rows(state) == len(keys)
 
 

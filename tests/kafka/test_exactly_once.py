@@ -76,9 +76,7 @@ def test_a_batch_that_is_skipped_is_still_read_to_its_end(
     assert len(values(broker, topic)) == 30_000
 
 
-def test_another_checkpoint_of_the_same_application_skips_nothing(
-    spark: SparkSession, broker: KafkaBroker
-) -> None:
+def test_another_checkpoint_of_the_same_application_skips_nothing(spark: SparkSession, broker: KafkaBroker) -> None:
     topic = new_topic(broker)
     sinks_to(broker, topic, identity="app-one")(rows(spark, 0, 10), 0)
     sinks_to(broker, topic, identity="app-other")(rows(spark, 10, 10), 0)
@@ -140,11 +138,11 @@ def test_a_task_that_ends_half_way_leaves_nothing_and_is_written_whole_later(
     sinks = sinks_to(broker, *topics)
     mark = tmp_path / f"mark-{how}"
     # so much that the sink has most of it, and not all, when the stage above fails
-    frame = rows(spark, 0, 20_000, tasks=1).withColumn("value", F.lpad("value", 1_000, "0"))
+    frame = rows(spark, 0, 100_000, tasks=1).withColumn("value", F.lpad("value", 200, "0"))
     frame = frame.mapInArrow(FailOnce(how, mark), frame.schema)
     torn_off(sinks, frame, how, mark)
     sinks(frame, 0)
-    assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(20_000))
+    assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(100_000))
 
 
 def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alone(

@@ -51,9 +51,7 @@ def test_a_record_keeps_key_value_time_and_headers(
 
 
 @BOTH
-def test_null_and_empty_are_different_things(
-    spark: SparkSession, broker: KafkaBroker, delivery: Delivery
-) -> None:
+def test_null_and_empty_are_different_things(spark: SparkSession, broker: KafkaBroker, delivery: Delivery) -> None:
     topic = new_topic(broker)
     rows = [("k", None, 5, None), ("", "", 6, None), (None, "no key", 7, None)]
     write(broker, frame_of(spark, rows), TopicSink(topic, delivery=delivery))
@@ -86,9 +84,7 @@ def test_a_key_lies_where_kafkas_own_clients_put_it(spark: SparkSession, broker:
 
 
 @BOTH
-def test_each_key_keeps_the_order_of_the_rows(
-    spark: SparkSession, broker: KafkaBroker, delivery: Delivery
-) -> None:
+def test_each_key_keeps_the_order_of_the_rows(spark: SparkSession, broker: KafkaBroker, delivery: Delivery) -> None:
     topic = new_topic(broker)
     number = F.col("id")
     frame = spark.range(0, 30_000, 1, 1).select(
@@ -114,13 +110,9 @@ class Runs:
         yield from batches
 
 
-def test_several_topics_are_written_in_one_pass(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
-) -> None:
+def test_several_topics_are_written_in_one_pass(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     words, numbers = new_topic(broker, "words"), new_topic(broker, "numbers")
-    frame = spark.createDataFrame([("a", 1, 10), ("b", 2, 20)], "word string, number long, ts long").coalesce(
-        1
-    )
+    frame = spark.createDataFrame([("a", 1, 10), ("b", 2, 20)], "word string, number long, ts long").coalesce(1)
     frame = frame.mapInArrow(Runs(tmp_path), frame.schema)
     chosen = (
         (TopicSink(words), Selection(F.lit(True), "word", "number")),

@@ -26,9 +26,7 @@ _NAMES = (f"topic-{n}" for n in itertools.count())
 
 
 def source(name: str, topic: Topic) -> Source:
-    return Source(
-        name, (), Shape("stream", type_of(topic.key), type_of(topic.value)), input=name, origin=topic
-    )
+    return Source(name, (), Shape("stream", type_of(topic.key), type_of(topic.value)), input=name, origin=topic)
 
 
 def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
@@ -37,9 +35,7 @@ def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
     return name
 
 
-def produce(
-    broker: KafkaBroker, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int]]
-) -> None:
+def produce(broker: KafkaBroker, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int]]) -> None:
     """Records of (key, value, timestamp), all to partition 0."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for key, value, stamp in records:
@@ -65,14 +61,10 @@ def test_each_format_is_read_as_kafka_writes_it_and_a_null_value_is_a_tombstone(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka
 ) -> None:
     name = new_topic(broker)
-    produce(
-        broker, name, [(b"\xff" * 8, b'{"a":1}', 1000), (bytes(7) + b"\1", None, 2000), (None, b"{}", 3000)]
-    )
+    produce(broker, name, [(b"\xff" * 8, b'{"a":1}', 1000), (bytes(7) + b"\1", None, 2000), (None, b"{}", 3000)])
     (scanned,) = scan(spark, [source("one", Topic(name, "long", json("a int")))], kafka)
     rows = sorted(drained(scanned.frame), key=lambda row: row["offset"])
-    assert [
-        (r["s0_key"], r["s0_value"], r["ts"], r["partition"], r["offset"], r["reason"]) for r in rows
-    ] == [
+    assert [(r["s0_key"], r["s0_value"], r["ts"], r["partition"], r["offset"], r["reason"]) for r in rows] == [
         (-1, Row(a=1), 1000, 0, 0, 0),
         (1, None, 2000, 0, 1, 0),
         (None, Row(a=None), 3000, 0, 2, 0),
@@ -90,8 +82,7 @@ def test_several_topics_are_one_source_and_each_row_is_of_one_root(
     nodes = [source("one", Topic(first, "string", "string")), source("two", Topic(second, "bytes", "int"))]
     (scanned,) = scan(spark, nodes, kafka)
     found = {
-        row["root"]: (row["s0_key"], row["s0_value"], row["s1_key"], row["s1_value"])
-        for row in drained(scanned.frame)
+        row["root"]: (row["s0_key"], row["s0_value"], row["s1_key"], row["s1_value"]) for row in drained(scanned.frame)
     }
     assert found == {0: ("a", "x", None, None), 1: (None, None, bytearray(b"b"), 5)}
 
@@ -109,9 +100,7 @@ def test_a_topic_that_is_read_twice_gives_its_records_to_both(
     }
 
 
-def test_headers_are_kept_where_a_topic_asks_for_them(
-    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
-) -> None:
+def test_headers_are_kept_where_a_topic_asks_for_them(spark: SparkSession, broker: KafkaBroker, kafka: Kafka) -> None:
     name = new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(name, key=b"k", value=b"v", headers=[("h", b"1"), ("h", None), ("g", b"\xff")])
@@ -155,9 +144,7 @@ def test_skipped_records_have_a_reason_and_no_value_and_are_never_tombstones(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, policy: Any
 ) -> None:
     name = new_topic(broker)
-    produce(
-        broker, name, [(b"a", b'{"a":"x"}', 1), (b"b", None, 2), (b"\xff", b"{}", 3), (b"c", b'{"a":1}', 4)]
-    )
+    produce(broker, name, [(b"a", b'{"a":"x"}', 1), (b"b", None, 2), (b"\xff", b"{}", 3), (b"c", b'{"a":1}', 4)])
     topic = Topic(name, "string", json("a int"), on_undecodable=policy)
     (scanned,) = scan(spark, [source("one", topic)], kafka)
     rows = sorted(drained(scanned.frame), key=lambda row: row["offset"])
@@ -190,9 +177,7 @@ def test_a_partition_is_read_by_one_task_in_order_of_offset(
         assert [row["offset"] for row in sorted(mine, key=lambda row: row["place"])] == list(range(len(mine)))
 
 
-def test_the_rate_limit_cuts_a_backlog_into_batches(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
-) -> None:
+def test_the_rate_limit_cuts_a_backlog_into_batches(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     name = new_topic(broker)
     produce(broker, name, [(b"k", b"v", 1)] * 100)
     limited = Kafka(broker.bootstrap_servers, max_records_per_batch=40)
@@ -228,9 +213,7 @@ def test_json_is_parsed_once_per_record(spark: SparkSession, capsys: pytest.Capt
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:
-    kafka = Kafka(
-        "h:1", sasl_mechanism="PLAIN", sasl_username='a"b', sasl_password="c\\d", ssl_ca_location="/ca"
-    )
+    kafka = Kafka("h:1", sasl_mechanism="PLAIN", sasl_username='a"b', sasl_password="c\\d", ssl_ca_location="/ca")
     assert kafka_topics.java_settings(kafka) == {
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "

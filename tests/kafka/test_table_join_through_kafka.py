@@ -75,9 +75,9 @@ def test_the_final_table_is_the_one_that_pandas_computes(
     produce(broker, right, rights, "murmur2")
     b = mp.StreamsBuilder("pandas")
     tables = [b.table(topic, key="string", value=mp.json("n long")) for topic in (left, right)]
-    tables[0].left_join(
-        tables[1], lambda a, c: F.struct(a["n"].alias("a"), c["n"].alias("b"))
-    ).to(out, key="string", value="json")
+    tables[0].left_join(tables[1], lambda a, c: F.struct(a["n"].alias("a"), c["n"].alias("b"))).to(
+        out, key="string", value="json"
+    )
     limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=2_000)
     query = b.build().start(
         spark, checkpoint=str(tmp_path / "cp"), kafka=limited, available_now=True, local_cache=str(tmp_path / "c")

@@ -28,9 +28,7 @@ class Record:
 def new_topic(broker: KafkaBroker, name: str = "out", **config: str) -> str:
     """A topic that no other test uses."""
     topic = f"{name}-{next(_numbers)}"
-    broker.create_topics(
-        [topic], partitions=PARTITIONS, config={n.replace("_", "."): v for n, v in config.items()}
-    )
+    broker.create_topics([topic], partitions=PARTITIONS, config={n.replace("_", "."): v for n, v in config.items()})
     return topic
 
 
@@ -71,9 +69,7 @@ def committed(broker: KafkaBroker, *topics: str) -> list[Record]:
 def _wait_until_settled(broker: KafkaBroker, topics: tuple[str, ...]) -> None:
     """A commit is sure before its end can be seen in the partitions: until then a reader stops too early."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    wanted = {
-        TopicPartition(t, p): OffsetSpec.latest() for t, p in itertools.product(topics, range(PARTITIONS))
-    }
+    wanted = {TopicPartition(t, p): OffsetSpec.latest() for t, p in itertools.product(topics, range(PARTITIONS))}
 
     def ends(level: IsolationLevel) -> dict[TopicPartition, int]:
         asked = admin.list_offsets(wanted, isolation_level=level)

@@ -113,9 +113,7 @@ def test_a_missing_or_an_additional_step_is_a_difference() -> None:
     assert first_difference([], [[]]) == 0
 
 
-def test_what_a_runner_cannot_run_is_listed_not_counted(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_what_a_runner_cannot_run_is_listed_not_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "new_kind.jsonl"
     path.write_text(json.dumps({"id": "a", "kind": "new_kind", "params": {}, "steps": []}), encoding="utf-8")
     assert conformance.main([str(path)]) == 0
@@ -130,15 +128,11 @@ def test_the_command_succeeds_when_all_is_equal_or_explained(capsys: pytest.Capt
     assert "windowed_aggregate 4.3.0: 5 histories, 5 exactly equal" in capsys.readouterr().out
     assert conformance.main(["--runner", "oracle-repaired", FINDINGS]) == 0
     out = capsys.readouterr().out
-    assert (
-        "stream_table 4.3.0: 1 histories, 0 exactly equal, 1 equal after rows of section A (row 3: 1)" in out
-    )
+    assert "stream_table 4.3.0: 1 histories, 0 exactly equal, 1 equal after rows of section A (row 3: 1)" in out
     assert "  row 14 (stream-stream: stored records disappear" in out
 
 
-def test_the_command_fails_on_an_unexplained_difference(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_fails_on_an_unexplained_difference(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     step = {"topic": "input", "key": "k", "value": "v", "ts": 5, "expect": []}
     line = {"id": "a", "kind": "table_ops", "params": {"ops": []}, "steps": [step]}
     path = tmp_path / "table_ops.jsonl"
@@ -164,7 +158,4 @@ def test_a_runner_that_is_not_there_is_said_so(
 ) -> None:
     monkeypatch.setitem(RUNNERS, "spark", "millpond.testing.no_such_module:Runner")
     assert conformance.main(["--runner", "spark", FINDINGS]) == 2
-    assert (
-        "the runner 'spark' (millpond.testing.no_such_module:Runner) cannot be loaded"
-        in capsys.readouterr().err
-    )
+    assert "the runner 'spark' (millpond.testing.no_such_module:Runner) cannot be loaded" in capsys.readouterr().err

@@ -29,8 +29,7 @@ def foreign(names: set[str]) -> set[str]:
     return {
         name
         for name in names
-        if name.split(".")[0] not in sys.stdlib_module_names
-        and not name.startswith("millpond.testing.oracle")
+        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("millpond.testing.oracle")
     }
 
 

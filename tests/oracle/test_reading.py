@@ -17,9 +17,7 @@ LINE: dict[str, Any] = {
     "id": "one",
     "kind": "table_ops",
     "params": {"ops": []},
-    "steps": [
-        {"topic": "input", "key": "k", "value": "v", "ts": 5, "expect": [{"key": "k", "value": "v", "ts": 5}]}
-    ],
+    "steps": [{"topic": "input", "key": "k", "value": "v", "ts": 5, "expect": [{"key": "k", "value": "v", "ts": 5}]}],
 }
 HISTORY = History(
     "one", "table_ops", {"ops": []}, "current", "4.3.0", (Step("input", "k", "v", 5, (Result("k", "v", 5),)),)
@@ -35,9 +33,7 @@ def test_a_history_is_read_plain_and_compressed(tmp_path: Path) -> None:
 
 def test_the_version_comes_from_the_line_else_from_the_name(tmp_path: Path) -> None:
     path = tmp_path / "table_ops.4.0.0.jsonl"
-    path.write_text(
-        json.dumps(LINE) + "\n" + json.dumps({**LINE, "kafka_version": "0.10.2.2"}), encoding="utf-8"
-    )
+    path.write_text(json.dumps(LINE) + "\n" + json.dumps({**LINE, "kafka_version": "0.10.2.2"}), encoding="utf-8")
     assert [history.version for history in read(path)] == ["4.0.0", "0.10.2.2"]
 
 
@@ -92,9 +88,7 @@ def test_vectors_are_read_by_sides_with_windows_written_as_text(tmp_path: Path) 
         ("x.json", b'{"vectors": [{"name": "n"}]}', r"x\.json: vector 0: not a recording: 'operator'.*Hint:"),
     ],
 )
-def test_an_unreadable_file_says_where_and_why(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_an_unreadable_file_says_where_and_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(RecordingError, match=message):

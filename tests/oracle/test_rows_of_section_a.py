@@ -16,9 +16,7 @@ FAITHFUL = Semantics()
 Results = list[list[Result]]
 
 
-def both(
-    kind: str, params: dict[str, Any], steps: Steps, row: int, version: str = "4.3.0"
-) -> tuple[Results, Results]:
+def both(kind: str, params: dict[str, Any], steps: Steps, row: int, version: str = "4.3.0") -> tuple[Results, Results]:
     """What the engine emits, and what it emits with this row alone repaired."""
     repaired = Semantics(version, rows=frozenset({row}))
     return emitted(kind, params, steps, Semantics(version)), emitted(kind, params, steps, repaired)

@@ -40,9 +40,7 @@ def table(topology: Topology, topic: str) -> Table:
     return node
 
 
-def wtable(
-    topology: Topology, topic: str, keep_ms: int = DAY_MS, aggregator: Aggregator = LATEST
-) -> WindowedSide:
+def wtable(topology: Topology, topic: str, keep_ms: int = DAY_MS, aggregator: Aggregator = LATEST) -> WindowedSide:
     """Tumbling windows of 10 over a topic, with a grace that lets nothing be late."""
     spec = TimeWindows(SIZE, SIZE, 1_000_000)
     aggregate = TimeWindowAggregate(topology, stream(topology, topic), aggregator, spec, Emission())
@@ -153,8 +151,7 @@ def test_a_window_that_is_no_longer_kept_joins_no_more_and_sends_nothing() -> No
 def changes(topology: Topology, *seeds: int) -> list[tuple[str, str, str, int]]:
     draw = random.Random(*seeds)
     return [
-        (draw.choice(["left", "right"]), draw.choice("kl"), f"v{number}", draw.randrange(60))
-        for number in range(80)
+        (draw.choice(["left", "right"]), draw.choice("kl"), f"v{number}", draw.randrange(60)) for number in range(80)
     ]
 
 

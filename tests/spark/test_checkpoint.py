@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +31,17 @@ def record_of(folder: str) -> Path:
     return next((Path(folder) / "millpond" / "topology").glob("*.txt"))
 
 
+def begin_batches(folder: str) -> None:
+    """What Spark leaves when a first batch has begun."""
+    offsets = Path(folder) / "offsets"
+    offsets.mkdir(parents=True, exist_ok=True)
+    (offsets / "0").write_text("v1\n")
+
+
 def test_a_restart_with_the_same_facts_finds_the_same_checkpoint(spark: SparkSession, folder: str) -> None:
     assert read_facts(spark, folder) is None
     first = verify_or_create(spark, folder, FACTS)
+    begin_batches(folder)
     again = verify_or_create(spark, folder + "/", FACTS)
     assert first.created
     assert not again.created
@@ -40,9 +49,17 @@ def test_a_restart_with_the_same_facts_finds_the_same_checkpoint(spark: SparkSes
     assert read_facts(spark, folder) == FACTS
 
 
-def test_another_checkpoint_of_the_same_application_has_another_identity(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_checkpoint_whose_batches_begin_again_gets_another_identity(spark: SparkSession, folder: str) -> None:
+    first = verify_or_create(spark, folder, FACTS)
+    begin_batches(folder)
+    assert verify_or_create(spark, folder, FACTS).id == first.id
+    shutil.rmtree(Path(folder) / "offsets")
+    again = verify_or_create(spark, folder, FACTS)
+    assert again.created
+    assert again.id != first.id
+
+
+def test_another_checkpoint_of_the_same_application_has_another_identity(spark: SparkSession, tmp_path: Path) -> None:
     one, other = (verify_or_create(spark, str(tmp_path / name), FACTS).identity("app") for name in "ab")
     assert one.startswith("app-")
     assert one != other
@@ -68,9 +85,7 @@ def test_a_changed_topology_is_refused_and_the_difference_shown(spark: SparkSess
         ({"formats": {"blob": 2, "state": 1}}, "+format of blob: 2"),
     ],
 )
-def test_every_other_fact_is_held_too(
-    spark: SparkSession, folder: str, change: dict[str, object], line: str
-) -> None:
+def test_every_other_fact_is_held_too(spark: SparkSession, folder: str, change: dict[str, object], line: str) -> None:
     verify_or_create(spark, folder, FACTS)
     with pytest.raises(ChangedTopology) as refused:
         verify_or_create(spark, folder, replace(FACTS, **change), allow_partition_change=True)

@@ -61,9 +61,7 @@ def test_numbers_are_written_and_read_as_kafkas_serializers_do(
     as_java_writes = [value.to_bytes(width, "big", signed=True) for value in values]
     form = Format(kind)
     assert decoded(spark, form, as_java_writes) == [(value, None) for value in values]
-    frame = spark.createDataFrame(
-        [(value,) for value in values], StructType([StructField("v", formats.type_of(form))])
-    )
+    frame = spark.createDataFrame([(value,) for value in values], StructType([StructField("v", formats.type_of(form))]))
     encoded = frame.repartition(1).select(formats.encode(form, F.col("v"))).collect()
     assert sorted(bytes(row[0]) for row in encoded) == sorted(as_java_writes)
 
@@ -196,9 +194,7 @@ def test_the_same_holds_in_nested_arrays_and_maps(spark: SparkSession) -> None:
     found = reasons(spark, form, raws)
     assert found[0] == FINE
     assert FINE not in found[1:]
-    assert decoded(spark, form, [b'{"m":{"k":"5","l":null},"a":{"x":[{"t":"q"},null]}}'])[0][0].asDict(
-        True
-    ) == {
+    assert decoded(spark, form, [b'{"m":{"k":"5","l":null},"a":{"x":[{"t":"q"},null]}}'])[0][0].asDict(True) == {
         "m": {"k": "5", "l": None},
         "a": {"x": [{"t": "q", "ts": None, "x": None, "b": None}, None]},
     }
@@ -249,9 +245,7 @@ def test_what_json_writes_it_reads_again_to_the_last_microsecond(spark: SparkSes
 
 def test_a_null_field_is_written_as_null_and_not_left_out(spark: SparkSession) -> None:
     frame = spark.sql("select named_struct('a', 1, 'b', cast(null as int)) v")
-    assert (
-        bytes(frame.select(formats.encode(options.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
-    )
+    assert bytes(frame.select(formats.encode(options.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
 
 
 @pytest.mark.parametrize(
@@ -274,17 +268,13 @@ def test_a_sink_without_a_format_takes_the_one_of_its_type(kind: DataType, name:
 
 
 def test_a_format_that_cannot_write_a_type_says_which_could() -> None:
-    with pytest.raises(
-        TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""
-    ):
+    with pytest.raises(TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""):
         formats.check_writable(Format("int"), LongType(), "keys of x")
     with pytest.raises(TopologyError, match=r"Hint: .*mp\.json\(\)"):
         formats.check_writable(options.json("a long"), StructType([]), "values")
 
 
-@pytest.mark.parametrize(
-    "schema", ["a lung", "a map<int,int>", "a interval day to second", "a variant", "a void"]
-)
+@pytest.mark.parametrize("schema", ["a lung", "a map<int,int>", "a interval day to second", "a variant", "a void"])
 def test_a_schema_that_json_cannot_be_read_with_is_refused_with_a_hint(schema: str) -> None:
     with pytest.raises(TopologyError, match="Hint: "):
         formats.type_of(options.json(schema))

@@ -31,9 +31,7 @@ def topology() -> mp.Topology:
     words.select_key(lambda value: F.substring(value, 1, 1)).to("rekeyed")
     words.flat_map_values(lambda value: F.split(value, " ")).to("split-values")
     pairs = words.flat_map(
-        lambda key, value: F.transform(
-            F.split(value, " "), lambda word: F.struct(word.alias("k"), key.alias("v"))
-        )
+        lambda key, value: F.transform(F.split(value, " "), lambda word: F.struct(word.alias("k"), key.alias("v")))
     )
     pairs.to("pairs")
     words.merge(other).to("merged")
@@ -46,9 +44,7 @@ def topology() -> mp.Topology:
     words.through("through", name="through").map_values(F.lower).to("after-through")
     words.to_table(store="words-table").to("table")
     # Behind a flat_map other paths of the same record must not be repeated.
-    words.flat_map_values(lambda value: F.split(value, " ")).filter(lambda value: F.length(value) > 3).to(
-        "long-words"
-    )
+    words.flat_map_values(lambda value: F.split(value, " ")).filter(lambda value: F.length(value) > 3).to("long-words")
     return b.build()
 
 
@@ -121,9 +117,7 @@ def test_headers_travel_with_the_record_that_caused_a_result(spark: SparkSession
 
 def test_a_tombstone_never_reaches_a_function(spark: SparkSession) -> None:
     b = mp.StreamsBuilder("tombstones")
-    table = b.table("t", key="string", value="string").map_values(
-        lambda value: F.coalesce(value, F.lit("seen"))
-    )
+    table = b.table("t", key="string", value="string").map_values(lambda value: F.coalesce(value, F.lit("seen")))
     table.to("out")
     driver = TopologyTestDriver(b.build(), spark)
     driver.pipe("t", "k", "a", ts=0)

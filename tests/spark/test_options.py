@@ -45,9 +45,7 @@ CANARY = "canary-4711"
         ),
     ],
 )
-def test_what_is_ill_formed_cannot_be_made_and_the_error_has_three_parts(
-    make: Callable[[], Any], what: str
-) -> None:
+def test_what_is_ill_formed_cannot_be_made_and_the_error_has_three_parts(make: Callable[[], Any], what: str) -> None:
     with pytest.raises(MillpondError) as error:
         make()
     assert error.value.message.startswith(what)

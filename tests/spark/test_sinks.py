@@ -109,9 +109,7 @@ def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession,
         ("b", 2, 0),
         ("d", 4, 0),
     ]
-    assert [(batch, sorted((r["key"], r["value"]) for r in got)) for batch, got in seen] == [
-        (0, [(3, "c"), (4, "d")])
-    ]
+    assert [(batch, sorted((r["key"], r["value"]) for r in got)) for batch, got in seen] == [(0, [(3, "c"), (4, "d")])]
     assert sorted(r["value"] for r in spark.table("big_ones").collect()) == ["c", "d"]
 
 
@@ -122,9 +120,7 @@ def test_several_sinks_compute_the_frame_once(spark: SparkSession, tmp_path: Pat
     assert runs.count() == 2
 
 
-def test_a_function_that_reads_little_still_lets_every_task_run_to_its_end(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_function_that_reads_little_still_lets_every_task_run_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
     sinks_of((ForeachBatch(lambda rows, batch: None), even()))(frame, 0)
     assert runs.count() == 2

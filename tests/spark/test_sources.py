@@ -50,9 +50,7 @@ def test_a_rows_source_has_the_columns_of_a_scan_in_its_types(orders: DataFrame,
 
 def test_the_number_of_a_source_is_its_place_in_the_plan(orders: DataFrame, tmp_path: Path) -> None:
     origin = Rows(orders, key="id", value="name", timestamp="changed", order="amount")
-    first, second = scan(
-        orders.sparkSession, [source("one", origin), source("two", origin)], None, str(tmp_path)
-    )
+    first, second = scan(orders.sparkSession, [source("one", origin), source("two", origin)], None, str(tmp_path))
     assert {row["root"] for row in drained(second, "second")} == {1}
     assert "s1_key" in second.frame.columns
     assert "s0_key" in first.frame.columns
@@ -75,9 +73,7 @@ def test_a_null_value_is_a_tombstone_and_null_timestamps_and_negative_ones_have_
     assert found == {(1, 10, 100, 0), (2, None, 50, 0), (1, 30, -5, 1), (3, 40, -1, 1)}
 
 
-def test_timestamps_become_milliseconds_whatever_the_zone_of_the_session(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_timestamps_become_milliseconds_whatever_the_zone_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("k", 1_577_836_800_123_456)], "k string, micros long")
     frame = frame.withColumn("at", F.timestamp_micros("micros"))
     origin = Rows(frame, key="k", value=F.col("micros"), timestamp="at", order="micros")

@@ -35,9 +35,7 @@ def topology(spark: SparkSession, folder: Path, sink: Any, *, how: str = "outer_
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = b.table(reader(spark, folder / "left"), name="left", **options)
     right = b.table(reader(spark, folder / "right"), name="right", **options)
-    joined = getattr(left, how)(
-        right, lambda a, c: F.concat(F.coalesce(a, F.lit("-")), F.coalesce(c, F.lit("-")))
-    )
+    joined = getattr(left, how)(right, lambda a, c: F.concat(F.coalesce(a, F.lit("-")), F.coalesce(c, F.lit("-"))))
     joined.to(sink, name="out")
     return b.build()
 

@@ -56,9 +56,7 @@ class RunCache:
     max_age : seconds after which a file that no process opened is swept away; what crashes leave behind.
     """
 
-    def __init__(
-        self, root: str | os.PathLike[str], *, open_runs: int = 512, max_age: float = 7 * 86400
-    ) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, open_runs: int = 512, max_age: float = 7 * 86400) -> None:
         self.root = Path(root)
         self.use = CacheUse()
         self._limit = open_runs

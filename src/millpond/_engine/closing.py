@@ -29,9 +29,7 @@ def first_bytes(keys: pa.Array) -> Int64s:
     words = np.ndarray((len(content) + 1,), ">u8", buffer=padded, strides=(1,))[starts].astype(np.uint64)
     unused = (8 - np.minimum(lengths, 8)).astype(np.uint64) * np.uint64(8)
     # A shift by 64 is no shift.
-    words = np.where(
-        unused == 64, np.uint64(0), words >> (unused & np.uint64(63)) << (unused & np.uint64(63))
-    )
+    words = np.where(unused == 64, np.uint64(0), words >> (unused & np.uint64(63)) << (unused & np.uint64(63)))
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 

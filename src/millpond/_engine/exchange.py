@@ -159,9 +159,7 @@ def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:
     return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
 
 
-def pack(
-    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops
-) -> Iterator[Parcel]:
+def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[Parcel]:
     """The frame's rows as parcels; rows that may not pass are counted in `drops`."""
     # One turn per outlet, not per row.
     for outlet in outlets:
@@ -181,9 +179,7 @@ def pack(
             yield from _reach(outlet, edge, shards, slots, cases)
 
 
-def _reach(
-    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
-) -> Iterator[Parcel]:
+def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[Parcel]:
     """What every shard is told of how far the edge's rows reach."""
     assert outlet.target is not None
     # One turn per case and shard, where there is something to tell.
@@ -259,9 +255,7 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _moved(
-    part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Sequence[Move]
-) -> dict[str, pa.Array]:
+def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Sequence[Move]) -> dict[str, pa.Array]:
     values = [ints(part, name) for name in start]
     # One turn per slot that changes.
     for move in moves:
@@ -281,14 +275,10 @@ def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -
         mine = rows if case is None else rows.filter(pa.array(cases == case))
         # One turn per shard.
         for shard in range(shards):
-            yield Parcel(
-                outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine
-            )
+            yield Parcel(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
 
 
-def _split(
-    outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None
-) -> Iterator[Parcel]:
+def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
     """Parcels by shard; a case has shards of its own, numbered behind those of the case before."""
     target = outlet.target
     assert target is not None

@@ -47,11 +47,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     schema = table.schema
     groups = events.groups
     lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
-    batch = (
-        events.tables[0].column(name).cast(kind)
-        if name in events.tables[0].column_names
-        else pa.array([], kind)
-    )
+    batch = events.tables[0].column(name).cast(kind) if name in events.tables[0].column_names else pa.array([], kind)
     keys = joined([batch, lookup.rows.column(name)], kind)
     prior = np.where(lookup.index >= 0, lookup.index + len(events), -1)
     changes = _changes(events, keys, prior)

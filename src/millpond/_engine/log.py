@@ -52,9 +52,7 @@ class LogTable(_Table):
         query = np.concatenate([queries.asked(hit.queries) for hit in hits] or [np.zeros(0, dtype=np.int64)])
         return MultiLookup(query, self._gather(hits, wanted))
 
-    def between(
-        self, low: int, high: int, flag: str | None, columns: Sequence[str] | None = None
-    ) -> pa.Table:
+    def between(self, low: int, high: int, flag: str | None, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows with low <= time < high, of all keys, where the boolean column `flag` holds."""
         hits = []
         # One turn per piece of a run that reaches into these times.
@@ -130,8 +128,6 @@ class LogTable(_Table):
         layers = []
         # One turn per layer of the state.
         for layer in self._layers():
-            near = (
-                p for p in layer if p.run.time is None or (p.run.time[0] <= high and p.run.time[1] >= low)
-            )
+            near = (p for p in layer if p.run.time is None or (p.run.time[0] <= high and p.run.time[1] >= low))
             layers.append(tuple(near))
         return [layer for layer in layers if layer]

@@ -226,10 +226,7 @@ def _run_out(run: Run) -> list[Any]:
 
 def _table_in(data: dict[str, Any]) -> TableEntry:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"])))
-    levels = (
-        Level(tuple(map(_layer_in, layers)), _layer_in(done), credit)
-        for layers, done, credit in data["levels"]
-    )
+    levels = (Level(tuple(map(_layer_in, layers)), _layer_in(done), credit) for layers, done, credit in data["levels"])
     return TableEntry(schema, tuple(levels))
 
 

@@ -214,9 +214,7 @@ def order(rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Int64s:
 
 def tombstones(rows: pa.RecordBatch, at: Int64s) -> Bools:
     """Which of the given rows are tombstones."""
-    return np.asarray(
-        pc.take(rows.column(TOMBSTONE), pa.array(at)).to_numpy(zero_copy_only=False), dtype=np.bool_
-    )
+    return np.asarray(pc.take(rows.column(TOMBSTONE), pa.array(at)).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def joined(slices: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -59,9 +59,7 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
     yield pa.table(out | {"joined": pa.array(called)})
 
 
-def _of_one(
-    events: Events, rights: Rights, values: Values, subscriptions: Subscriptions
-) -> Iterator[pa.Table]:
+def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
     old = own_before(events, [values, values])
     wanted = events.present[rights.rows] | (old[rights.rows] >= 0)

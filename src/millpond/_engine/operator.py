@@ -75,9 +75,7 @@ class Events:
 
     def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], sides: int) -> None:
         self.setting = setting
-        self.tables = [
-            inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)
-        ]
+        self.tables = [inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(setting.slots)]
         order = order_by(columns)
         self.position = [column[order] for column in columns]
@@ -103,10 +101,7 @@ class Events:
         slots = self.setting.slots
         columns = []
         for name in visible_columns(slots):  # one turn per path slot
-            parts = [
-                ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p"))
-                for t in self.tables
-            ]
+            parts = [ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p")) for t in self.tables]
             columns.append(np.concatenate(parts)[self._order])
         return self.position[: len(self.position) - slots] + columns
 
@@ -156,9 +151,7 @@ def stored_time(rows: pa.Table) -> str:
 
 def state_schema(setting: Setting, side: int) -> pa.Schema:
     """Columns of a stored table: latest value and timestamp by key."""
-    return pa.schema(
-        [("hash", pa.int64()), ("key", setting.key), ("value", setting.values[side]), ("ts", pa.int64())]
-    )
+    return pa.schema([("hash", pa.int64()), ("key", setting.key), ("value", setting.values[side]), ("ts", pa.int64())])
 
 
 def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: StateTable) -> None:

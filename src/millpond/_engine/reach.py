@@ -16,9 +16,7 @@ from millpond._engine.columns import Int64s, ints, position_columns, valid
 from millpond._engine.position import order_by
 
 
-def reach_steps(
-    rows: pa.Table, cases: Int64s | None, step: int, slots: int
-) -> Iterator[tuple[int, pa.Table]]:
+def reach_steps(rows: pa.Table, cases: Int64s | None, step: int, slots: int) -> Iterator[tuple[int, pa.Table]]:
     """(case, positions and `reach`) of where rows with a key and a value get a step of `step` ms further."""
     stored = valid(rows.column("key")) & valid(rows.column("value"))
     cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases

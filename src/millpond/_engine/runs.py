@@ -201,9 +201,7 @@ class State:
         if entry is not None and entry.schema != layout.schema:
             raise _changed(name, entry.schema, layout.schema)
         if table is None:
-            table = kind(
-                name, schema.remove_metadata(), layout, lambda: self._layers(name), self._reader.load
-            )
+            table = kind(name, schema.remove_metadata(), layout, lambda: self._layers(name), self._reader.load)
             self._tables[name] = table
         assert isinstance(table, kind)
         return table

@@ -74,9 +74,7 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
             counts = right - left
             places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)
-            rows = np.arange(len(places), dtype=np.int64) + np.repeat(
-                left - np.cumsum(counts) + counts, counts
-            )
+            rows = np.arange(len(places), dtype=np.int64) + np.repeat(left - np.cumsum(counts) + counts, counts)
             equal = _same_key(queries, places, batch, rows)
             yield Hits(batch, rows[equal], places[equal])
 
@@ -131,9 +129,7 @@ def _match(queries: Queries, places: Int64s, batch: pa.RecordBatch) -> Int64s:
 
 def _same_key(queries: Queries, places: Int64s, batch: pa.RecordBatch, rows: Int64s) -> Bools:
     # `take` of everything in order would copy what is there already.
-    asked = (
-        queries.keys if len(places) == len(queries.keys) and _is_all(places) else _take(queries.keys, places)
-    )
+    asked = queries.keys if len(places) == len(queries.keys) and _is_all(places) else _take(queries.keys, places)
     return equal_keys(asked, _take(flat(batch.column("key")), rows))
 
 

@@ -187,9 +187,7 @@ class _Join:
         """How many of the closing results stand before an event."""
         order_ts, srcpart, offset = (column[event] for column in self._events.position[:3])
         at, part = ints(closing, "order_ts"), ints(closing, "srcpart")
-        same = (at == order_ts) & (
-            (part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset))
-        )
+        same = (at == order_ts) & ((part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset)))
         return int(np.count_nonzero((at < order_ts) | same))
 
     def _triggered(self, block: Met, at_once: Int64s) -> pa.Table:

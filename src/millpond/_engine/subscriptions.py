@@ -178,11 +178,7 @@ class Subscriptions:
             start = np.maximum(low[mine], begin)
             counts = np.minimum(high[mine], end) - start
             version = np.repeat(mine, counts)
-            right = (
-                np.arange(len(version))
-                - np.repeat(np.cumsum(counts) - counts, counts)
-                + np.repeat(start, counts)
-            )
+            right = np.arange(len(version)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
             kept = wanted[right]
             version, right = version[kept], right[kept]
             yield from _cut(rights.rows[right], versions[version], rank[version])
@@ -199,9 +195,7 @@ class Subscriptions:
         stored = self._found.take(["value"], versions[in_state]).column("value")
         batch = self._events.tables[LEFT].column("value")
         own = self._events.own[self._messages[versions[~in_state] - self._stored]]
-        parts = pa.chunked_array(
-            [*stored.chunks, *batch.take(pa.array(own)).cast(stored.type).chunks], stored.type
-        )
+        parts = pa.chunked_array([*stored.chunks, *batch.take(pa.array(own)).cast(stored.type).chunks], stored.type)
         back = np.empty(len(versions), dtype=np.int64)
         back[np.concatenate([np.flatnonzero(in_state), np.flatnonzero(~in_state)])] = np.arange(len(versions))
         return gather(parts, back)

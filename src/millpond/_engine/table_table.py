@@ -93,9 +93,7 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     yield pa.table(out)
 
 
-def _pair(
-    values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str
-) -> dict[str, pa.Array]:
+def _pair(values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str) -> dict[str, pa.Array]:
     """Operands of the joiner; a tombstone carries none."""
     return {
         f"{prefix}left": values[0].gather(np.where(called, left, -1)),

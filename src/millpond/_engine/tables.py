@@ -98,9 +98,7 @@ class Found:
         edges = ordered.searchsorted(starts)
         schema = pa.schema([self._schema.field(name) for name in columns])
         parts = [
-            hit.batch.select(schema.names).take(
-                pa.array(hit.rows[ordered[edges[i] : edges[i + 1]] - starts[i]])
-            )
+            hit.batch.select(schema.names).take(pa.array(hit.rows[ordered[edges[i] : edges[i + 1]] - starts[i]]))
             for i, hit in enumerate(self._hits)
             if edges[i] < edges[i + 1]
         ]
@@ -113,9 +111,7 @@ class Found:
 class _Table:
     """What tables have in common: buffered changes, and the layers of the last commit."""
 
-    def __init__(
-        self, name: str, schema: pa.Schema, layout: Layout, layers: Callable[[], list[Layer]], load: Load
-    ):
+    def __init__(self, name: str, schema: pa.Schema, layout: Layout, layers: Callable[[], list[Layer]], load: Load):
         self.name = name
         self.schema = schema
         self.layout = layout
@@ -125,9 +121,7 @@ class _Table:
 
     def put(self, rows: pa.Table | pa.RecordBatch, delete: npt.ArrayLike | pa.Array | None = None) -> None:
         """Write rows at the next commit, at most one per identity; where `delete` is true, remove the row."""
-        deleted = (
-            np.zeros(len(rows), dtype=np.bool_) if delete is None else np.asarray(delete, dtype=np.bool_)
-        )
+        deleted = np.zeros(len(rows), dtype=np.bool_) if delete is None else np.asarray(delete, dtype=np.bool_)
         if set(rows.schema.names) != set(self.schema.names) or len(deleted) != len(rows):
             raise self._misfit(f"{len(deleted)} flags for {len(rows)} rows of {rows.schema.names}")
         if not len(rows):

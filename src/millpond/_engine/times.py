@@ -49,9 +49,7 @@ class Times:
         told_time = ints(told, "order_ts") - setting.operator.hold_back if told is not None else _NONE
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(srcpart)
-        self.domains = np.unique(
-            np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)])
-        )
+        self.domains = np.unique(np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
         self.now = np.where(srcpart >= LET_GO, offset, order_ts) - setting.operator.hold_back

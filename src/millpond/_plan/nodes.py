@@ -332,9 +332,7 @@ class GlobalLookup(Node):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.how == "outer":
-            raise TopologyError(
-                "A join with a global table has no outer form.", hint="Use join or left_join."
-            )
+            raise TopologyError("A join with a global table has no outer form.", hint="Use join or left_join.")
         if self.generation.is_old:
             raise TopologyError(
                 "Kafka Streams 0.10.0 and 0.10.1 have no global tables.",

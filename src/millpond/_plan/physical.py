@@ -212,6 +212,7 @@ class Physical:
             self,
             operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
         )
+
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""
         root = self.roots[operator.id].id

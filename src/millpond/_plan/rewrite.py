@@ -272,9 +272,7 @@ class _Rewrite:
         operator = self._operators[key] = replace(operator, slot=max(ins, default=0) + opened)
         root = next((f for f in self._flows if f.operator == operator.id), None)
         for f in [f for f in self._flows if root is not None and f.root == root.id]:
-            self._flows[f.id] = replace(
-                f, slot=f.slot + operator.slot, store_slot=f.store_slot + operator.slot
-            )
+            self._flows[f.id] = replace(f, slot=f.slot + operator.slot, store_slot=f.store_slot + operator.slot)
 
     def _settle_visibility(self) -> None:
         """Marks the edges whose rows must say from where lookups see them, last operators first."""

@@ -16,9 +16,7 @@ FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 _CONSOLE_ROWS = "20"
 
 
-def write_batch(
-    rows: DataFrame, target: Writer, batch: int, identity: str, spark: SparkSession | None = None
-) -> None:
+def write_batch(rows: DataFrame, target: Writer, batch: int, identity: str, spark: SparkSession | None = None) -> None:
     """Write one batch.
 
     Parameters

@@ -125,9 +125,7 @@ class BoundedRun:
             row += [piped.key, piped.value] if number == piped.source else [None, None]
         return tuple(row)
 
-    def _collect(
-        self, compiled: Compiled, cases: Sequence[Sequence[Piped]]
-    ) -> dict[tuple[int, str], list[Collected]]:
+    def _collect(self, compiled: Compiled, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
         shared = len(compiled.selectors) > 1
         frame = compiled.frame.persist() if shared else compiled.frame

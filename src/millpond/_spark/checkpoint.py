@@ -85,7 +85,7 @@ def recorded(spark: SparkSession, checkpoint: str) -> Checkpoint | None:
     """
     rows = _texts(spark, _path(checkpoint))
     if not rows:
-        if _texts(spark, f"{checkpoint.rstrip('/')}/offsets"):
+        if _has_batches(spark, checkpoint):
             raise ConfigError(
                 "The checkpoint has batches, but not millpond's record of its topology.",
                 given=checkpoint,
@@ -124,7 +124,7 @@ def verify_or_create(
         _append(spark, checkpoint, made, number=0)
         return made
     if found.facts.lines() == facts.lines():
-        return found
+        return found if _has_batches(spark, checkpoint) else _renewed(spark, checkpoint, facts)
     same_but_partitions = replace(found.facts, partitions=facts.partitions).lines() == facts.lines()
     if not same_but_partitions:
         raise _changed("The checkpoint belongs to another topology.", checkpoint, found.facts, facts, _HINT)
@@ -141,6 +141,21 @@ def verify_or_create(
     number = max(int(_read(row, checkpoint)["number"]) for row in _texts(spark, _path(checkpoint)))
     _append(spark, checkpoint, changed, number=number + 1)
     return changed
+
+
+def _has_batches(spark: SparkSession, checkpoint: str) -> bool:
+    return bool(_texts(spark, f"{checkpoint.rstrip('/')}/offsets"))
+
+
+def _renewed(spark: SparkSession, checkpoint: str, facts: Facts) -> Checkpoint:
+    """A new identity for a checkpoint whose batches begin at 0 (again).
+
+    Under the old one a sink would take the first batches for some that it has written, and skip them.
+    """
+    made = Checkpoint(uuid.uuid4().hex, facts, created=True)
+    number = max(int(_read(row, checkpoint)["number"]) for row in _texts(spark, _path(checkpoint)))
+    _append(spark, checkpoint, made, number=number + 1)
+    return made
 
 
 def _changed(message: str, checkpoint: str, old: Facts, new: Facts, hint: str) -> ChangedTopology:

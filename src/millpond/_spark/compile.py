@@ -36,9 +36,7 @@ from millpond._spark.processor import LevelProcessor
 from millpond._spark.stage import Stage
 from millpond._spark.wire import WIRE, Labels, metric_names
 
-HEADERS = ArrayType(
-    StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)])
-)
+HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
 
 
@@ -134,9 +132,7 @@ class _Compiler:
             exits = exit_outlets(self._physical, number, partial(_naming_if, stage, mine))
             outlets += [o for o in exits if o.key]
         mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(
-            self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows})
-        )
+        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows}))
         outlets += [o for o in counted if o.key and o.node in mine_names]
         pack = Pack(
             outlets=tuple(outlets),
@@ -269,9 +265,7 @@ class _Compiler:
     def _passes(self, level: int) -> bool:
         """Whether blobs for later levels or for the exit pass through this one."""
         physical = self._physical
-        over = any(
-            physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges
-        )
+        over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.timing != "none" and op.level > level for op in physical.operators)
         leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
         return over or (physical.ordered_exit and leaving)

@@ -22,10 +22,7 @@ def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:
     is_count = F.col("blob").isNull()
     if not metrics:
         return frame.filter(~is_count)
-    sums = [
-        F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}")
-        for n in range(len(metrics))
-    ]
+    sums = [F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}") for n in range(len(metrics))]
     return frame.observe(observation, *sums).filter(~is_count)
 
 

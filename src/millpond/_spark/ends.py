@@ -26,8 +26,7 @@ def end_rows(schema: pa.Schema, column: str) -> Iterator[pa.RecordBatch]:
     """The two end rows: -1 and -2 in the integer column `column`, null in all others."""
     for value in (-1, LAST):
         arrays = [
-            pa.array([value], field.type) if field.name == column else pa.nulls(1, field.type)
-            for field in schema
+            pa.array([value], field.type) if field.name == column else pa.nulls(1, field.type) for field in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

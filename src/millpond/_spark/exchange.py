@@ -20,9 +20,7 @@ from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
 
-WIRE_ARROW = pa.schema(
-    [("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())]
-)
+WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
 """Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
 
@@ -100,9 +98,7 @@ class Pack:
     def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
         for code in np.unique(reason[reason != 0]):
             for number in np.unique(root[reason == code]):
-                drops[(self.roots[int(number)], REASONS[int(code)])] += int(
-                    ((reason == code) & (root == number)).sum()
-                )
+                drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
 
     def _show(self, frame: pa.Table) -> None:
         for peek in self.peeks:

@@ -41,9 +41,7 @@ class ColumnFunctions:
         """
         return self._analyse(function, arguments, role, count=1)[0]
 
-    def pair_type(
-        self, function: Function, arguments: Sequence[DataType], role: str
-    ) -> tuple[DataType, DataType]:
+    def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
         """Types of the (key, value) pair of Columns that `function` returns."""
         key, value = self._analyse(function, arguments, role, count=2)
         return key, value
@@ -85,9 +83,7 @@ class ColumnFunctions:
         """(prefix, suffix) of a combined key."""
         return key["prefix"], key["suffix"]
 
-    def _analyse(
-        self, function: Function, arguments: Sequence[DataType], role: str, count: int
-    ) -> list[DataType]:
+    def _analyse(self, function: Function, arguments: Sequence[DataType], role: str, count: int) -> list[DataType]:
         frame = _empty(arguments)
         columns = [frame[name] for name in frame.columns]
         try:
@@ -156,9 +152,7 @@ def _as_columns(result: Any, role: str, count: int) -> list[Column]:
         )
     if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
         return list(result)
-    raise FunctionError(
-        f"The {role} returns no pair of Columns.", given=repr(result)[:80], hint="return key, value"
-    )
+    raise FunctionError(f"The {role} returns no pair of Columns.", given=repr(result)[:80], hint="return key, value")
 
 
 def _arguments_hint(arguments: Sequence[DataType]) -> str:

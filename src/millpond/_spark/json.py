@@ -189,9 +189,7 @@ def _restored(kind: DataType, value: Column) -> Column:
 
 
 def _is_null(kind: DataType, value: Column) -> Column:
-    return (
-        F.coalesce(F.is_variant_null(value), F.lit(True)) if isinstance(kind, StringType) else value.isNull()
-    )
+    return F.coalesce(F.is_variant_null(value), F.lit(True)) if isinstance(kind, StringType) else value.isNull()
 
 
 def _any(kind: DataType, value: Column, flaw: Flaw) -> Column:

@@ -104,9 +104,7 @@ def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
     return batch.filter(pc.greater_equal(topics, 0)), low == LAST
 
 
-def kafka_rows(
-    frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None
-) -> DataFrame:
+def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None) -> DataFrame:
     """Encoded records of all these sinks, of each row in the sinks' order.
 
     Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers. End rows,

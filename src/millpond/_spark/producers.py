@@ -181,9 +181,7 @@ class TransactionalSender(Sender):
             return False
         mark = client().TopicPartition(*self._mark, batch)
         self._producer.begin_transaction()
-        patiently(
-            lambda: self._producer.send_offsets_to_transaction([mark], self._group, self._wait), self._wait
-        )
+        patiently(lambda: self._producer.send_offsets_to_transaction([mark], self._group, self._wait), self._wait)
         return True
 
     def _take_over(self) -> None:

@@ -81,9 +81,7 @@ def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
     return writer if target.path is None else writer.option("path", target.path)
 
 
-def _check_kafka(
-    frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka | None
-) -> None:
+def _check_kafka(frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka | None) -> None:
     if not topics:
         return
     if kafka is None:
@@ -131,9 +129,7 @@ class BatchSinks:
     def _readers(self, topics: Sequence[object], others: Sequence[object]) -> int:
         return len(others) + bool(topics)
 
-    def _write_topics(
-        self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int
-    ) -> None:
+    def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
         # one transaction holds all sinks of a task: the stronger wish decides
         once = any(sink.delivery == "exactly_once" for sink, _ in topics)
         names = tuple(sink.name for sink, _ in topics)

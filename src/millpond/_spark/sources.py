@@ -76,9 +76,7 @@ def scan(
     return scans + [_scan_rows(spark, number, source, checkpoint, headers) for number, source in plain]
 
 
-def _scan_rows(
-    spark: SparkSession, number: int, source: Source, checkpoint: str | None, headers: bool
-) -> Scan:
+def _scan_rows(spark: SparkSession, number: int, source: Source, checkpoint: str | None, headers: bool) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
     if not source.origin.frame.isStreaming:

@@ -37,9 +37,7 @@ class Stage:
     sources : for stage 0, the sources that this frame reads.
     """
 
-    def __init__(
-        self, physical: Physical, stage: int, frame: DataFrame, sources: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, physical: Physical, stage: int, frame: DataFrame, sources: frozenset[str] | None = None) -> None:
         self._physical = physical
         self.frame = frame
         self.peeks: list[tuple[Flow, FlowColumns]] = []

@@ -15,9 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 ROWS_PER_FILE = 1_000_000
 
 
-def as_stream(
-    spark: SparkSession, rows: DataFrame, order: Sequence[str], folder: str, name: str
-) -> DataFrame:
+def as_stream(spark: SparkSession, rows: DataFrame, order: Sequence[str], folder: str, name: str) -> DataFrame:
     """The rows of a scan, ordered by their ordering columns, as a stream."""
     path = f"{folder}/{quote(name, safe='')}"
     if not _exists(spark, f"{path}.done"):

@@ -69,9 +69,7 @@ class ArrowFunctions:
         return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
 
 
-def arrow_builder(
-    application_id: str, *, generation: str | Generation = Generation.CURRENT
-) -> StreamsBuilder:
+def arrow_builder(application_id: str, *, generation: str | Generation = Generation.CURRENT) -> StreamsBuilder:
     """A StreamsBuilder whose functions take and return Arrow arrays."""
     return StreamsBuilder(application_id, generation=generation, _functions=ArrowFunctions())
 

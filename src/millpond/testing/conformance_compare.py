@@ -43,9 +43,7 @@ def same(expected: Sequence[Result] | None, got: Sequence[Result] | None) -> boo
     """Equal results in equal order; a timestamp or a sink that was not recorded is not compared."""
     if expected is None or got is None:
         return expected is None and got is None
-    return len(expected) == len(got) and all(
-        _same(one, other) for one, other in zip(expected, got, strict=True)
-    )
+    return len(expected) == len(got) and all(_same(one, other) for one, other in zip(expected, got, strict=True))
 
 
 def _same(expected: Result, got: Result) -> bool:

@@ -44,9 +44,7 @@ class KindSummary:
         parts = [f"{self.kind} {self.version}: {compared + skipped} histories", f"{self.equal} exactly equal"]
         explained = f"{self.rows.total()} equal after rows of section A"
         if self.rows:
-            explained += (
-                f" ({', '.join(f'{_names(rows)}: {count}' for rows, count in self.rows.most_common())})"
-            )
+            explained += f" ({', '.join(f'{_names(rows)}: {count}' for rows, count in self.rows.most_common())})"
         parts += [explained, f"{len(self.unexplained)} unexplained"]
         if skipped:
             reasons = "; ".join(f"{reason}: {count}" for reason, count in self.unsupported.most_common())
@@ -94,9 +92,7 @@ def _row(cells: Sequence[str]) -> str:
 def _results(results: Sequence[Result] | None) -> str:
     if results is None:
         return "(fails)"
-    return (
-        "; ".join(f"({_text(result.key)}, {_text(result.value)}, {result.ts})" for result in results) or "-"
-    )
+    return "; ".join(f"({_text(result.key)}, {_text(result.value)}, {result.ts})" for result in results) or "-"
 
 
 def _text(value: object) -> str:

@@ -231,9 +231,7 @@ class Batch:
         for parcel in times(rows, beats, self._driver.shards):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
-    def _run_operator(
-        self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]
-    ) -> Iterator[pa.Table]:
+    def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
         if not mail:
             return
         sides: dict[int, list[pa.Table]] = defaultdict(list)

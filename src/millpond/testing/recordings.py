@@ -111,9 +111,7 @@ def _vectors(path: Path, text: str) -> Iterator[History]:
     try:
         rows = json.loads(text)["vectors"]
     except json.JSONDecodeError as error:
-        raise RecordingError(
-            f"{path}: not JSON: {error}. Hint: a vector file is one JSON document"
-        ) from error
+        raise RecordingError(f"{path}: not JSON: {error}. Hint: a vector file is one JSON document") from error
     except (KeyError, TypeError) as error:
         raise _malformed(str(path), error, 'a vector file has a list under "vectors"') from error
     for number, row in enumerate(rows):
@@ -162,9 +160,7 @@ def _malformed(place: str, error: Exception, hint: str) -> RecordingError:
 def _step(row: Mapping[str, Any], topic: str) -> Step:
     """A step; `topic` is the field that names its input: histories use topics, vectors sides."""
     expect = row.get("expect", ())
-    results = (
-        None if expect is None else tuple(_result(result, window_text=topic == "side") for result in expect)
-    )
+    results = None if expect is None else tuple(_result(result, window_text=topic == "side") for result in expect)
     if "advance_wall_clock_ms" in row:
         return Step(None, None, None, 0, results, advance_ms=int(row["advance_wall_clock_ms"]))
     return Step(str(row[topic]), _key(row["key"]), _frozen(row["value"]), int(row["ts"]), results)

@@ -61,9 +61,7 @@ class StreamAggregate(_Aggregate):
 class GroupTable(Node):
     """groupBy of a table: each change becomes an add, a subtract, or both, under the groups' keys."""
 
-    def __init__(
-        self, topology: Topology, parent: Table, selector: Callable[[Key, Value], tuple[Key, Value]]
-    ) -> None:
+    def __init__(self, topology: Topology, parent: Table, selector: Callable[[Key, Value], tuple[Key, Value]]) -> None:
         """Ask for old values with force; the repartition topic stands behind this node."""
         super().__init__()
         self._selector = selector

@@ -73,9 +73,7 @@ class SubscriptionSend(Node):
         for instruction, target in rule(new, old, new_key, old_key):
             self.forward(Record(target, Message(instruction, record.key, new), record.ts))
 
-    def _inner_rule(
-        self, new: Value, old: Value, new_key: Key, old_key: Key
-    ) -> list[tuple[Instruction, Key]]:
+    def _inner_rule(self, new: Value, old: Value, new_key: Key, old_key: Key) -> list[tuple[Instruction, Key]]:
         if new_key is None:
             return [] if old_key is None else [(Instruction.DELETE_AND_ANSWER, old_key)]
         if old_key is not None and old_key != new_key:
@@ -88,9 +86,7 @@ class SubscriptionSend(Node):
         left = [] if old_key is None or old_key == new_key else [(Instruction.DELETE_QUIETLY, old_key)]
         return [*left, (Instruction.ANSWER_ALWAYS, new_key)]
 
-    def _old_inner_rule(
-        self, new: Value, old: Value, new_key: Key, old_key: Key
-    ) -> list[tuple[Instruction, Key]]:
+    def _old_inner_rule(self, new: Value, old: Value, new_key: Key, old_key: Key) -> list[tuple[Instruction, Key]]:
         if old is not None and old_key is None:
             return []
         if new is None:
@@ -102,9 +98,7 @@ class SubscriptionSend(Node):
         left = [] if old_key == new_key else [(Instruction.DELETE_QUIETLY, old_key)]
         return [*left, (Instruction.ANSWER_ALWAYS, new_key)]
 
-    def _old_left_rule(
-        self, new: Value, old: Value, new_key: Key, old_key: Key
-    ) -> list[tuple[Instruction, Key]]:
+    def _old_left_rule(self, new: Value, old: Value, new_key: Key, old_key: Key) -> list[tuple[Instruction, Key]]:
         if new is None and old is None:
             return []
         left = [] if old_key is None or old_key == new_key else [(Instruction.DELETE_AND_ANSWER, old_key)]

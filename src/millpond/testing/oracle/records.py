@@ -72,9 +72,7 @@ def key_bytes(key: Key) -> bytes:
         prefix = key_bytes(key.prefix)
         return struct.pack(">i", len(prefix)) + prefix + key_bytes(key.suffix)
     if isinstance(key, bool) or not isinstance(key, str | int):
-        raise TypeError(
-            f"a key of type {type(key).__name__} has no byte order. Hint: use text or whole numbers"
-        )
+        raise TypeError(f"a key of type {type(key).__name__} has no byte order. Hint: use text or whole numbers")
     if isinstance(key, str):
         return key.encode("utf-8")
     return struct.pack(">i", key) if -(2**31) <= key < 2**31 else struct.pack(">q", key)

@@ -53,9 +53,7 @@ class Semantics:
         """Refuse rows and versions that nobody knows."""
         unknown = sorted(set(self.rows) - set(ROWS))
         if unknown:
-            raise ValueError(
-                f"unknown rows of section A: {unknown}. Hint: the switchable rows are {sorted(ROWS)}"
-            )
+            raise ValueError(f"unknown rows of section A: {unknown}. Hint: the switchable rows are {sorted(ROWS)}")
         try:
             parsed = tuple(int(part) for part in self.version.split("-")[0].split("."))
         except ValueError:

@@ -98,9 +98,7 @@ class StreamStreamJoin(Node):
         shown = None
         if self._semantics.repaired(14):
             shown = self._clock.time - self._spec.grace_ms - max(self._spec.reach(other)[1], 0)
-        matches = self._stores[other].fetch(
-            record.key, record.ts - back, record.ts + forward, visible_from=shown
-        )
+        matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, visible_from=shown)
         for ts, value in matches:
             self._pending.pop((ts, _rank(other), key_bytes(record.key)), None)
             joined = max(record.ts, ts) if self._semantics.max_timestamps else record.ts

@@ -16,9 +16,7 @@ from millpond.testing.oracle.table import Table
 class TableMapValues(Table):
     """Maps every value; the key stays."""
 
-    def __init__(
-        self, parent: Table, mapper: Callable[[Value], Value], *, materialized: bool = False
-    ) -> None:
+    def __init__(self, parent: Table, mapper: Callable[[Value], Value], *, materialized: bool = False) -> None:
         """Stand behind this parent."""
         super().__init__()
         self._parent = parent
@@ -44,9 +42,7 @@ class TableMapValues(Table):
 
     def get_as_of(self, key: Key, ts: int) -> Stored | None:
         """The mapped value of that time."""
-        return (
-            self._store.get(key) if self._store is not None else self._mapped(self._parent.get_as_of(key, ts))
-        )
+        return self._store.get(key) if self._store is not None else self._mapped(self._parent.get_as_of(key, ts))
 
     def receive(self, record: Record, port: int) -> None:
         """Map both halves of a change."""

@@ -288,9 +288,7 @@ def _merge_count(topology: Topology, params: Params) -> None:
     topology.sink(_aggregated(topology, merged, aggregator(params)))
 
 
-def window_aggregate(
-    topology: Topology, parent: Node, params: Params, aggregate: Aggregator
-) -> WindowAggregate:
+def window_aggregate(topology: Topology, parent: Node, params: Params, aggregate: Aggregator) -> WindowAggregate:
     """A windowed aggregate of any kind of window."""
     emission = Emission(
         on_close=params.get("emit", "update") == "close",

@@ -71,9 +71,7 @@ def _stream_stream(topology: Topology, vector: Vector) -> None:
         else:
             observe(topology, StreamStreamJoin(topology, (both, both), specs[0], join), vector)
         return
-    left, right = (
-        repartitioned(topology, stream_source(topology, side), vector) for side in ("left", "right")
-    )
+    left, right = (repartitioned(topology, stream_source(topology, side), vector) for side in ("left", "right"))
     for spec in specs:
         left = StreamStreamJoin(topology, (left, right), spec, join)
     observe(topology, left, vector)
@@ -128,9 +126,7 @@ def _table_table(topology: Topology, vector: Vector) -> None:
         node = right = table_source(topology, vector, "both", 0)
         place = 1
     else:
-        node, right = (
-            table_source(topology, vector, side, place) for place, side in enumerate(("left", "right"))
-        )
+        node, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
         place = 2
     for operator in operators:
         materialized = bool(operator.get("materialized"))
@@ -138,9 +134,7 @@ def _table_table(topology: Topology, vector: Vector) -> None:
             node = TableFilter(node, lambda _, value: "x" in value, materialized=materialized)
         else:
             sides = node, right
-            node = TableTableJoin(
-                topology, sides, operator["type"], joiner(vector), materialized=materialized
-            )
+            node = TableTableJoin(topology, sides, operator["type"], joiner(vector), materialized=materialized)
         if materialized:
             cache(topology, node, store(vector, place))
             place += 1
@@ -163,24 +157,18 @@ def _foreign_key(topology: Topology, vector: Vector) -> None:
     said = vector["fk_extractor"]
     if said not in FOREIGN_KEYS:
         raise NotBuildableError(f"unknown foreign key extractor {said!r}")
-    left, right = (
-        table_source(topology, vector, side, place) for place, side in enumerate(("left", "right"))
-    )
+    left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
     how = operators[0]["type"]
     result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
     if len(operators) == 1:
         observe(topology, result, vector)
     elif vector["name"].startswith("KTableKTableForeignKeyJoinScenarioTest"):
-        observe(
-            topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector
-        )
+        observe(topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
     else:
         # The rejoined table goes to a topic of its own that was not recorded.
         observe(topology, result, vector)
-        TableTableJoin(
-            topology, (result, left), operators[1]["type"], lambda a, b: f"rejoin({text(a)},{text(b)})"
-        )
+        TableTableJoin(topology, (result, left), operators[1]["type"], lambda a, b: f"rejoin({text(a)},{text(b)})")
 
 
 def _twice_repartitioned(topology: Topology, vector: Vector) -> None:

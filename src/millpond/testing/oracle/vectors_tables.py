@@ -148,9 +148,7 @@ def _table_aggregate(topology: Topology, vector: Vector) -> None:
 
 
 def _stream_aggregate(topology: Topology, vector: Vector) -> None:
-    observe(
-        topology, StreamAggregate(topology, stream_source(topology, "input"), AGGREGATORS["count"]), vector
-    )
+    observe(topology, StreamAggregate(topology, stream_source(topology, "input"), AGGREGATORS["count"]), vector)
 
 
 BUILDERS: dict[str, Builder] = {

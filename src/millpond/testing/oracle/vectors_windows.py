@@ -51,9 +51,7 @@ def _counts(vector: Vector) -> bool:
     return "aggregate" not in vector.get("note", "")
 
 
-def _aggregate(
-    topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]
-) -> WindowAggregate:
+def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]) -> WindowAggregate:
     kind, grace = operator["type"], operator["grace_ms"]
     on_close = operator["emit"] == "ON_WINDOW_CLOSE"
     cached = any(variant["display"] == "[3] ON_WINDOW_CLOSE, true" for variant in vector.get("variants", ()))
@@ -65,9 +63,7 @@ def _aggregate(
         spec = TimeWindows(operator["size_ms"], operator["advance_ms"], grace)
         return TimeWindowAggregate(topology, parent, aggregator, spec, emission)
     if kind == "session":
-        return SessionWindowAggregate(
-            topology, parent, aggregator, emission, gap_ms=operator["gap_ms"], grace_ms=grace
-        )
+        return SessionWindowAggregate(topology, parent, aggregator, emission, gap_ms=operator["gap_ms"], grace_ms=grace)
     if kind == "sliding":
         return SlidingWindowAggregate(
             topology,

@@ -64,9 +64,7 @@ class SlidingWindowAggregate(WindowAggregate):
     def aggregate(self, record: Record) -> bool:
         """Update and create the windows of one record."""
         if self._difference == 0:
-            raise EngineFailsError(
-                "sliding windows of difference 0: the window's end must be after its start"
-            )
+            raise EngineFailsError("sliding windows of difference 0: the window's end must be after its start")
         if record.ts + self._difference < self.close():
             return False
         if record.ts < self._difference:
@@ -74,11 +72,7 @@ class SlidingWindowAggregate(WindowAggregate):
             return False
         found = self._update_existing(record)
         previous = found.previous_ts
-        if (
-            previous is not None
-            and previous + 1 not in found.starts
-            and previous + 1 + self._difference >= record.ts
-        ):
+        if previous is not None and previous + 1 not in found.starts and previous + 1 + self._difference >= record.ts:
             self._add(previous + 1, None, record)
         if not found.left_exists:
             inside = previous is not None and record.ts - self._difference <= previous
@@ -179,7 +173,5 @@ class SlidingWindowAggregate(WindowAggregate):
             window
             for window in self.all_windows()
             if window.end < self.close()
-            and (
-                window.end >= self._last_close if repaired else window.start >= lowest and self.stored(window)
-            )
+            and (window.end >= self._last_close if repaired else window.start >= lowest and self.stored(window))
         ]

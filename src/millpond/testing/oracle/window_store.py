@@ -30,9 +30,7 @@ class JoinStore:
         self._arrivals += 1
         insort(self._rows.setdefault(key, []), (ts, self._arrivals, value), key=lambda row: row[:2])
 
-    def fetch(
-        self, key: Key, first: int, last: int, *, visible_from: int | None = None
-    ) -> list[tuple[int, Value]]:
+    def fetch(self, key: Key, first: int, last: int, *, visible_from: int | None = None) -> list[tuple[int, Value]]:
         """Visible records of a key with first <= ts <= last, ascending; `visible_from` shows those too."""
         return [
             (ts, value)

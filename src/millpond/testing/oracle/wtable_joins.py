@@ -169,9 +169,7 @@ class WTableWTableJoin(KeptJoin):
         return self._rows[RIGHT].get(Windowed(key.key, *window))
 
 
-def _windows_of(
-    rows: dict[Key, Stored], key: Key, side: WindowedSide, now: int
-) -> list[tuple[Windowed, Stored]]:
+def _windows_of(rows: dict[Key, Stored], key: Key, side: WindowedSide, now: int) -> list[tuple[Windowed, Stored]]:
     """The live windows of a key, ascending by start, then end."""
     found = [(windowed, row) for windowed, row in rows.items() if windowed.key == key]
     live = [(windowed, row) for windowed, row in found if side.live(window_of(windowed), now)]

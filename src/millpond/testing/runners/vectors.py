@@ -69,9 +69,7 @@ class VectorTopology:
 
     def _force_old(self, table: KTable) -> None:
         """A consumer that needs old values, as the test's processor did: a left join that nobody reads."""
-        other = self._builder.table(
-            "nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))}
-        )
+        other = self._builder.table("nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))})
         table.left_join(other, lambda left, right: left)
 
     # -- operators -------------------------------------------------------------------------------------------
@@ -197,7 +195,6 @@ class VectorTopology:
 
     def _short_name(self) -> str:
         return str(self.vector["name"].split(".")[-1].split("#")[0])
-
 
     def stream_stream(self) -> None:
         """Chains of windowed joins of two streams, or of one with itself."""
