@@ -16,8 +16,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 _Joined = Row("key", "value", "ts")
-BATCH = 500_000
-"""Records of a batch from Kafka."""
 OUT = "key long, value string, ts long"
 
 
@@ -40,17 +38,17 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
 
 def start_on_kafka(workload: str) -> Any:
-    """The same from topics to a topic, exactly once; `data` is "servers output"."""
+    """The same from topics to a topic, exactly once; `data` is "servers output batch"."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
-        servers, out = str(data).split(" ")
+        servers, out, batch = str(data).split(" ")
         builder = mp.StreamsBuilder("bench")
         open_left = builder.table if workload == "table_table" else builder.stream
         left = open_left("left", key="long", value="string")
         left.join(builder.table("right", key="long", value="string"), F.concat).to(out)
-        kafka = mp.Kafka(servers, max_records_per_batch=BATCH)
+        kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         return builder.build().start(
             spark,
             checkpoint=checkpoint,

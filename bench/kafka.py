@@ -29,6 +29,8 @@ from dev.broker import KafkaBroker
 from dev.jars import classpath
 
 PARTITIONS = 4
+BATCHES = 8
+"""That millpond reads the data in."""
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 
@@ -142,4 +144,6 @@ def _committed(admin: AdminClient, group: str) -> int:
 def millpond_turn(place: Place, workload: str, name: str) -> Turn:
     """A turn of millpond over the same topics."""
     out = place.output(f"{name}-out")
-    return spark_turn(f"kafka {workload}", Path(f"{place.servers} {out}"), place.work / "work" / name)
+    return spark_turn(
+        f"kafka {workload}", Path(f"{place.servers} {out} {place.shape.records // BATCHES}"), place.work / "work" / name
+    )

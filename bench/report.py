@@ -52,15 +52,30 @@ def spread(values: Sequence[float], form: str = ",.0f") -> str:
 
 def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
     """Batch time by size of state: (keys per side, turn, batches that count, from the end)."""
-    heads = ("keys per side", "batch, s", "to the row above", "checkpoint, MB", "peak memory, MB")
-    lines = ["| " + " | ".join(heads) + " |", "|---|---|---|---|---|"]
-    before: float | None = None
+    heads = (
+        "keys per side",
+        "batch, s",
+        "to the row above",
+        "its CPU-seconds",
+        "to the row above",
+        "checkpoint, MB",
+        "peak memory, MB",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|---|---|---|---|---|---|---|"]
+    before: tuple[float, float] | None = None
     for keys, turn, counted in rows:
-        times = [batch.end - batch.begin for batch in turn.batches[-counted:]]
-        ratio = "" if before is None else f"{median(times) / before:.2f}"
-        before = median(times)
+        batches = turn.batches[-counted:]
+        times = [batch.end - batch.begin for batch in batches]
+        # whatever else the machine does makes a batch longer, its CPU hardly more; a look may miss an end, so
+        # the batches are taken together
+        work = turn.usage.cpu_between(batches[0].begin, batches[-1].end) / len(batches)
+        now = (median(times), work)
+        ratios = ["", ""] if before is None else [f"{a / b:.2f}" for a, b in zip(now, before, strict=True)]
+        before = now
         size, memory = turn.state_bytes / 1e6, turn.usage.peak_bytes / 1e6
-        lines.append(f"| {keys:,} | {spread(times, '.2f')} | {ratio} | {size:,.0f} | {memory:,.0f} |")
+        lines.append(
+            f"| {keys:,} | {spread(times, '.2f')} | {ratios[0]} | {work:.2f} | {ratios[1]} | {size:,.0f} | {memory:,.0f} |"
+        )
     return "\n".join(lines)
 
 

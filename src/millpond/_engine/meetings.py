@@ -67,7 +67,8 @@ class Rules:
             retention=before + after + grace,
             outer=(operator.how in ("left", "outer"), operator.how == "outer"),
             searches=(True, not left_only),
-            stores=(not left_only, True),
+            # one store for both sides of a self join: what stands in it is looked up as the right side
+            stores=(not left_only or len(operator.stores) == 1, True),
             waits=operator.generation == "current" and operator.how != "inner",
             old=old,
         )

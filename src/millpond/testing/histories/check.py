@@ -98,7 +98,7 @@ def run_oracle(case: Case) -> tuple[Steps, bool]:
 
 def kept_rows(nodes: Sequence[Node]) -> int:
     """Rows in all stores of the oracle's tables."""
-    stores = (getattr(node, "_store", None) for node in nodes)
+    stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results"))
     return sum(len(store._rows) for store in stores if isinstance(store, PlainStore))
 
 

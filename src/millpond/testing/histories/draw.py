@@ -21,7 +21,15 @@ from millpond.testing.histories.registry import KINDS, SOURCES, sources_of
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
 FAR_FUTURE = 253_402_300_799_999
-_INNER = tuple(name for name, kind in KINDS.items() if kind.takes and kind.gives for _ in range(kind.weight))
+_INNER = {
+    generation: tuple(
+        name
+        for name, kind in KINDS.items()
+        if kind.takes and kind.gives and generation in kind.generations
+        for _ in range(kind.weight)
+    )
+    for generation in ("current", "spurious", "old")
+}
 
 
 def case_of(seed: int, number: int) -> Case:
@@ -49,7 +57,7 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         shapes.extend((Ref(number, port), shape) for port, shape in enumerate(KINDS[kind].gives))
 
     for _ in range(choices.number(1, MOST_OPERATORS)):
-        kind = choices.pick(_INNER)
+        kind = choices.pick(_INNER[generation])
         add(kind, tuple([_input(choices, shapes, wanted, add) for wanted in KINDS[kind].takes]))
         if choices.chance(15):
             _sink(choices.pick(shapes), add)

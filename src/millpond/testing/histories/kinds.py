@@ -77,7 +77,7 @@ class Kind:
 
     Parameters
     ----------
-    takes : "stream" or "table" for each input.
+    takes : "stream", "table" or "global" for each input.
     gives : the same for each output.
     handles : (site, handles of the inputs, parameters) -> handles of the outputs.
     nodes : (site, oracle's nodes of the inputs, parameters) -> nodes of the outputs.
@@ -86,6 +86,7 @@ class Kind:
     relaxes : whether it is a join that takes null keys on its left, by its parameters and generation.
     timed : whether it keeps rows until time has passed, tombstones or not.
     deferred : whether Kafka Streams makes its results only after the record's own path is finished.
+    generations : the generations in which there is such an operator.
     """
 
     takes: tuple[str, ...]
@@ -97,6 +98,7 @@ class Kind:
     relaxes: Callable[[Params, str], bool] = lambda _params, _generation: False
     timed: bool = False
     deferred: bool = False
+    generations: tuple[str, ...] = ("current", "spurious", "old")
 
 
 def sink(site: Site, inputs: list[Any], _: Params) -> list[Any]:

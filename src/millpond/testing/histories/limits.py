@@ -14,6 +14,7 @@ CHAINED_DIAMOND = "a join of a table with itself, whose result is joined again"
 FILTERED_DIAMOND = "a join of a table with itself, kept in a store, whose result is filtered"
 
 TIME_OF_OTHERS = "an operator that keeps time, which some piped records do not reach"
+DEFERRED = "a foreign-key join on a way that a record takes more than once"
 _PASSES_ALL = ("stream", "map_values", "select_key", "merge", "stream_stream")
 
 
@@ -23,6 +24,9 @@ def limit_of(blueprint: Blueprint) -> str | None:
     In the drivers all inputs are one partition with one time, so a record moves the time of operators that it
     does not reach too; the oracle's operators know only what they saw.
 
+    Kafka Streams sends messages through topics for a foreign key, and works on them when the record's own path
+    is finished; millpond works depth-first.
+
     Kafka Streams looks the result of a join up in the stores of its inputs; the engine keeps what was sent.
     Where one record reaches both sides of a join of two tables, what is sent may lack a tombstone that both
     sides believed the other to send, or repeat one; and the old value that Kafka Streams sends along is what
@@ -30,6 +34,8 @@ def limit_of(blueprint: Blueprint) -> str | None:
     """
     if not all(_sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed):
         return TIME_OF_OTHERS
+    if not all(_takes_one_way(blueprint, number) for number in range(len(blueprint.ops))):
+        return DEFERRED
     diamonds = {
         number
         for number, op in enumerate(blueprint.ops)
@@ -51,6 +57,22 @@ def _sees_all(blueprint: Blueprint, number: int) -> bool:
     above = _all_above(blueprint, Ref(number))
     everywhere = {place for place, op in enumerate(blueprint.ops) if not op.inputs}
     return everywhere <= above and all(blueprint.ops[place].kind in _PASSES_ALL for place in above)
+
+
+def _takes_one_way(blueprint: Blueprint, number: int) -> bool:
+    """Whether one record has one result at most on its way into, and one way out of, what is deferred."""
+    above = _all_above(blueprint, Ref(number))
+    deferred = {place for place in above if KINDS[blueprint.ops[place].kind].deferred}
+    if not deferred:
+        return True
+    several = {"flat_map_values", "stream_stream"} & {blueprint.ops[place].kind for place in above}
+    return not several and len(deferred) == 1 and not any(_forks(blueprint, place) for place in above)
+
+
+def _forks(blueprint: Blueprint, number: int) -> bool:
+    """Whether one record reaches an operator by two ways."""
+    inputs = blueprint.ops[number].inputs
+    return len(inputs) == 2 and bool(_all_above(blueprint, inputs[0]) & _all_above(blueprint, inputs[1]))
 
 
 def _all_above(blueprint: Blueprint, ref: Ref) -> set[int]:

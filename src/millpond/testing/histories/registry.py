@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.histories import kinds_streams, kinds_tables, kinds_windows
+from millpond.testing.histories import kinds_lookups, kinds_streams, kinds_tables, kinds_windows
 from millpond.testing.histories.blueprint import Blueprint, name_of
 from millpond.testing.histories.functions import Library
 from millpond.testing.histories.kinds import Kind, OracleSite, Site
 from millpond.testing.oracle.graph import Node, Topology
 from millpond.testing.oracle.semantics import Semantics
 
-KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS, **kinds_windows.KINDS}
+KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS, **kinds_windows.KINDS, **kinds_lookups.KINDS}
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)
 SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives)

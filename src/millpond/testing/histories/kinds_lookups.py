@@ -1,0 +1,115 @@
+"""Kinds of operators that look up another key than the record's own: foreign keys and global tables.
+
+Owns their two constructions. Law: as in `kinds`. Called by `registry`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond.testing.histories import functions as text
+from millpond.testing.histories.choices import Choices
+from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
+from millpond.testing.oracle.foreign_key import foreign_key_join
+from millpond.testing.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
+from millpond.testing.oracle.records import Key, Value
+
+
+def _how(choices: Choices, generation: str) -> Params:
+    return {"how": choices.pick(("inner", "left"))}
+
+
+def _how_stored(choices: Choices, generation: str) -> Params:
+    return {**_how(choices, generation), **stored(choices, generation)}
+
+
+def _plus(site: Site) -> Any:
+    lifted = site.library.lift(text.plus, "string")
+    return lambda left, right: lifted(left, right)
+
+
+def _extractor(site: Site) -> Any:
+    return site.library.lift(text.referrer(site.keys), site.keys)
+
+
+def _foreign_key(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
+    return [join(inputs[1], _plus(site), **options)]
+
+
+def _foreign_key_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    extractor = text.referrer(site.keys)
+    result = foreign_key_join(site.topology, inputs[0], inputs[1], params["how"], extractor, text.plus)
+    if params.get("stored"):
+        result.require_lookup()
+    return [result]
+
+
+def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
+    return [site.builder.global_table(site.name, key=site.keys, value="string", store=site.store(params))]
+
+
+def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:
+    table = GlobalTable()
+    site.topology.source(site.name, table)
+    return [table]
+
+
+def _stream_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    return [join(inputs[1], _plus(site), key=_extractor(site), name=site.name)]
+
+
+def _table_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
+    return [join(inputs[1], _plus(site), **options)]
+
+
+def _lookup_node(made: Any) -> Any:
+    def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+        referrer = text.referrer(site.keys)
+
+        def mapper(_key: Key, value: Value) -> Key:
+            return referrer(value)
+
+        return [made(site.topology, inputs[0], inputs[1], params["how"], mapper, text.plus)]
+
+    return nodes
+
+
+STREAM, TABLE, GLOBAL = ("stream",), ("table",), ("global",)
+CURRENT = ("current",)
+KINDS: dict[str, Kind] = {
+    "global": Kind((), GLOBAL, _global, _global_node, stored, generations=CURRENT),
+    "foreign_key": Kind(
+        TABLE * 2,
+        TABLE,
+        _foreign_key,
+        _foreign_key_node,
+        _how_stored,
+        weight=6,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "stream_global": Kind(
+        STREAM + GLOBAL,
+        STREAM,
+        _stream_global,
+        _lookup_node(GlobalLookup),
+        _how,
+        weight=3,
+        relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        generations=CURRENT,
+    ),
+    "table_global": Kind(
+        TABLE + GLOBAL,
+        TABLE,
+        _table_global,
+        _lookup_node(GlobalTableLookup),
+        _how_stored,
+        weight=3,
+        generations=CURRENT,
+    ),
+}
