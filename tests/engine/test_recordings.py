@@ -20,8 +20,8 @@ KINDS = (
 )
 # Rows of section A by which the engine may differ from these recordings: 12 (the record cache is off here),
 # and 19 (only the old generations keep the trigger's timestamp, 0.10.2 does as later ones do).
-# 4, 5 and 6 are foreign keys before their fixes, and the timestamps of their right-triggered results; 9 is a null
-# mapped key before its fix.
+# 4, 5 and 6: foreign keys before their fixes, and timestamps of their right-triggered results; 9: null
+# mapped keys before their fix.
 ALLOWED = {4, 5, 6, 9, 12, 19}
 
 
