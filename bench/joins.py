@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 _Joined = Row("key", "value", "ts")
+BATCH = 500_000
+"""Records of a batch from Kafka."""
 OUT = "key long, value string, ts long"
 
 
@@ -30,13 +32,38 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
     builder = mp.StreamsBuilder("bench")
     left, right = (
-        builder.table(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
+        builder.table(
+            stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq"
+        )
         for side in SIDES
     )
     left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
     return builder.build().start(
         spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache"
     )
+
+
+def start_on_kafka(workload: str) -> Any:
+    """The same from topics to a topic, exactly once; `data` is "servers output"."""
+
+    def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+        import millpond as mp
+
+        servers, out = str(data).split(" ")
+        builder = mp.StreamsBuilder("bench")
+        open_left = builder.table if workload == "table_table" else builder.stream
+        left = open_left("left", key="long", value="string")
+        left.join(builder.table("right", key="long", value="string"), F.concat).to(out)
+        kafka = mp.Kafka(servers, max_records_per_batch=BATCH)
+        return builder.build().start(
+            spark,
+            checkpoint=checkpoint,
+            available_now=True,
+            local_cache=f"{checkpoint}-cache",
+            kafka=kafka,
+        )
+
+    return start
 
 
 def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
@@ -60,13 +87,13 @@ def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
 
 class PerKeyJoin(StatefulProcessor):
-    """Inner join of two tables, one key at a time: state is read once per key and batch, written if changed."""
+    """Inner join of two tables, a key at a time: state is read once per key and batch, written if changed."""
 
     def init(self, handle: Any) -> None:
         """Declare the two sides."""
         self._sides = [handle.getValueState(side, "value string, ts long") for side in SIDES]
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Join a key's changes in their order."""
         now = [state.get() for state in self._sides]
         changed = [False, False]

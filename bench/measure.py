@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,6 +40,8 @@ class Rates:
     whole: float
     half_records: int
     second_half: float
+    half_time: float
+    end_time: float
 
 
 def rates(started: float, batches: Sequence[Batch]) -> Rates:
@@ -56,8 +60,8 @@ def rates(started: float, batches: Sequence[Batch]) -> Rates:
         read += full[at].records
         at += 1
     end = full[-1].end
-    late = sum(batch.records for batch in full[at:])
-    return Rates(total, end - started, total / (end - started), late, late / (end - full[at - 1].end))
+    late, half = sum(batch.records for batch in full[at:]), full[at - 1].end
+    return Rates(total, end - started, total / (end - started), late, late / (end - half), half, end)
 
 
 def batches_of(progress: Sequence[Any]) -> list[Batch]:
@@ -76,12 +80,27 @@ class Usage:
 
     cpu: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    threads: dict[tuple[int, str], float] = field(default_factory=dict)
     peak_bytes: int = 0
+    looks: list[tuple[float, float]] = field(default_factory=list)
+
+    def cpu_between(self, begin: float, end: float) -> float:
+        """CPU-seconds between two times (seconds since the epoch), as near as the looks are."""
+        before = [cpu for at, cpu in self.looks if at <= begin]
+        until = [cpu for at, cpu in self.looks if at <= end]
+        return (until[-1] if until else 0.0) - (before[-1] if before else 0.0)
 
     @property
     def cpu_seconds(self) -> float:
         """Of all processes that were ever seen."""
         return sum(self.cpu.values())
+
+    def by_thread(self) -> dict[str, float]:
+        """CPU-seconds of the JVM's threads, by name without number, from the most on."""
+        kinds: dict[str, float] = {}
+        for (_, name), seconds in self.threads.items():  # one turn per thread
+            kinds[name] = kinds.get(name, 0.0) + seconds
+        return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
     def by_kind(self) -> dict[str, float]:
         """CPU-seconds by program."""
@@ -130,8 +149,19 @@ class Sampler:
             _, seconds, name = stats[pid]
             self.usage.cpu[pid] = max(self.usage.cpu.get(pid, 0.0), seconds)
             self.usage.names[pid] = name
+            if name == "java" and memory:
+                self._look_at_threads(pid)
             total += _pss(pid) if memory else 0
+        self.usage.looks.append((time.time(), self.usage.cpu_seconds))
         self.usage.peak_bytes = max(self.usage.peak_bytes, total)
+
+    def _look_at_threads(self, pid: int) -> None:
+        """CPU-seconds of a JVM's threads: which part is garbage collection, which compilation."""
+        with contextlib.suppress(OSError):
+            for entry in Path(f"/proc/{pid}/task").iterdir():  # one turn per thread
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    name, _, seconds = _stat(entry / "stat")
+                    self.usage.threads[int(entry.name), re.sub(r"[#\d]+$", "", name)] = seconds
 
 
 def _stats() -> dict[int, tuple[int, float, str]]:
@@ -141,11 +171,17 @@ def _stats() -> dict[int, tuple[int, float, str]]:
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
-            text = (entry / "stat").read_text()
-            name = text[text.index("(") + 1 : text.rindex(")")]
-            fields = text[text.rindex(")") + 2 :].split()
-            found[int(entry.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICK, name)
+            name, parent, seconds = _stat(entry / "stat")
+            found[int(entry.name)] = (parent, seconds, name)
     return found
+
+
+def _stat(path: Path) -> tuple[str, int, float]:
+    """(name, parent, CPU-seconds) of a process or thread."""
+    text = path.read_text()
+    fields = text[text.rindex(")") + 2 :].split()
+    name = text[text.index("(") + 1 : text.rindex(")")]
+    return name, int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def _tree(root: int, parents: dict[int, int]) -> list[int]:

@@ -13,15 +13,21 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import joins
 from measure import batches_of
 
 import millpond
+from dev.jars import spark_jars
 from millpond._spark.settings import AT_START
 
-STARTS = {"millpond": joins.start_millpond, "per key": joins.start_per_key}
+STARTS = {
+    "millpond": joins.start_millpond,
+    "per key": joins.start_per_key,
+    "kafka table_table": joins.start_on_kafka("table_table"),
+    "kafka stream_table": joins.start_on_kafka("stream_table"),
+}
 
 
 def main(contender: str, data: str, work: str) -> None:
@@ -30,6 +36,7 @@ def main(contender: str, data: str, work: str) -> None:
     spark = millpond.session(
         "bench",
         master="local[2]",
+        jars=spark_jars() if contender.startswith("kafka") else None,
         config={
             "spark.ui.enabled": "false",
             "spark.driver.memory": "2g",
@@ -37,6 +44,9 @@ def main(contender: str, data: str, work: str) -> None:
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
             **AT_START,
+            # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
+            "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
         },
     )
     spark.sparkContext.setLogLevel("ERROR")

@@ -23,9 +23,7 @@ def expected_by_plane(inputs: Inputs) -> pd.DataFrame:
     return expected_departures(inputs).merge(inputs.planes, on="tailnum", validate="m:1")[["tailnum", *FLOWN]]
 
 
-def differences(
-    inputs: Inputs, departures: pd.DataFrame, by_plane: pd.DataFrame, dropped: int
-) -> dict[str, list[str]]:
+def differences(inputs: Inputs, departures: pd.DataFrame, by_plane: pd.DataFrame, dropped: int) -> dict[str, list[str]]:
     """What was checked, each with the differences that were found: none, if all is well.
 
     Parameters

@@ -35,6 +35,12 @@ from dev.broker import BrokerFailed, KafkaBroker
 from dev.jars import JarsMissing, spark_jars
 from dev.jvm import JavaMissing
 
+SPARK = {
+    "spark.ui.enabled": "false",
+    # a JVM that lives for a minute otherwise spends half of its time on optimising itself
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
 
 @dataclass(frozen=True)
 class Place:
@@ -115,7 +121,7 @@ def _what(inputs: Inputs) -> str:
 def _session(kafka: bool, log: Path) -> Iterator[SparkSession]:
     with _errors_to(log):
         jars = spark_jars() if kafka else None
-        spark = mp.session("flights", jars=jars, config={"spark.ui.enabled": "false"})
+        spark = mp.session("flights", jars=jars, config=SPARK)
     try:
         yield spark
     finally:
@@ -151,9 +157,7 @@ def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: i
     print(flights.describe())
     run = Run()
     with _bar(inputs) as bar:
-        query = flights.start(
-            spark, checkpoint=str(place.checkpoint), available_now=True, local_cache=str(place.cache)
-        )
+        query = flights.start(spark, checkpoint=str(place.checkpoint), available_now=True, local_cache=str(place.cache))
         follow(query, run, bar)
     return run
 

@@ -27,9 +27,7 @@ def read_files(folder: Path) -> pd.DataFrame:
     flat = table.select(["key", "value"]).flatten()
     named = flat.rename_columns([name.removeprefix("value.") for name in flat.column_names])
     # pandas has no integers that may be null unless it is told to use its own types
-    frame: pd.DataFrame = named.to_pandas(
-        types_mapper={pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}.get
-    )
+    frame: pd.DataFrame = named.to_pandas(types_mapper={pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}.get)
     return frame
 
 

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 PARTITIONS = 4
 _AT_ONCE = 10_000
+_WAIT_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0
 
 # pyarrow would take a column without any value for one without a type
@@ -48,7 +49,7 @@ def produce(servers: str, topic: str, frame: pd.DataFrame, key: str, fields: Ite
 
     A row that is `cancelled` becomes a tombstone: a record without a value.
     """
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 3})
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: Any) -> None:
@@ -108,10 +109,12 @@ def consume(servers: str, topic: str) -> pa.Table:
 def _drained(consumer: Consumer) -> tuple[list[bytes], list[bytes | None]]:
     keys: list[bytes] = []
     values: list[bytes | None] = []
-    ends = 0
+    ends = silence = 0
     while ends < PARTITIONS:
-        messages = consumer.consume(_AT_ONCE, _PATIENCE_SECONDS)
-        if not messages:
+        # it waits for as many messages as asked for, or so long
+        messages = consumer.consume(_AT_ONCE, _WAIT_SECONDS)
+        silence = 0 if messages else silence + 1
+        if silence * _WAIT_SECONDS > _PATIENCE_SECONDS:
             raise RuntimeError(f"Kafka sent nothing for {_PATIENCE_SECONDS:.0f} s.")
         for message in messages:
             error = message.error()

@@ -39,10 +39,12 @@ from millpond.errors import (
     TopologyError,
 )
 from millpond.generation import Generation
+from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer, json
 from millpond.topology import Topology, session
+from millpond.windows import JoinWindows
 
 __all__ = [
     "ChangedTopology",
@@ -53,6 +55,8 @@ __all__ = [
     "Format",
     "FunctionError",
     "Generation",
+    "GlobalKTable",
+    "JoinWindows",
     "KStream",
     "KTable",
     "Kafka",

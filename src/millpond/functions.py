@@ -80,7 +80,7 @@ def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
 
 def wants(function: Function, count: int) -> bool:
     """Whether `function` cannot be called with fewer than `count` arguments, and can with as many."""
-    least, most = _arity(function) if callable(function) else (0, 0)
+    least, most = _arity(function)
     return least == count <= most
 
 

@@ -41,17 +41,10 @@ def lookup_node(
             hint="join(countries, joiner, key=lambda value: value['country'])",
         )
     left._require_same_builder(right, "join")
-    functions = left._builder._functions
     mapper = adapt(mapper, ("key", "value"), "key mapper")
-    kind = functions.value_type(mapper, left._types(), "key mapper")
-    if not same_type(kind, right.key_type):
-        raise TopologyError(
-            "The key mapper gives another type than the global table's keys.",
-            given=f"{type_text(kind)}, and {right.name!r} has keys of {type_text(right.key_type)}",
-            hint="Cast it in the mapper.",
-        )
+    _check_mapped(left, right, mapper)
     joiner = _with_both_keys(joiner)
-    value = functions.value_type(
+    value = left._builder._functions.value_type(
         joiner, (left.key_type, right.key_type, left.value_type, right.value_type), "joiner"
     )
     made: type[GlobalLookup] = GlobalLookup if left._node.shape.kind == "stream" else GlobalTableLookup
@@ -67,6 +60,16 @@ def lookup_node(
     )
     left._attach(node)
     return node
+
+
+def _check_mapped(left: Handle, right: GlobalKTable, mapper: Function) -> None:
+    kind = left._builder._functions.value_type(mapper, left._types(), "key mapper")
+    if not same_type(kind, right.key_type):
+        raise TopologyError(
+            "The key mapper gives another type than the global table's keys.",
+            given=f"{type_text(kind)}, and {right.name!r} has keys of {type_text(right.key_type)}",
+            hint="Cast it in the mapper.",
+        )
 
 
 def _with_both_keys(joiner: Function) -> Function:

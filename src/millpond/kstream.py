@@ -18,14 +18,17 @@ from millpond._plan.nodes import (
     Repartition,
     SelectKey,
     Shape,
+    StreamStream,
     StreamTable,
     ToTable,
 )
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle
 from millpond.ktable import KTable
+from millpond.windows import JoinWindows
 
 
 class KStream(Handle):
@@ -166,42 +169,68 @@ class KStream(Handle):
 
     def join(
         self,
-        other: KTable | GlobalKTable,
+        other: KTable | KStream | GlobalKTable,
         joiner: Function,
+        windows: JoinWindows | None = None,
         *,
         key: Function | None = None,
+        generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
-        """Each record with the table's current value of its key; none where the table has none.
+        """Each record with the table's value of its key, or with each record of another stream in the window.
 
         Parameters
         ----------
-        other : a table with the same type of key, or a global table.
+        other : a table or a stream with the same type of key, or a global table.
         joiner : Column function of (left, right) or (key, left, right) that makes the value; with a global
             table also of (key, mapped key, left, right).
+        windows : of two streams, how far apart their timestamps may be.
         key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
             where it gives null nothing is found.
+        generation : of two streams, whose results to reproduce: "current", "spurious" (0.10.2 to 3.0: what
+            the deprecated `JoinWindows.of` means too), "old" (0.10.1), "old-0.10.0".
         """
-        return self._join(other, joiner, "inner", key, name)
+        return self._join(other, joiner, "inner", windows, key, generation, name)
 
     def left_join(
         self,
-        other: KTable | GlobalKTable,
+        other: KTable | KStream | GlobalKTable,
         joiner: Function,
+        windows: JoinWindows | None = None,
         *,
         key: Function | None = None,
+        generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
-        """Each record with the table's current value of its key, null where the table has none.
+        """As `join`, and each record that meets none joined with null (one without a key, too: KIP-962).
 
-        A record with a null key is joined with null (KIP-962). Parameters as for `join`.
+        Of two streams, that result comes once the window and its grace have passed.
         """
-        return self._join(other, joiner, "left", key, name)
+        return self._join(other, joiner, "left", windows, key, generation, name)
+
+    def outer_join(
+        self,
+        other: KStream,
+        joiner: Function,
+        windows: JoinWindows,
+        *,
+        generation: str | Generation | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        """As `left_join` of two streams, for unmatched records of both."""
+        return self._join(other, joiner, "outer", windows, None, generation, name)
 
     # ------------------------------------------------------------------------------------------------------
 
     def _join(
-        self, other: Any, joiner: Function, how: How, key: Function | None, name: str | None
+        self,
+        other: Any,
+        joiner: Function,
+        how: How,
+        windows: JoinWindows | None,
+        key: Function | None,
+        generation: str | Generation | None,
+        name: str | None,
     ) -> KStream:
         if isinstance(other, GlobalKTable):
             return KStream(self._builder, lookup_node(self, other, joiner, how, key, name))
@@ -211,8 +240,16 @@ class KStream(Handle):
                 given=f"key= and {other!r}",
                 hint="Re-key the stream first: stream.select_key(...).join(table, ...).",
             )
+        if isinstance(other, KStream):
+            return self._join_stream(other, joiner, how, windows, generation, name)
         if not isinstance(other, KTable):
-            raise TopologyError("A stream joins with a table.", given=repr(other))
+            raise TopologyError("A stream joins with a table or a stream.", given=repr(other))
+        if windows is not None or generation is not None:
+            raise TopologyError(
+                "The join of a stream with a table has no windows and follows the topology's generation.",
+                given=f"windows={windows!r}, generation={generation!r}",
+                hint="Leave them out, or join with a stream.",
+            )
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = StreamTable(
@@ -222,6 +259,38 @@ class KStream(Handle):
             how=how,
             joiner=joiner,
             generation=self._builder.generation,
+        )
+        return KStream(self._builder, self._attach(node))
+
+    def _join_stream(
+        self,
+        other: KStream,
+        joiner: Function,
+        how: How,
+        windows: JoinWindows | None,
+        generation: str | Generation | None,
+        name: str | None,
+    ) -> KStream:
+        if not isinstance(windows, JoinWindows):
+            raise TopologyError(
+                "The join of two streams needs windows.",
+                given=repr(windows),
+                hint='join(other, joiner, JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"))',
+            )
+        self._require_same_key(other, "join")
+        joiner, value = self._joiner(joiner, other)
+        topologys = self._builder.generation
+        chosen = topologys if generation is None else Generation.of(generation)
+        current = chosen is Generation.CURRENT
+        node = StreamStream(
+            self._builder._name(name, StreamStream.stem),
+            (self._node.name, other._node.name),
+            Shape("stream", self.key_type, value),
+            how=how,
+            joiner=joiner,
+            windows=windows,
+            generation=Generation.SPURIOUS if generation is None and current and windows.eager else chosen,
+            relaxed=current,
         )
         return KStream(self._builder, self._attach(node))
 

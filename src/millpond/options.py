@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from millpond.errors import ConfigError, TopologyError
 
 Delivery = Literal["exactly_once", "at_least_once"]
 PLAIN_FORMATS = ("bytes", "string", "int", "long")
-DELIVERIES = ("exactly_once", "at_least_once")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORMAT_HINT = 'Take "bytes", "string", "int" (4 bytes), "long" (8 bytes) or mp.json("id long, name string").'
 _SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
@@ -39,9 +38,8 @@ class Format:
         if self.kind not in (*PLAIN_FORMATS, "json"):
             raise TopologyError("There is no such format.", given=repr(self.kind), hint=_FORMAT_HINT)
         if self.kind != "json" and self.schema is not None:
-            raise TopologyError(
-                f"The format {self.kind!r} takes no schema.", given=repr(self.schema), hint="Leave it out."
-            )
+            what = f"The format {self.kind!r} takes no schema."
+            raise TopologyError(what, given=repr(self.schema), hint="Leave it out.")
         if self.schema is not None and not _is_schema(self.schema):
             raise TopologyError("This is not a schema.", given=repr(self.schema), hint=_SCHEMA_HINT)
 
@@ -182,9 +180,8 @@ class Rows:
     def _set_order(self, given: Any) -> None:
         names = tuple(given) if isinstance(given, list | tuple) else ()
         if not names or not all(isinstance(name, str) for name in names):
-            raise TopologyError(
-                "The order is a column name, or several.", given=repr(self.order), hint='order=["day", "row"]'
-            )
+            hint = 'order=["day", "row"]'
+            raise TopologyError("The order is a column name, or several.", given=repr(given), hint=hint)
         object.__setattr__(self, "order", names)
 
 
@@ -210,11 +207,11 @@ class TopicSink:
         for part in ("key", "value"):  # the parts of a record
             if getattr(self, part) is not None:
                 object.__setattr__(self, part, Format.of(getattr(self, part)))
-        if self.delivery not in DELIVERIES:
+        if self.delivery not in get_args(Delivery):
             raise TopologyError(
                 "There is no such delivery.",
                 given=f"delivery={self.delivery!r}",
-                hint=f"Take one of {', '.join(map(repr, DELIVERIES))}.",
+                hint='Take "exactly_once" or "at_least_once".',
             )
 
 
@@ -234,16 +231,7 @@ class Writer:
     options: Mapping[str, str]
 
     def __init__(self, format: str, path: str | None = None, **options: Any) -> None:
-        if not isinstance(format, str) or not format:
-            raise TopologyError(
-                "A writer needs a format.", given=repr(format), hint='mp.Writer("parquet", path="...")'
-            )
-        if format == "kafka":
-            raise TopologyError(
-                "Spark's own Kafka writer may write records twice and sets no timestamps.",
-                given="Writer('kafka')",
-                hint='Write to the topic: stream.to("topic"), or mp.TopicSink("topic", ...).',
-            )
+        _check_writer(format)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "path", None if path is None else str(path))
         object.__setattr__(self, "options", {name: _text(value) for name, value in options.items()})
@@ -252,8 +240,7 @@ class Writer:
         return hash((self.format, self.path, tuple(sorted(self.options.items()))))
 
     def __repr__(self) -> str:
-        names = "".join(f", {name}=..." for name in sorted(self.options))
-        return f"Writer({self.format!r}, path={self.path!r}{names})"
+        return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
 
 
 @dataclass(frozen=True)
@@ -269,12 +256,10 @@ class ForeachBatch:
     function: Callable[[Any, int], None]
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise TopologyError(
-                "ForeachBatch takes a function.",
-                given=repr(self.function),
-                hint="def write(frame, batch_id): ...",
-            )
+        given: Any = self.function
+        if not callable(given):
+            hint = "def write(frame, batch_id): ..."
+            raise TopologyError("ForeachBatch takes a function.", given=repr(given), hint=hint)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -392,6 +377,18 @@ def _text(value: Any) -> str:
 
 def _is_schema(given: Any) -> bool:
     return (isinstance(given, str) and bool(given.strip())) or hasattr(given, "simpleString")
+
+
+def _check_writer(format: Any) -> None:
+    if not isinstance(format, str) or not format:
+        hint = 'mp.Writer("parquet", path="...")'
+        raise TopologyError("A writer needs a format.", given=repr(format), hint=hint)
+    if format == "kafka":
+        raise TopologyError(
+            "Spark's own Kafka writer may write records twice and sets no timestamps.",
+            given="Writer('kafka')",
+            hint='Write to the topic: stream.to("topic"), or mp.TopicSink("topic", ...).',
+        )
 
 
 def _check_topic(name: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from millpond.builder import StreamsBuilder
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
 from millpond.testing.oracle import Semantics, Topology
@@ -20,7 +19,7 @@ PLUS = LIBRARY.lift(text.plus, "string")
 REF = LIBRARY.lift(text.ref, "string")
 
 
-def driver_of(build: Callable[[StreamsBuilder], Any], *, shards: int = 2) -> EngineDriver:
+def driver_of(build: Callable[[Any], Any], *, shards: int = 2) -> EngineDriver:
     """A driver of the topology that `build` writes down; what it returns is written to "out"."""
     builder = arrow_builder("test")
     result = build(builder)
@@ -29,7 +28,7 @@ def driver_of(build: Callable[[StreamsBuilder], Any], *, shards: int = 2) -> Eng
     return EngineDriver(builder.build(), shards=shards)
 
 
-def tables(builder: StreamsBuilder, *names: str, key: str = "string", value: str = "string") -> list[Any]:
+def tables(builder: Any, *names: str, key: str = "string", value: str = "string") -> list[Any]:
     """Tables of these names."""
     return [builder.table(name, key=key, value=value) for name in names]
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from millpond._engine import blob
 from millpond._engine.blob import decode, encode
 from millpond.errors import CorruptData
 
@@ -72,3 +73,12 @@ def test_an_altered_arrow_schema_is_an_error() -> None:
     blob[16:80] = b"\xff" * 64
     with pytest.raises(CorruptData, match="cannot be read"):
         decode(bytes(blob))
+
+
+def test_pieces_are_of_bounded_size_and_put_together_are_the_rows() -> None:
+    rows = pa.table({"key": list(range(1_000)), "value": ["x" * 1_000] * 1_000})
+    parts = list(blob.pieces(rows, limit=100_000))
+    assert pa.concat_tables(parts).equals(rows)
+    assert max(part.nbytes for part in parts) <= 110_000
+    assert [len(part) for part in blob.pieces(rows.slice(0, 3), limit=1)] == [1, 1, 1]
+    assert list(blob.pieces(rows.slice(0, 0))) == []

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond._engine.exchange import Clock, Outlet, stamp_sources
-from millpond.builder import StreamsBuilder
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
@@ -37,7 +36,7 @@ from tests.engine.test_foreign_key import HOW, SHARDS, histories
 def looked_up(how: str = "inner", shards: int = 3, *, of: str = "stream", joiner: Any = PLUS) -> EngineDriver:
     """A stream, or a table, joined with a global table by the text before the bar."""
 
-    def build(builder: StreamsBuilder) -> Any:
+    def build(builder: Any) -> Any:
         right = builder.global_table("global", key="string", value="string")
         left = getattr(builder, of)("left", key="string", value="string")
         method = left.join if how == "inner" else left.left_join
@@ -110,7 +109,7 @@ def test_the_joiner_may_take_both_keys() -> None:
 
 
 def test_joins_with_two_global_tables_follow_one_another() -> None:
-    def build(builder: StreamsBuilder) -> Any:
+    def build(builder: Any) -> Any:
         first, second = (builder.global_table(n, key="string", value="string") for n in ("one", "two"))
         stream = builder.stream("left", key="string", value="string")
         return stream.join(first, PLUS, key=REF).left_join(second, PLUS, key=REF)

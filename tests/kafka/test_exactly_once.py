@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,30 +96,55 @@ def test_a_checkpoint_that_was_rolled_back_is_refused(spark: SparkSession, broke
 
 
 class FailOnce:
-    """Fails at the last row, as long as there is no file."""
+    """Fails after its last row unless there is a file: by an error, by dying, or by going on for ever."""
 
-    def __init__(self, mark: Path) -> None:
+    def __init__(self, how: str, mark: Path) -> None:
+        self.how = how
         self.mark = mark
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
-        if not self.mark.exists():
-            self.mark.touch()
+        if self.mark.exists():
+            return
+        self.mark.touch()
+        if self.how == "error":
             raise RuntimeError("torn off")
+        if self.how == "death":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while True:
+            time.sleep(0.1)
 
 
-def test_a_task_that_fails_half_way_leaves_nothing_and_is_written_whole_later(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+def torn_off(sinks: BatchSinks, frame: DataFrame, how: str, mark: Path) -> None:
+    """Runs a batch that fails half way; "stopped": cancelled when all its rows are out, but not the end."""
+
+    def cancel() -> None:
+        while not mark.exists():
+            time.sleep(0.05)
+        frame.sparkSession.interruptAll()
+
+    canceller = threading.Thread(target=cancel)
+    if how == "stopped":
+        canceller.start()
+    with pytest.raises(Exception, match=r"torn off|crashed|cancelled"):
+        sinks(frame, 0)
+    if how == "stopped":
+        canceller.join()
+
+
+@pytest.mark.parametrize("how", ["error", "death", "stopped"])
+def test_a_task_that_ends_half_way_leaves_nothing_and_is_written_whole_later(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, how: str
 ) -> None:
     topics = new_topic(broker, "a"), new_topic(broker, "b")
     sinks = sinks_to(broker, *topics)
-    frame = rows(spark, 0, 50_000, tasks=1)
-    frame = frame.mapInArrow(FailOnce(tmp_path / "mark"), frame.schema)
-    with pytest.raises(Exception, match="torn off"):
-        sinks(frame, 0)
-    assert values(broker, *topics) == []
+    mark = tmp_path / f"mark-{how}"
+    # so much that the sink has most of it, and not all, when the stage above fails
+    frame = rows(spark, 0, 20_000, tasks=1).withColumn("value", F.lpad("value", 1_000, "0"))
+    frame = frame.mapInArrow(FailOnce(how, mark), frame.schema)
+    torn_off(sinks, frame, how, mark)
     sinks(frame, 0)
-    assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(50_000))
+    assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(20_000))
 
 
 def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alone(

@@ -35,7 +35,9 @@ def topology(spark: SparkSession, folder: Path, sink: Any, *, how: str = "outer_
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = b.table(reader(spark, folder / "left"), name="left", **options)
     right = b.table(reader(spark, folder / "right"), name="right", **options)
-    joined = getattr(left, how)(right, lambda a, c: F.concat(F.coalesce(a, F.lit("-")), F.coalesce(c, F.lit("-"))))
+    joined = getattr(left, how)(
+        right, lambda a, c: F.concat(F.coalesce(a, F.lit("-")), F.coalesce(c, F.lit("-")))
+    )
     joined.to(sink, name="out")
     return b.build()
 
@@ -129,7 +131,7 @@ class ContractProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         for _ in rows:
             pass
         try:

@@ -12,6 +12,7 @@ still reads without error: it would silently be a shorter table. Called by the e
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from millpond.errors import CorruptData
 
 MAGIC = b"MLPD"
 VERSION = 1
+PIECE_BYTES = 8 << 20
+"""Rows of one blob at most, before compression: far below what the JVM's buffers and sockets suffer from."""
 _HEADER = struct.Struct("<4sHHQ")
 # One worker process per core does the work: Arrow's own threads would only contend with the others.
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
@@ -76,3 +79,11 @@ def _check_header(buffer: pa.Buffer) -> None:
             given=f"{buffer.size - _HEADER.size} bytes after the header, expected {length}",
             hint="the stored or sent bytes were cut off or glued together",
         )
+
+
+def pieces(rows: pa.Table, limit: int = PIECE_BYTES) -> Iterator[pa.Table]:
+    """The rows in slices of about `limit` bytes at most, at least one row each, for blobs of bounded size."""
+    count = max(1, -(-rows.nbytes // limit))
+    size = max(1, -(-len(rows) // count))
+    for start in range(0, len(rows), size):  # one turn per slice
+        yield rows.slice(start, size)

@@ -26,6 +26,7 @@ from millpond._engine.columns import (
     visible_columns,
 )
 from millpond._engine.keys import hash_keys
+from millpond._engine.reach import reach_steps
 
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
@@ -57,6 +58,9 @@ class Outlet:
     drops_null_key, drops_null_value : rows that end here.
     counts_null_key : False where a null key was counted before (where a table begins).
     stored_ts : whether its rows carry the timestamp that lookups see.
+    keeps_time : whether records that end here move time all the same.
+    reach_step, reach_port : every shard is told on this port how far the rows reach, in steps of so many ms;
+        0: it is not.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
     extras : (name on the edge, column) of what an operator needs beside key and value.
     hash : column that holds the hash of the key already; None: it is computed here.
@@ -79,6 +83,9 @@ class Outlet:
     drops_null_key: bool = False
     counts_null_key: bool = True
     drops_null_value: bool = False
+    keeps_time: bool = False
+    reach_step: int = 0
+    reach_port: int = 0
     extras: tuple[tuple[str, str], ...] = ()
     hash: str | None = None
     counts_null: tuple[str, str] | None = None
@@ -171,11 +178,26 @@ def pack(
                 continue
             by = hash_keys(array(part, outlet.shard_by)) if outlet.shard_by else ints(edge, "hash")
             yield from _split(outlet, edge, by, shards, cases)
+            yield from _reach(outlet, edge, shards, slots, cases)
+
+
+def _reach(
+    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
+) -> Iterator[Parcel]:
+    """What every shard is told of how far the edge's rows reach."""
+    assert outlet.target is not None
+    # One turn per case and shard, where there is something to tell.
+    for case, steps in reach_steps(edge, cases, outlet.reach_step, slots) if outlet.reach_step else ():
+        # One turn per shard.
+        for shard in range(case * shards, (case + 1) * shards):
+            yield Parcel(outlet.target, shard, outlet.reach_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
-    """Rows of the outlet that its operator will see."""
+    """Rows of the outlet that its operator will see, or that move its time."""
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
+    if outlet.keeps_time:
+        return mask
     if outlet.drops_null_key:
         mask = mask & valid(frame.column(outlet.key))
     if outlet.drops_null_value:
@@ -257,6 +279,7 @@ def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -
     # One turn per case and shard.
     for case in [None] if cases is None else np.unique(cases):
         mine = rows if case is None else rows.filter(pa.array(cases == case))
+        # One turn per shard.
         for shard in range(shards):
             yield Parcel(
                 outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine

@@ -87,6 +87,7 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
     everyone = np.ones(len(rights.rows), dtype=np.bool_)
+    # One turn per piece of bounded size.
     for piece in subscriptions.told(rights, everyone):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]

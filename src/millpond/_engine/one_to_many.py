@@ -65,6 +65,7 @@ def _of_one(
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
     old = own_before(events, [values, values])
     wanted = events.present[rights.rows] | (old[rights.rows] >= 0)
+    # One turn per piece of bounded size.
     for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]

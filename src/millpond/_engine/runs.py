@@ -28,19 +28,21 @@ import pyarrow as pa
 
 from millpond._engine import manifest as mf
 from millpond._engine.cache import RunCache
+from millpond._engine.log import LogTable
 from millpond._engine.manifest import Level, Manifest, Run, TableEntry
-from millpond._engine.merge import TOMBSTONE, Layout, Policy, newest, plan, share, take_front
+from millpond._engine.merge import TOMBSTONE, Layout, Policy, plan, share, take_front
 from millpond._engine.rundata import RunReader, RunWriter
 from millpond._engine.store import ChunkStore
 from millpond._engine.tables import Lookup, MultiLookup, MultiTable, StateTable
 from millpond.errors import StateError
 
-__all__ = ["CHUNK_BYTES", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
+__all__ = ["CHUNK_BYTES", "LogTable", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
 
 CHUNK_BYTES = 16 << 20
 """Largest value put into the store: the JVM dies of much larger ones."""
 
-AnyTable = TypeVar("AnyTable", StateTable, MultiTable)
+AnyTable = TypeVar("AnyTable", StateTable, MultiTable, LogTable)
+Tables = StateTable | MultiTable | LogTable
 
 
 class State:
@@ -69,7 +71,7 @@ class State:
         content = store.get_manifest()
         self._manifest = Manifest() if content is None else mf.read(content)
         self._scalars: dict[str, Any] = copy.deepcopy(dict(self._manifest.scalars))
-        self._tables: dict[str, StateTable | MultiTable] = {}
+        self._tables: dict[str, Tables] = {}
         self._reader = RunReader(store, cache)
 
     @property
@@ -86,6 +88,10 @@ class State:
     ) -> MultiTable:
         """A table of many rows per key, told apart by the column `sub_key`; see `Layout` for the rest."""
         return self._open(MultiTable, name, schema, ("key", sub_key), tuple(sort), time)
+
+    def log_table(self, name: str, schema: pa.Schema, *, sort: Sequence[str], time: str) -> LogTable:
+        """A table of rows that are only added, sorted within a key by `sort`, and dropped by `time`."""
+        return self._open(LogTable, name, schema, ("key",), tuple(sort), time)
 
     def get_scalar(self, name: str, default: Any = None) -> Any:
         """A small value kept in the manifest, this batch's change included."""
@@ -110,7 +116,9 @@ class State:
         if self._cache is not None:
             # That we stand on this manifest proves that the commit which retired these runs succeeded.
             self._cache.remove(self._manifest.retired)
-        touched = [table for table in self._tables.values() if table.changed or compact]
+        before = self._manifest.tables
+        expired = {n for n, t in self._tables.items() if n in before and t.has_expired(before[n].levels)}
+        touched = [t for n, t in self._tables.items() if t.changed or compact or n in expired]
         if not touched and self._scalars == self._manifest.scalars:
             return
         number = self._manifest.commit + 1
@@ -139,22 +147,21 @@ class State:
             table.forget_changes()
 
     def _absorb(
-        self, table: StateTable | MultiTable, entry: TableEntry, writer: RunWriter, *, compact: bool
+        self, table: Tables, entry: TableEntry, writer: RunWriter, *, compact: bool
     ) -> tuple[list[Level], list[str]]:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
-        levels = entry.levels
+        levels, gone = table.drop_expired(entry.levels)
         rows = table.changes(drop_tombstones=not levels)
         if rows.num_rows:
             levels = (Level((writer.add(rows, table.layout, self._policy.segment),)), *levels)
         levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy)
         kept: list[Level] = []
-        gone: list[str] = []
         # From the oldest on: whether anything older is left decides what becomes of tombstones.
         for level in reversed(levels):
             if level.merging or compact:
                 work, level = share(level, rows.nbytes, self._policy)
                 level, used_up = self._advance(
-                    level, level.remaining if compact else work, table.layout, writer, is_oldest=not kept
+                    level, level.remaining if compact else work, table, writer, is_oldest=not kept
                 )
                 gone += used_up
             if level.rows:
@@ -162,15 +169,15 @@ class State:
         return kept, gone
 
     def _advance(
-        self, level: Level, work: int, layout: Layout, writer: RunWriter, *, is_oldest: bool
+        self, level: Level, work: int, table: Tables, writer: RunWriter, *, is_oldest: bool
     ) -> tuple[Level, list[str]]:
         """Merge about `work` bytes of a level, in steps of a bounded size."""
         gone: list[str] = []
         everything = work >= level.remaining
         while (everything or work > 0) and any(level.layers):  # one turn per step of megabytes
             taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
-            rows = newest(taken.slices, layout, drop_tombstones=is_oldest)
-            done = (*level.done, *writer.add(rows, layout, self._policy.segment))
+            rows = table.merge(taken.slices, drop_tombstones=is_oldest)
+            done = (*level.done, *writer.add(rows, table.layout, self._policy.segment))
             before = level.remaining
             level = replace(level, layers=tuple(filter(None, taken.layers)), done=done)
             gone += taken.used_up

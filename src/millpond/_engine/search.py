@@ -81,6 +81,27 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
             yield Hits(batch, rows[equal], places[equal])
 
 
+def find_within(
+    queries: Queries, layers: Sequence[Layer], load: Load, time: str, low: Int64s, high: Int64s
+) -> Iterator[Hits]:
+    """Every row that has the key of a query and a time from the query's `low` to its `high`."""
+    # One turn per layer, of which there are a few.
+    for layer in layers:
+        # One turn per piece of a run that the queries touch.
+        for batch, begin, end in _overlaps(queries.hashes, layer, load):
+            by_hash, wanted = hashes(batch), queries.hashes[begin:end]
+            left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
+            counts = right - left
+            places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)
+            starts = np.repeat(left - np.cumsum(counts) + counts, counts)
+            rows = np.arange(len(places), dtype=np.int64) + starts
+            times = batch.column(time).to_numpy(zero_copy_only=True)[rows]
+            near = (times >= low[places]) & (times <= high[places])
+            rows, places = rows[near], places[near]
+            equal = _same_key(queries, places, batch, rows)
+            yield Hits(batch, rows[equal], places[equal])
+
+
 def _overlaps(wanted: Int64s, layer: Layer, load: Load) -> Iterator[tuple[pa.RecordBatch, int, int]]:
     """The pieces that may hold some of the sorted hashes, and which of these."""
     for piece in layer:  # one turn per piece

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from millpond._engine.keyform import Bools, Int64s
 from millpond._engine.keys import group_keys, hash_keys
-from millpond._engine.manifest import Layer
+from millpond._engine.manifest import Layer, Level
 from millpond._engine.merge import (
     TOMBSTONE,
     Layout,
@@ -169,6 +169,18 @@ class _Table:
         if drop_tombstones:
             keep = keep[~tombstones(rows, keep)]
         return rows.take(pa.array(keep[order(rows, keep, self.layout)]))
+
+    def merge(self, slices: Sequence[pa.RecordBatch], *, drop_tombstones: bool) -> pa.RecordBatch:
+        """Rows of several layers, newest first, as those of one."""
+        return newest(slices, self.layout, drop_tombstones=drop_tombstones)
+
+    def has_expired(self, levels: Sequence[Level]) -> bool:
+        """Whether whole runs can be dropped without being read."""
+        return False
+
+    def drop_expired(self, levels: Sequence[Level]) -> tuple[tuple[Level, ...], list[str]]:
+        """The levels without such runs, and the ids of these runs."""
+        return tuple(levels), []
 
     def forget_changes(self) -> None:
         """Empty the buffer, after a commit or to give a batch up."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from millpond.errors import TopologyError
 from millpond.generation import Generation
+from millpond.windows import JoinWindows
 
 Kind = Literal["stream", "table", "global"]
 How = Literal["inner", "left", "outer"]
@@ -219,6 +220,40 @@ class StreamTable(Node):
 
 
 @dataclass(frozen=True)
+class StreamStream(Node):
+    """Windowed join of two streams (semantics.md, sections 6, 7 and 17).
+
+    Parameters
+    ----------
+    relaxed : whether outer sides take records without a key (KIP-962; 3.7 and later).
+    """
+
+    how: How = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    windows: JoinWindows = field(kw_only=True)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+    relaxed: bool = field(default=True, kw_only=True)
+
+    stem = "stream_stream"
+
+    def outer(self, side: int) -> bool:
+        """Whether an unmatched record of this side gives a result."""
+        return self.how == "outer" or (self.how == "left" and side == 0)
+
+    @property
+    def holds_back_ms(self) -> int:
+        """How long, in event time, a result may wait: unmatched ones do, for window and grace to pass."""
+        if self.how == "inner" or self.generation is not Generation.CURRENT:
+            return 0
+        return max(self.windows.before_ms, self.windows.after_ms) + self.windows.grace_ms
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        w = self.windows
+        window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
+        return (("type", self.how), ("window", window), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
 class Reference(Node):
     """Base of the joins by a foreign key: rows of one input refer to rows of the other.
 
@@ -334,19 +369,18 @@ class Sink(Node):
 STATEFUL: tuple[type[Node], ...] = (
     TableTable,
     StreamTable,
+    StreamStream,
     ForeignKey,
     OneToMany,
     GlobalLookup,
     GlobalTableLookup,
 )
 """Nodes that are always an operator in a level; tables may become one (see `tables`)."""
-
 OPERATORS: dict[type[Node], tuple[str, ...]] = {
     ForeignKey: ("foreign_key_send", "foreign_key_receive"),
     OneToMany: ("foreign_key_send", "one_to_many"),
 }
 """Stems of the operators of a node that takes several, first to last; others have one, of their own stem."""
-
 FAN_OUT = ("foreign_key_receive", "one_to_many")
 """Stems of operators that give many results of one row, keyed by another key than they are sharded by."""
 

@@ -13,7 +13,7 @@ Made by `rewrite`; read by `_engine`, `_spark` and the engine runner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -22,6 +22,14 @@ from millpond._plan.nodes import Node
 from millpond._plan.tables import TableRules
 
 RootKind = Literal["source", "operator"]
+
+TIME_SIDE = -1
+"""Side on which an operator is told the times of the sources."""
+
+
+def reach_side(side: int) -> int:
+    """Side on which an operator is told how far the timestamps of the rows of `side` reach."""
+    return -2 - side
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,8 @@ class Edge:
     visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
+    keeps_time : whether records that end here move stream time all the same.
+    reach_step : every shard is told how far the rows' timestamps reach, in steps of so many ms; 0: it is not.
     direct : True between the two operators of one node: rows are packed where they are made, since no
         function stands between.
     broadcast : True for the updates of a global table, which go to every shard.
@@ -93,6 +103,8 @@ class Edge:
     drops_null_value: bool = False
     visible: bool = False
     stored_ts: bool = False
+    keeps_time: bool = False
+    reach_step: int = 0
     direct: bool = False
     broadcast: bool = False
 
@@ -116,6 +128,10 @@ class Operator:
         from position.
     slot : path slot that its output continues, or opens.
     fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
+    window : (before, after, grace) in ms, of a windowed join.
+    timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
+    domains : whether source partitions have times of their own (law 3).
+    hold_back : how long the operators above can hold a result back, in ms of event time.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -132,6 +148,10 @@ class Operator:
     shared_root: bool = False
     slot: int = 0
     fan: int = 0
+    window: tuple[int, int, int] = (0, 0, 0)
+    timing: Literal["none", "latest", "every"] = "none"
+    domains: bool = False
+    hold_back: int = 0
     stores: tuple[str, ...] = ()
 
 
@@ -171,6 +191,27 @@ class Physical:
         """Edges into an operator."""
         return tuple(e for e in self.edges if e.target == operator.id)
 
+    def time_port(self, operator: Operator) -> int:
+        """Port on which the operator is told the times of the sources."""
+        return len(self.edges) + len(self.sink_edges) + operator.id
+
+    def reach_port(self, edge: Edge) -> int:
+        """Port on which the edge's target is told how far the edge's rows reach."""
+        return len(self.edges) + len(self.sink_edges) + len(self.operators) + edge.id
+
+    @cached_property
+    def side_of(self) -> dict[int, int]:
+        """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
+        sides = {edge.id: edge.side for edge in self.edges}
+        sides |= {self.time_port(op): TIME_SIDE for op in self.operators if op.timing != "none"}
+        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.reach_step}
+
+    def with_one_domain(self, node: str) -> Physical:
+        """The same plan, one time for all partitions at this node: where their numbers do not match."""
+        return replace(
+            self,
+            operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
+        )
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""
         root = self.roots[operator.id].id

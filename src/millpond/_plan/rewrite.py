@@ -20,6 +20,7 @@ from millpond._plan.nodes import (
     Reference,
     Repartition,
     Sink,
+    StreamStream,
     StreamTable,
     TableTable,
     begins_table,
@@ -27,6 +28,7 @@ from millpond._plan.nodes import (
 )
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
+from millpond._plan.timing import settle_timing, stream_stream_settings
 from millpond.generation import Generation
 
 
@@ -59,6 +61,7 @@ class _Rewrite:
             self._settle_slot(key)
         self._settle_visibility()
         self._settle_stored_ts()
+        settle_timing(self._plan, self._flows, self._edges, self._operators)
         levels = max((op.level for op in self._operators.values()), default=0)
         return Physical(
             plan=self._plan,
@@ -109,6 +112,8 @@ class _Rewrite:
             operator = replace(operator, suppress=(suppress,), stores=(node.store or node.name,))
         elif isinstance(node, TableTable | StreamTable):
             operator = self._with_join_settings(operator, node)
+        elif isinstance(node, StreamStream):
+            operator = stream_stream_settings(operator, node, fan=1 + self._below(node.name))
         elif isinstance(node, Reference):
             operator = self._with_reference_settings(operator, node)
         elif isinstance(node, GlobalLookup):
@@ -159,7 +164,7 @@ class _Rewrite:
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        opens_slot = isinstance(self._plan.by_name[name], FlatMap | Reference)
+        opens_slot = isinstance(self._plan.by_name[name], FlatMap | StreamStream | Reference)
         return 1 if opens_slot else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
@@ -320,6 +325,8 @@ class _Rewrite:
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
     """(drops null keys, drops null values) on the way into an operator (semantics.md, section 1)."""
+    if isinstance(node, StreamStream) and operator.stem == node.stem:
+        return not (node.relaxed and node.outer(side)), not node.generation.is_old
     if isinstance(node, GlobalLookup) and operator.stem == node.stem and side == 0:
         # What comes in as key is the mapped one: a left join looks nothing up for null.
         return node.how == "inner" and node.shape.kind == "stream", node.shape.kind == "stream"
@@ -331,5 +338,7 @@ def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
 
 def _takes_null_keys(node: Node) -> bool:
     """True for the stream joins that KIP-962 relaxed (3.7 and later)."""
+    if isinstance(node, StreamStream):
+        return node.relaxed and node.how != "inner"
     current = getattr(node, "generation", None) is Generation.CURRENT
     return current and isinstance(node, StreamTable | GlobalLookup) and node.how == "left"

@@ -7,7 +7,7 @@ A writer of any other kind may write a replayed batch twice. Called by `sinks`.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, DataFrameWriter
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from millpond.errors import ConfigError
 from millpond.options import Writer
@@ -16,13 +16,21 @@ FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 _CONSOLE_ROWS = "20"
 
 
-def write_batch(rows: DataFrame, target: Writer, batch: int, identity: str) -> None:
-    """Write one batch."""
+def write_batch(
+    rows: DataFrame, target: Writer, batch: int, identity: str, spark: SparkSession | None = None
+) -> None:
+    """Write one batch.
+
+    Parameters
+    ----------
+    identity : names the application and its checkpoint.
+    spark : the user's session, where the table of a memory writer is to be seen; a batch has one of its own.
+    """
     if target.format in FILES:
         folder = f"{str(target.path).rstrip('/')}/batch_id={batch}"
         _writer(rows, target).mode("overwrite").save(folder)
     elif target.format == "memory":
-        _remember(rows, memory_table(target), batch)
+        _remember(rows, memory_table(target), batch, spark or rows.sparkSession)
     elif target.format == "console":
         options = {name.lower(): value for name, value in target.options.items()}
         print(f"-- batch {batch}")
@@ -57,9 +65,8 @@ def _writer(rows: DataFrame, target: Writer) -> DataFrameWriter:
     return rows.write.format(target.format).options(**target.options)
 
 
-def _remember(rows: DataFrame, name: str, batch: int) -> None:
+def _remember(rows: DataFrame, name: str, batch: int, spark: SparkSession) -> None:
     """A view of all rows so far, for looking at."""
-    spark = rows.sparkSession
     new = spark.createDataFrame(rows.toArrow(), rows.schema)
     if batch and spark.catalog.tableExists(name):
         new = spark.table(name).unionAll(new)

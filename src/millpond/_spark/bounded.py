@@ -6,6 +6,7 @@ travels beside the position and gives each case shards of its own, so hundreds o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from millpond._engine.columns import position_columns
+from millpond._engine.times import LET_GO
 from millpond._plan.physical import Physical
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import Metrics, add, counted
@@ -92,7 +94,7 @@ class BoundedRun:
         )
         names = frozenset(source.name for source in self.physical.plan.sources)
         compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], settings)
-        results = self._collect(compiled)
+        results = self._collect(compiled, cases)
         for observation, metrics in observations:
             add(self.drops, {metric: observation.get[f"m{n}"] or 0 for n, metric in enumerate(metrics)})
         return results
@@ -123,7 +125,9 @@ class BoundedRun:
             row += [piped.key, piped.value] if number == piped.source else [None, None]
         return tuple(row)
 
-    def _collect(self, compiled: Compiled) -> dict[tuple[int, str], list[Collected]]:
+    def _collect(
+        self, compiled: Compiled, cases: Sequence[Sequence[Piped]]
+    ) -> dict[tuple[int, str], list[Collected]]:
         results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
         shared = len(compiled.selectors) > 1
         frame = compiled.frame.persist() if shared else compiled.frame
@@ -133,15 +137,19 @@ class BoundedRun:
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
             for row in rows:
-                results[(row["case"], sink)].append(_collected(row, position))
+                results[(row["case"], sink)].append(_collected(row, position, cases[row["case"]]))
         if shared:
             frame.unpersist()
         return results
 
 
-def _collected(row: Row, position: Sequence[str]) -> Collected:
+def _collected(row: Row, position: Sequence[str], case: Sequence[Piped]) -> Collected:
     headers = None
     if "headers" in row:
         headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
     place = tuple(row[name] for name in position)
-    return Collected(row["key"], row["value"], row["ts"], headers, row["offset"], place)
+    step = row["offset"]
+    if row["srcpart"] >= LET_GO:
+        # Time brought it about: the first record of a later time did.
+        step = bisect_right(case, row["order_ts"], key=lambda piped: piped.order_ts)
+    return Collected(row["key"], row["value"], row["ts"], headers, step, place)

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from millpond._engine.exchange import Outlet
+from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from millpond._plan.physical import Edge, Flow, Operator, Physical
@@ -146,6 +147,7 @@ class _Compiler:
             sources=number == 0,
             order=order,
             peeks=tuple(self._peek(stage, flow) for flow, _ in stage.peeks),
+            beats=self._beats(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
         )
         columns = self._columns(stage, outlets, pack.peeks, number, order)
@@ -153,6 +155,17 @@ class _Compiler:
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+    def _beats(self, stage: Stage) -> tuple[Beat, ...]:
+        """What the stage's sources tell of time to the operators that they reach."""
+        above = self._physical.plan.ancestors
+        beats = []
+        for operator in self._physical.operators:
+            roots = self._roots(stage).items()
+            mine = tuple(f"root:{number}" for number, name in roots if name in above[operator.node])
+            if operator.timing != "none" and mine:
+                beats.append(beat_of(self._physical, operator, mine))
+        return tuple(beats)
 
     def _peek(self, stage: Stage, flow: Flow) -> PeekCall:
         columns = stage.naming(flow)
@@ -189,7 +202,7 @@ class _Compiler:
         operators = [o for o in self._physical.operators if o.level == level]
         processor = LevelProcessor(
             {o.id: self._setting(o) for o in operators},
-            {e.id: e.side for e in self._physical.edges},
+            self._physical.side_of,
             self._settings.labels,
             self._settings.cache_root,
             {o.id: tuple(map(self._direct_outlet, self._physical.direct_edges(o))) for o in operators},
@@ -259,6 +272,7 @@ class _Compiler:
         over = any(
             physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges
         )
+        over = over or any(op.timing != "none" and op.level > level for op in physical.operators)
         leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
         return over or (physical.ordered_exit and leaving)
 

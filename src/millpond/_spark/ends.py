@@ -1,9 +1,9 @@
 """End rows: how a task that writes to the outside knows that it has seen all its rows.
 
 When a stage above fails, or its task is killed, Spark merely closes the pipe to the Python worker below, and
-Arrow reads a closed pipe as an orderly end: a function that then commits what it got commits a part of a batch.
+Arrow reads a closed pipe as an orderly end: a function that then commits what it got commits half a batch.
 So the last Python stage before a sink closes its output with two end rows, in batches of their own. Spark
-checks for a failure above before each batch it passes on, and at most one batch is under way when the failure
+looks for a failure above before each batch that it passes on, and at most one is under way when the failure
 comes: who sees the second end row has seen everything. Called by `exchange`, `sinks` and `kafka_sink`.
 """
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from millpond._engine import blob
 from millpond._engine.columns import bools, ints, path_columns, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
+from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
 
@@ -52,6 +53,7 @@ class Pack:
     sources : whether this is a source stage, whose rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     peeks : functions to be shown rows.
+    beats : what operators are told of time.
     first : numbers of the roots that are global tables.
     """
 
@@ -63,6 +65,7 @@ class Pack:
     sources: bool
     order: tuple[str, ...] = ()
     peeks: tuple[PeekCall, ...] = ()
+    beats: tuple[Beat, ...] = ()
     first: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,6 +77,7 @@ class Pack:
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
             yield from _wire_batches(self._rows(parcels))
+            yield from _wire_batches(self._rows(times(frame, self.beats, self.labels.shards)))
             yield from _passed_on(gathered)
         yield from self._counts(drops)
 
@@ -111,7 +115,8 @@ class Pack:
     def _rows(self, parcels: Iterator[Parcel]) -> Iterator[tuple[int, int, bytes | None, int]]:
         for parcel in parcels:
             label = self.labels.label(parcel.target, parcel.shard)
-            yield label, parcel.port, blob.encode(parcel.rows), 0
+            for piece in blob.pieces(parcel.rows):
+                yield label, parcel.port, blob.encode(piece), 0
 
     def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
         numbers = {metric: number for number, metric in enumerate(self.metrics)}

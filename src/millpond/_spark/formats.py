@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
 
-from millpond._spark.json import encode_json, judge_json, nullable, parse_json, readable
+from millpond._spark.json import encode_json, json_reason, json_value, nullable, parse_json, readable
 from millpond.errors import TopologyError
 from millpond.options import Format
 
@@ -74,39 +74,47 @@ def describe_format(form: Format | None) -> str:
 
 def decode(form: Format, raw: Column) -> tuple[Column, Column]:
     """(value, reason) of bytes: reason is null where they are of the format, and where they are null."""
-    return judge(form, raw, parse(form, raw))
+    parsed = parse(form, raw)
+    reason = reason_of(form, raw, parsed)
+    return value_of(form, raw, parsed, reason), reason
 
 
 def parse(form: Format, raw: Column) -> Column:
-    """What `judge` needs; a caller who keeps it in a column of its own has it computed once."""
+    """First step of `decode`; who keeps each step in a column of its own has it computed once."""
     return parse_json(type_of(form), raw) if form.kind == "json" else raw
 
 
-def judge(form: Format, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    """(value, reason) from bytes and what `parse` made of them; the value is null where there is a reason."""
+def reason_of(form: Format, raw: Column, parsed: Column) -> Column:
+    """Second step: why bytes are not of the format; null where they are, and where they are null."""
     if form.kind == "bytes":
-        return raw, F.lit(None).cast("string")
+        return F.lit(None).cast("string")
     if form.kind == "json":
-        value, reason = judge_json(type_of(form), raw, parsed)
-    elif form.kind == "string":
-        value = raw.cast("string")
-        reason = F.when(~F.is_valid_utf8(value), F.lit("not valid UTF-8"))
+        return json_reason(type_of(form), raw, parsed)
+    if form.kind == "string":
+        return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit("not valid UTF-8"))
+    length = F.octet_length(raw)
+    said = F.concat(F.lit(f"{form.kind} takes {_WIDTH[form.kind]} bytes, there are "), length.cast("string"))
+    return F.when(length != _WIDTH[form.kind], said)
+
+
+def value_of(form: Format, raw: Column, parsed: Column, reason: Column) -> Column:
+    """Third step: the value; null where there is a reason."""
+    if form.kind == "bytes":
+        return raw
+    if form.kind == "json":
+        value = json_value(type_of(form), parsed)
     else:
-        value, reason = _judge_number(form, raw)
-    return F.when(reason.isNull(), value), reason
+        value = raw.cast("string") if form.kind == "string" else _number(form, raw)
+    return F.when(reason.isNull() & raw.isNotNull(), value)
 
 
-def _judge_number(form: Format, raw: Column) -> tuple[Column, Column]:
-    width, length = _WIDTH[form.kind], F.octet_length(raw)
-    reason = F.when(
-        length != width,
-        F.concat(F.lit(f"{form.kind} takes {width} bytes, there are "), length.cast("string")),
-    )
+def _number(form: Format, raw: Column) -> Column:
     # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
-    number = F.conv(F.when(length == width, F.hex(raw)), 16, -10).cast("bigint")
-    if width == 4:
-        number = F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
-    return number, reason
+    digits = F.when(F.octet_length(raw) == _WIDTH[form.kind], F.hex(raw))
+    number = F.conv(digits, 16, -10).cast("bigint")
+    if form.kind == "int":
+        return F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+    return number
 
 
 # -- to bytes ----------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """JSON text to columns and back, strictly: what Spark's reader would swallow or change gets a reason.
 
-Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null
-without a sign for an empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200
-into the byte -56 and 1e400 into infinity; takes a number for a timestamp and lets it overflow. So the text is
-parsed inside an object with a sentinel behind it, decimals and bytes are read as something wider, and the
-result is looked through (law 6). Called by `formats` alone.
+Tried with Spark 4.3's `from_json`: it stops after the first value and ignores what follows; gives null for an
+empty text; takes a number or an object for a string; rounds decimals to their scale; turns 200 into the byte
+-56 and 1e400 into infinity; takes a number for a timestamp and lets it overflow. So the text is parsed inside
+an object with a sentinel behind it, strings as variants (which know what they were, and cost the same),
+decimals and bytes as something wider, and the result is looked through (law 6). Called by `formats`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ _WRITE = {
 }
 _PLAIN = (BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType)
 _LEAVES = (*_PLAIN, StringType, BinaryType, DateType, TimestampType, TimestampNTZType)
-# how Spark writes down, in a string, a token that was none
-_LIKE_NO_STRING = r"^(-?\d+(\.\d+)?([eE][-+]?\d+)?|-?Infinity|NaN|true|false|\{.*\}|\[.*\])$"
 _NUMBER = r"^[-+.\deE]+$"
 _SHOWN = 200
 Flaw = Callable[[DataType, Column], "Column | None"]
@@ -72,8 +70,8 @@ def parse_json(kind: DataType, raw: Column) -> Column:
     return _from_json(raw, read)
 
 
-def judge_json(kind: DataType, raw: Column, parsed: Column) -> tuple[Column, Column]:
-    """(value, reason) of JSON text in UTF-8; where there is a reason, the value means nothing."""
+def json_reason(kind: DataType, raw: Column, parsed: Column) -> Column:
+    """Why bytes are not JSON text of this type in UTF-8; null where they are, and where they are null."""
     value = parsed["value"]
     # an object that the text itself has closed too early does not end in the length of the text
     whole = parsed["corrupt"].isNull() & parsed["end"].eqNullSafe(F.octet_length(raw).cast("bigint"))
@@ -83,12 +81,16 @@ def judge_json(kind: DataType, raw: Column, parsed: Column) -> tuple[Column, Col
         F.when(raw.isNull(), F.lit(None).cast("string"))
         .when(~F.is_valid_utf8(raw.cast("string")), F.lit("not valid UTF-8"))
         .when(~whole, F.lit(f"not JSON of the type {shown}"))
-        .when(value.isNull(), F.lit("the JSON text null (a tombstone has no bytes at all)"))
+        .when(_is_null(kind, value), F.lit("the JSON text null (a tombstone has no bytes at all)"))
     )
-    flaws = [*_number_flaws(kind, value, raw), *_token_flaws(kind, value, raw)]
-    for flaw, what in flaws:  # one turn per kind of flaw
+    for flaw, what in _flaws(kind, value, raw):  # one turn per kind of flaw
         reason = reason.when(flaw, F.lit(what))
-    return _restored(kind, value), reason
+    return reason
+
+
+def json_value(kind: DataType, parsed: Column) -> Column:
+    """The value, of the type that was asked for; means nothing where there is a reason."""
+    return _restored(kind, parsed["value"])
 
 
 def encode_json(value: Column) -> Column:
@@ -136,11 +138,13 @@ def _mapped(kind: DataType, of_leaf: Callable[[DataType], DataType]) -> DataType
 
 
 def _as_read(kind: DataType) -> DataType:
-    """The type that text is parsed as: decimals as their text, bytes as shorts."""
+    """The type that text is parsed as: strings as variants, decimals as their text, bytes as shorts."""
     return _mapped(kind, _leaf_as_read)
 
 
 def _leaf_as_read(leaf: DataType) -> DataType:
+    if isinstance(leaf, StringType):
+        return VariantType()
     if isinstance(leaf, DecimalType):
         return StringType()
     return ShortType() if isinstance(leaf, ByteType) else leaf
@@ -170,7 +174,7 @@ def _from_json(raw: Column, read: StructType) -> Column:
 
 def _restored(kind: DataType, value: Column) -> Column:
     """The value of the type that was asked for, from the one it was parsed as."""
-    if not _has(kind, DecimalType, ByteType):
+    if not _has(kind, StringType, DecimalType, ByteType):
         return value
     if isinstance(kind, StructType):
         fields = [_restored(f.dataType, value[f.name]).alias(f.name) for f in kind.fields]
@@ -179,7 +183,15 @@ def _restored(kind: DataType, value: Column) -> Column:
         return F.transform(value, lambda element: _restored(kind.elementType, element))
     if isinstance(kind, MapType):
         return F.transform_values(value, lambda _, inner: _restored(kind.valueType, inner))
+    if isinstance(kind, StringType):
+        return F.try_variant_get(value, "$", "string")
     return value.try_cast(kind)
+
+
+def _is_null(kind: DataType, value: Column) -> Column:
+    return (
+        F.coalesce(F.is_variant_null(value), F.lit(True)) if isinstance(kind, StringType) else value.isNull()
+    )
 
 
 def _any(kind: DataType, value: Column, flaw: Flaw) -> Column:
@@ -206,9 +218,11 @@ def _may(kind: DataType, flaw: Flaw) -> bool:
 # -- flaws -------------------------------------------------------------------------------------------------
 
 
-def _number_flaws(kind: DataType, value: Column, raw: Column) -> list[tuple[Column, str]]:
-    """(condition, reason) pairs of the ways in which numbers do not fit their types."""
+def _flaws(kind: DataType, value: Column, raw: Column) -> list[tuple[Column, str]]:
+    """(condition, reason) pairs of what the parser has let through."""
     found = []
+    if _has(kind, StringType):
+        found.append((_any(kind, value, _no_string), "a string is wanted where there is something else"))
     if _has(kind, DecimalType):
         found.append((_any(kind, value, _decimal_flaw), "a number does not fit its decimal type exactly"))
     if _has(kind, ByteType):
@@ -217,6 +231,8 @@ def _number_flaws(kind: DataType, value: Column, raw: Column) -> list[tuple[Colu
         # an infinity that is written as one is as it was meant
         flaw = _any(kind, value, _infinite) & ~raw.cast("string").rlike("(?i)inf")
         found.append((flaw, "a number is beyond the range of its type"))
+    if _has(kind, TimestampType, TimestampNTZType):
+        found.append((_timestamp_flaw(kind, raw), "a timestamp is a string, not a number"))
     return found
 
 
@@ -236,33 +252,17 @@ def _infinite(kind: DataType, number: Column) -> Column | None:
     return F.abs(number) == float("inf") if isinstance(kind, FloatType | DoubleType) else None
 
 
-def _token_flaws(kind: DataType, value: Column, raw: Column) -> list[tuple[Column, str]]:
-    """(condition, reason) pairs of tokens that Spark takes for a string or a timestamp, and that are none."""
-    found = []
-    if _has(kind, StringType):
-        # few texts are in doubt: only those are parsed once more, as variants, which know what they were
-        second = _only(kind, (StringType,), VariantType())
-        flaw = F.when(_any(kind, value, _doubtful), _again(raw, second, _no_string)).otherwise(False)
-        found.append((flaw, "a string is wanted where there is something else"))
-    if _has(kind, TimestampType, TimestampNTZType):
-        second = _only(kind, (TimestampType, TimestampNTZType), StringType())
-        found.append((_again(raw, second, _number), "a timestamp is a string, not a number"))
-    return found
-
-
-def _again(raw: Column, kind: DataType, flaw: Flaw) -> Column:
-    parsed = _from_json(raw, StructType([StructField("value", kind)]))
-    # an array of one binds the parsed value to a name: it is needed once per leaf, and to be made once
-    return F.exists(F.array(parsed), lambda once: _any(kind, once["value"], flaw))
-
-
-def _doubtful(kind: DataType, text: Column) -> Column | None:
-    return text.rlike(_LIKE_NO_STRING) if isinstance(kind, StringType) else None
-
-
 def _no_string(kind: DataType, token: Column) -> Column | None:
     is_text = (F.schema_of_variant(token) == "STRING") | F.is_variant_null(token)
-    return ~is_text if isinstance(kind, VariantType) else None
+    return ~is_text if isinstance(kind, StringType) else None
+
+
+def _timestamp_flaw(kind: DataType, raw: Column) -> Column:
+    """Whether a timestamp was a number: nothing but the timestamps is parsed once more, as strings."""
+    texts = _only(kind, (TimestampType, TimestampNTZType), StringType())
+    parsed = _from_json(raw, StructType([StructField("value", texts)]))
+    # an array of one binds the parsed value to a name: it is needed once per leaf, and to be made once
+    return F.exists(F.array(parsed), lambda once: _any(texts, once["value"], _number))
 
 
 def _number(kind: DataType, text: Column) -> Column | None:

@@ -71,7 +71,8 @@ def make(kind: Any, settings: Mapping[str, Any]) -> Any:
     ConfigError : it does not take these settings.
     """
     try:
-        return kind(dict(settings), logger=LOG)
+        # at 4, warnings: what it says of its own end goes past the logger
+        return kind({"log_level": 4, **settings}, logger=LOG)
     except client().KafkaException as error:
         # librdkafka's sentence quotes the value as well
         name = _PROPERTY.search(str(error))

@@ -113,14 +113,17 @@ def kafka_rows(
     told by the column `ends`, keep their number in `topic`.
     """
     carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
-    parts = [F.when(s.condition, F.struct(*_record(frame, n, t, s))) for n, (t, s) in enumerate(sinks)]
+    number = F.lit(0) if ends is None else F.coalesce(F.col(ends).cast("int"), F.lit(0))
+    parts = [
+        F.when((number >= 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen)))
+        for place, (sink, chosen) in enumerate(sinks)
+    ]
     if ends is not None:
         nothing = [F.lit(None).cast("binary").alias(name) for name in ("key", "value")]
-        number = F.col(ends).cast("int")
         parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
-    if len(parts) == 1 or (len(sinks) == 1 and ends is not None):
+    if len(sinks) == 1:
         # a row is a record or an end: no list of them is needed
-        one = frame.select(*carried, F.coalesce(*reversed(parts)).alias("record"))
+        one = frame.select(*carried, F.coalesce(*parts).alias("record"))
         return one.filter(F.col("record").isNotNull()).select("record.*", *carried)
     several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
     return several.select("record.*", *carried)

@@ -25,9 +25,6 @@ from millpond._engine.runs import State
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import Labels, output_port
 
-BLOB_ROWS = 131_072
-"""Rows of a result blob at most: keeps a blob far below the size at which state and sockets suffer."""
-
 _Wire = Row("label", "port", "blob", "count")
 
 
@@ -74,12 +71,11 @@ class LevelProcessor(StatefulProcessor):
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
         for table in run_operator(setting, self._inputs(rows), state):
-            for start in range(0, len(table), BLOB_ROWS):
-                part = table.slice(start, BLOB_ROWS)
+            for piece in blob.pieces(table):
                 if self._direct.get(target):
-                    yield from self._handed_on(part, label, setting)
+                    yield from self._handed_on(piece, label, setting)
                 else:
-                    yield _Wire(label, output_port(target), blob.encode(part), None)
+                    yield _Wire(label, output_port(target), blob.encode(piece), None)
 
     def close(self) -> None:
         """Nothing is held open."""

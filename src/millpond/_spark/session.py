@@ -39,8 +39,13 @@ def session(
 
     Raises
     ------
-    ConfigError : the session that is there already lacks something that cannot be added to it.
+    ConfigError : there is a session already, and it was made with other settings than wanted here.
     """
+    existing = SparkSession.getActiveSession()
+    if existing is not None:
+        _check_existing(existing, {**connector(kafka, jars), **(config or {})})
+        settings.check(existing)
+        return existing
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -50,10 +55,7 @@ def session(
     chosen = {**settings.SESSION, **connector(kafka, jars), **(config or {})}
     for name, value in chosen.items():  # one turn per setting
         builder = builder.config(name, value)
-    existing = SparkSession.getActiveSession()
     spark = builder.getOrCreate()
-    if existing is not None:
-        _check_existing(spark, connector(kafka, jars))
     settings.check(spark)
     return spark
 
@@ -76,10 +78,12 @@ def _has_master() -> bool:
 
 
 def _check_existing(spark: SparkSession, wanted: dict[str, str]) -> None:
-    for name, value in wanted.items():  # one turn per setting
-        if spark.conf.get(name, None) != value:
-            raise ConfigError(
-                "There is a Spark session already, and jars cannot be added to it.",
-                given=f"{name} = {spark.conf.get(name, None)}",
-                hint=f"Stop it first (spark.stop()), or make it with {name} = {value}.",
-            )
+    other = {name: spark.conf.get(name, None) for name, value in wanted.items()}
+    other = {name: found for name, found in other.items() if found != wanted[name]}
+    if other:
+        name, found = next(iter(other.items()))
+        raise ConfigError(
+            "There is a Spark session already, made with other settings.",
+            given=f"{name} = {found}",
+            hint=f"Stop it first (spark.stop()), or make it with {name} = {wanted[name]}.",
+        )

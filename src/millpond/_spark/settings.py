@@ -7,7 +7,7 @@ state store and the number of tasks from the checkpoint, everything else from th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -61,22 +61,32 @@ def check(spark: SparkSession) -> None:
         raise ConfigError(
             "Spark's stateful workers need protobuf, which is not installed.", hint="pip install protobuf"
         )
-    if _is_on(spark, "spark.speculation", "false"):
+    check_running(lambda name, default: str(spark.conf.get(name, default)))
+
+
+def check_running(setting: Callable[[str, str], str]) -> None:
+    """Raise or warn where settings that are fixed when a session is made do not fit.
+
+    Parameters
+    ----------
+    setting : gives the value of a setting, or the given default.
+
+    Raises
+    ------
+    ConfigError : one makes results wrong.
+    """
+    if setting("spark.speculation", "false").lower() == "true":
         raise ConfigError(
             "Speculative execution runs a task twice at once, and each would write its records.",
             given="spark.speculation = true",
             hint="Make the session with spark.speculation = false.",
         )
-    if not _is_on(spark, "spark.python.worker.reuse", "true"):
+    if setting("spark.python.worker.reuse", "true").lower() != "true":
         warnings.warn(
             "spark.python.worker.reuse is off: every task starts a Python of its own, which takes a second.\n"
             "Hint: make the session without it, or with mp.session().",
             stacklevel=3,
         )
-
-
-def _is_on(spark: SparkSession, name: str, default: str) -> bool:
-    return str(spark.conf.get(name, default)).lower() == "true"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -64,7 +64,9 @@ def start_writer(
         topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
         _check_kafka(compiled.frame, topics, kafka)
         settings = client_settings(kafka) if kafka else {}
-        batch = BatchSinks(tuple(chosen), settings, identity, getattr(compiled, "ends", None))
+        batch = BatchSinks(
+            tuple(chosen), settings, identity, getattr(compiled, "ends", None), compiled.frame.sparkSession
+        )
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -104,12 +106,14 @@ class BatchSinks:
     settings : of the Kafka client; never shown.
     identity : what Kafka's groups and transactional ids begin with.
     ends : the column of the frame that tells end rows (see `ends`); None: it has none, and is given them.
+    spark : the user's session; a batch has one of its own.
     """
 
     chosen: tuple[Chosen, ...]
     settings: dict[str, str]
     identity: str
     ends: str | None = None
+    spark: SparkSession | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -143,7 +147,7 @@ class BatchSinks:
         if isinstance(target, ForeachBatch):
             target.function(rows, batch)
         elif isinstance(target, Writer):
-            write_batch(rows, target, batch, self.identity)
+            write_batch(rows, target, batch, self.identity, self.spark)
 
 
 def _may_leave_rows(others: Sequence[Chosen]) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from importlib.util import find_spec
 
@@ -20,7 +21,7 @@ from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
 from millpond._spark.session import kafka_package
 from millpond.errors import ConfigError
-from millpond.options import DeadLetter, Kafka, Topic
+from millpond.options import DeadLetter, Format, Kafka, Topic
 
 NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 Numbered = Sequence[tuple[int, Source]]
@@ -102,35 +103,62 @@ def _quoted(text: str) -> str:
 
 def topic_rows(records: DataFrame, topics: Numbered, headers: bool) -> DataFrame:
     """Rows of a scan from records as Spark's Kafka source gives them."""
+    parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    # Parsed JSON is needed many times below; in a column of its own it is parsed once.
-    parsed = {
-        _parsed(number, part): formats.parse(getattr(source.origin, part), _raw(number, part))
-        for number, source in topics
-        for part in _PARTS
-        if getattr(source.origin, part).kind == "json"
-    }
-    frame = frame.withColumns(parsed) if parsed else frame
-    judged = {(n, part): _judged(n, source.origin, part) for n, source in topics for part in _PARTS}
+    # What is needed more than once has a column of its own, so that it is computed once.
+    frame = frame.withColumns({p.parsed: formats.parse(p.form, p.raw) for p in parts})
+    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw, F.col(p.parsed)) for p in parts})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), F.col("partition"), F.col("offset")]
-    columns.append(_reason(topics, judged).alias("reason"))
-    columns += [F.col("headers")] if headers else []
-    columns += [value.alias(f"s{number}_{part}") for (number, part), (value, _) in judged.items()]
+    columns += [_reason(parts).alias("reason"), *([F.col("headers")] if headers else [])]
+    columns += [p.value.alias(p.name) for p in parts]
     return frame.select(*columns, *_dead_letters(topics))
 
 
-def _raw(number: int, part: str) -> Column:
-    return F.when(F.col("root") == number, F.col(part))
+@dataclass(frozen=True)
+class _Part:
+    """The keys, or the values, of one source."""
 
+    number: int
+    topic: Topic
+    part: str
 
-def _parsed(number: int, part: str) -> str:
-    return f"s{number}_{part}_parsed"
+    @property
+    def form(self) -> Format:
+        form: Format = getattr(self.topic, self.part)
+        return form
 
+    @property
+    def name(self) -> str:
+        return f"s{self.number}_{self.part}"
 
-def _judged(number: int, topic: Topic, part: str) -> tuple[Column, Column]:
-    form = getattr(topic, part)
-    parsed = F.col(_parsed(number, part)) if form.kind == "json" else F.lit(None)
-    return formats.judge(form, _raw(number, part), parsed)
+    @property
+    def parsed(self) -> str:
+        return f"{self.name}_parsed"
+
+    @property
+    def fault(self) -> str:
+        return f"{self.name}_fault"
+
+    @property
+    def raw(self) -> Column:
+        return F.when(F.col("root") == self.number, F.col(self.part))
+
+    @property
+    def value(self) -> Column:
+        return formats.value_of(self.form, self.raw, F.col(self.parsed), F.col(self.fault))
+
+    @property
+    def complaint(self) -> Column:
+        return F.concat(
+            F.lit(f"The {self.part} of a Kafka record cannot be decoded.\n"),
+            F.lit(f"Given: topic {self.topic.name}, partition "),
+            F.col("partition").cast("string"),
+            F.lit(", offset "),
+            F.col("offset").cast("string"),
+            F.lit(f", {self.part} as {self.form.kind}: "),
+            F.col(self.fault),
+            F.lit('\nHint: name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'),
+        )
 
 
 def _root(topics: Numbered) -> Column:
@@ -147,30 +175,16 @@ def _root(topics: Numbered) -> Column:
     return root if once else F.explode(root)
 
 
-def _reason(topics: Numbered, judged: Mapping[tuple[int, str], tuple[Column, Column]]) -> Column:
+def _reason(parts: Sequence[_Part]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
     reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
-    for number, source in topics:  # later ones stand further out and are asked first
-        for part in _PARTS:
-            fault = judged[number, part][1]
-            if source.origin.on_undecodable == "fail":
-                outcome = F.raise_error(_complaint(source.origin, part, fault)).cast("tinyint")
-            else:
-                outcome = F.lit(UNDECODABLE).cast("tinyint")
-            reason = F.when(fault.isNotNull(), outcome).otherwise(reason)
+    for part in parts:  # later ones stand further out and are asked first
+        if part.topic.on_undecodable == "fail":
+            outcome = F.raise_error(part.complaint).cast("tinyint")
+        else:
+            outcome = F.lit(UNDECODABLE).cast("tinyint")
+        reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
-
-
-def _complaint(topic: Topic, part: str, fault: Column) -> Column:
-    return F.concat(
-        F.lit(f"The {part} of a Kafka record cannot be decoded.\nGiven: topic {topic.name}, partition "),
-        F.col("partition").cast("string"),
-        F.lit(", offset "),
-        F.col("offset").cast("string"),
-        F.lit(f", {part} as {getattr(topic, part).kind}: "),
-        fault,
-        F.lit('\nHint: name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'),
-    )
 
 
 def _dead_letters(topics: Numbered) -> list[Column]:

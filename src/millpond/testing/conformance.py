@@ -29,7 +29,7 @@ def measure(runner: Runner, histories: Iterable[History]) -> list[KindSummary]:
         summary = summaries.setdefault(place, KindSummary(*place))
         reason = runner.supports(history)
         if reason is None:
-            runnable.append(history)
+            runnable.append(runner.observed(history))
         else:
             summary.unsupported[reason] += 1
     for start in range(0, len(runnable), BATCH):

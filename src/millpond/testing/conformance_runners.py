@@ -35,6 +35,10 @@ class Runner(Protocol):
         """None when the history can be run, else the reason why not."""
         ...
 
+    def observed(self, history: History) -> History:
+        """The history with what this runner can see of its results: some see no old values."""
+        ...
+
     def run_many(self, histories: Sequence[History]) -> Sequence[Output]:
         """The results of every step of every history, in their order."""
         ...
@@ -93,6 +97,10 @@ class OracleRunner:
         except NotBuildableError as reason:
             return str(reason)
         return None
+
+    def observed(self, history: History) -> History:
+        """The oracle sees everything."""
+        return history
 
     def run_many(self, histories: Sequence[History]) -> Sequence[Output]:
         """Run each history alone."""

@@ -27,8 +27,9 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import position_columns
+from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
+from millpond._engine.heartbeat import beat_of, times
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import (
@@ -42,6 +43,7 @@ from millpond._engine.outlets import (
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
+from millpond._engine.times import LET_GO
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
@@ -56,7 +58,7 @@ class Result:
     Parameters
     ----------
     key, value, ts : the record.
-    step : piping sequence number of the record that caused it.
+    step : piping sequence number of the record that caused it; where time did, of the record that moved it.
     position : its place in the order of all results, over all outputs.
     """
 
@@ -74,6 +76,7 @@ class _Piped:
     value: Any
     ts: int
     step: int
+    partition: int = 0
 
 
 class EngineDriver:
@@ -83,9 +86,11 @@ class EngineDriver:
     ----------
     topology : built with `arrow_builder`.
     shards : how many shards each operator has.
+    partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
     """
 
-    def __init__(self, topology: Topology, *, shards: int = 2) -> None:
+    def __init__(self, topology: Topology, *, shards: int = 2, partitioned: bool = False) -> None:
+        self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
         self.drops: Drops = Counter()
@@ -94,15 +99,17 @@ class EngineDriver:
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
         self._step = 0
+        self._reached: list[int] = []
         self._results: dict[str, list[Result]] = defaultdict(list)
 
-    def pipe(self, input: str, key: Any, value: Any, *, ts: int) -> None:
+    def pipe(self, input: str, key: Any, value: Any, *, ts: int, partition: int = 0) -> None:
         """Put one record into the next batch."""
         if input not in self._inputs:
             raise TopologyError(
                 "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
             )
-        self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step))
+        self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
+        self._reached.append(max(ts, self._reached[-1] if self._reached else ts))
         self._step += 1
 
     def read(self, output: str) -> list[Result]:
@@ -119,18 +126,23 @@ class EngineDriver:
                 count += sum(len(rows) for rows in table.scan())
         return count
 
+    def new_batch(self) -> Batch:
+        """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
+        return Batch(self)
+
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
         piped, self._piped = self._piped, []
-        batch = _Batch(self)
+        batch = self.new_batch()
         batch.run_sources(piped)
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
-            self._results[sink] += _results(rows, position_columns(self._physical.slots))
+            reached = np.array(self._reached, dtype=np.int64)
+            self._results[sink] += _results(rows, position_columns(self._physical.slots), reached)
 
 
-class _Batch:
+class Batch:
     """One micro-batch on its way through the levels."""
 
     def __init__(self, driver: EngineDriver) -> None:
@@ -140,6 +152,7 @@ class _Batch:
         self._direct: dict[str, list[pa.Table]] = defaultdict(list)
 
     def run_sources(self, piped: list[_Piped]) -> None:
+        """Bring the piped records to the first level."""
         physical = self._physical
         roots = [f for f in physical.stage_flows(0) if f.parent is None]
         frames = {}
@@ -150,9 +163,11 @@ class _Batch:
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
             frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0], clock)
+            self._tell_time(root, frames[root.id])
         self._run_stage(0, frames)
 
     def run_level(self, level: int) -> None:
+        """Run the operators of a level and bring their results to the next."""
         outputs: dict[int, pa.Table] = {}
         for operator in self._physical.operators:
             if operator.level != level:
@@ -193,9 +208,28 @@ class _Batch:
             "value": pa.array([p.value for p in rows], type=shape.value),
         }
         frame = stamp_sources(pa.table(columns), [], Clock(), self._physical.slots)
+        if self._driver.partitioned:
+            return self._partitioned(frame, root, rows)
         # One partition for all inputs: its time is the running maximum over all of them.
         order_ts = pa.array([clock[p.step] for p in rows], type=pa.int64())
         return frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", order_ts)
+
+    def _partitioned(self, frame: pa.Table, root: Flow, rows: list[_Piped]) -> pa.Table:
+        number = self._physical.stage_flows(0).index(root)
+        part = np.array([(number << PARTITION_BITS) | p.partition for p in rows], dtype=np.int64)
+        ts = np.array([p.ts for p in rows], dtype=np.int64)
+        order_ts = Clock().stamp(part, ts, np.ones(len(rows), dtype=np.bool_))
+        # One turn per column.
+        for name, column in (("srcpart", part), ("order_ts", order_ts)):
+            frame = frame.set_column(frame.schema.get_field_index(name), name, pa.array(column))
+        return frame
+
+    def _tell_time(self, root: Flow, rows: pa.Table) -> None:
+        physical = self._physical
+        reached = (op for op in physical.operators if root.node in physical.plan.ancestors[op.node])
+        beats = tuple(beat_of(physical, op) for op in reached if op.timing != "none")
+        for parcel in times(rows, beats, self._driver.shards):
+            self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
     def _run_operator(
         self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]
@@ -204,7 +238,7 @@ class _Batch:
             return
         sides: dict[int, list[pa.Table]] = defaultdict(list)
         for port, content in mail:
-            sides[self._physical.edges[port].side].append(blob.decode(content))
+            sides[self._physical.side_of[port]].append(blob.decode(content))
         inputs = {side: pa.concat_tables(tables) for side, tables in sides.items()}
         state = State(self._driver.stores[(operator.id, shard)], None)
         yield from run_operator(setting_of(self._physical, operator), inputs, state)
@@ -275,8 +309,11 @@ def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
     return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
-def _results(rows: pa.Table, position: tuple[str, ...]) -> list[Result]:
-    columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts", "offset"))
+def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:
+    srcpart, order_ts = ints(rows, "srcpart"), ints(rows, "order_ts")
+    moved = np.searchsorted(reached, order_ts, side="right")
+    steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
+    columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
     places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
-    rows_and_places = zip(zip(*columns, strict=True), places, strict=True)
+    rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
     return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

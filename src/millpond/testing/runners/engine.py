@@ -14,6 +14,7 @@ from millpond.testing.oracle.records import Result
 from millpond.testing.recordings import History
 from millpond.testing.runners.library import ArrowLibrary
 from millpond.testing.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.runners.vectors import new_values
 from millpond.topology import Topology
 
 
@@ -34,6 +35,10 @@ class EngineRunner:
     def supports(self, history: History) -> str | None:
         """Kinds whose operators exist."""
         return unsupported(history)
+
+    def observed(self, history: History) -> History:
+        """Whole changes are seen by their new values."""
+        return new_values(history)
 
     def run_many(self, histories: Sequence[History]) -> list[list[list[Result]]]:
         """Results per history and step."""

@@ -16,6 +16,7 @@ from millpond.testing.recordings import History
 from millpond.testing.runners.engine import by_step
 from millpond.testing.runners.library import ColumnLibrary
 from millpond.testing.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.runners.vectors import new_values
 
 
 class SparkRunner:
@@ -34,6 +35,10 @@ class SparkRunner:
     def supports(self, history: History) -> str | None:
         """Kinds whose operators exist."""
         return unsupported(history)
+
+    def observed(self, history: History) -> History:
+        """Whole changes are seen by their new values."""
+        return new_values(history)
 
     def run_many(self, histories: Sequence[History]) -> list[list[list[Result]]]:
         """Results per history and step; one Spark run per topology."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from millpond.builder import StreamsBuilder
@@ -17,6 +18,7 @@ from millpond.testing.oracle import functions as text
 from millpond.testing.recordings import History
 from millpond.testing.runners.library import Library
 from millpond.testing.runners.vectors import VectorTopology, unsupported_vector
+from millpond.windows import DAY_MS, JoinWindows
 
 OUTPUT = "out"
 GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
@@ -113,6 +115,28 @@ class Recorded:
         left = self._stream("left")
         self._joined(left, self._right(), self._params["type"]).to(OUTPUT)
 
+    def _windows(self) -> JoinWindows:
+        params = self._params
+        window = JoinWindows(params["before_ms"], params["after_ms"], params.get("grace_ms", DAY_MS))
+        # Before 3.1 there was no grace, and stores kept a day.
+        return replace(window, eager=bool(params.get("eager")))
+
+    def _joined_streams(self, left: KStream, right: KStream) -> KStream:
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
+        joined: KStream = getattr(left, method)(right, self._plus, self._windows())
+        return joined
+
+    def _stream_stream(self) -> None:
+        self._joined_streams(self._stream("left"), self._stream("right")).to(OUTPUT)
+
+    def _self_join(self) -> None:
+        stream = self._stream("input")
+        self._joined_streams(stream, stream).to(OUTPUT)
+
+    def _rekey_stream_stream(self) -> None:
+        left = self._stream("left").select_key(self._ref)
+        self._joined_streams(left, self._stream("right")).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -125,11 +149,15 @@ def unsupported(history: History) -> str | None:
     if not hasattr(Recorded, f"_{history.kind}"):
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():
-        if name.endswith(_UNKNOWN) and value is not None:
+        if name.endswith(_UNKNOWN) and value is not None and not _is_windowed_join(history, name):
             return f"not yet: {name}"
         if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
             return "not yet: suppress"
     return None
+
+
+def _is_windowed_join(history: History, name: str) -> bool:
+    return name == "grace_ms" and history.kind in ("stream_stream", "self_join", "rekey_stream_stream")
 
 
 def build_recorded(

@@ -1,4 +1,4 @@
-"""A real broker and a Spark session with the Kafka connector, for all tests of this folder."""
+"""One Spark session and one Kafka broker for all tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dev.broker import KafkaBroker
 from dev.jars import spark_jars
 from millpond._spark.session import session
 from millpond.options import Kafka
+
+MARKS = {"spark": ["spark"], "kafka": ["spark", "kafka"], "demo": ["spark"]}
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +29,15 @@ def kafka(broker: KafkaBroker) -> Kafka:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     made = session(
-        "millpond kafka tests",
+        "millpond tests",
         master="local[2]",
         jars=spark_jars(),
-        config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"},
+        config={
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            # what millpond reckons in must not depend on the session's own zone
+            "spark.sql.session.timeZone": "America/New_York",
+        },
     )
     made.sparkContext.setLogLevel("ERROR")
     yield made
@@ -39,6 +46,5 @@ def spark() -> Iterator[SparkSession]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/kafka/" in str(item.path):
-            item.add_marker(pytest.mark.kafka)
-            item.add_marker(pytest.mark.spark)
+        for mark in MARKS.get(item.path.parent.name, ()):
+            item.add_marker(mark)

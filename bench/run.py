@@ -1,0 +1,104 @@
+"""`make bench`: runs the workloads and prints Markdown tables.
+
+`python bench/run.py [workload ...] [--turns N] [--sizes N] [--quick] [--cpu]`; docs/performance.md keeps what
+was measured. Data, checkpoints and logs lie under .bench/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import report
+from datasets import Shape, prepared
+from turns import Turn, alternate, spark_turn
+
+WORK = ROOT / ".bench"
+MILLION = Shape(keys=1_000_000, fill=125_000, updates=8, rows=125_000)
+# One group per key is so slow that it gets a slice: fewer keys, which is to its advantage.
+SLICE = Shape(keys=12_000, fill=12_000, updates=2, rows=12_000)
+GROWTH = tuple(
+    Shape(keys, fill=250_000, updates=10, rows=50_000) for keys in (100_000, 1_000_000, 10_000_000)
+)
+COUNTED = 8
+"""Batches, from the end, whose time counts for growth: the first ones after a fill merge what it left."""
+
+
+def table_table(options: argparse.Namespace) -> list[Turn]:
+    """millpond's join of two updating tables beside one group per key."""
+    shape = Shape(50_000, 25_000, 2, 25_000) if options.quick else MILLION
+    part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE
+    contenders = [("per key", prepared(WORK, part)), ("millpond", prepared(WORK, shape))]
+    turns = alternate(contenders, options.turns, WORK / "work")
+    print(f"## table_table: {shape.keys:,} keys per side; per key on a slice of {part.keys:,} keys\n")
+    print(report.side_by_side(turns, "millpond", "per key") + "\n")
+    return [turn for each in turns.values() for turn in each]
+
+
+def growth(options: argparse.Namespace) -> list[Turn]:
+    """Batch time at a constant batch, state ten times as large from row to row."""
+    shapes = [Shape(k, k, 4, 1_000) for k in (1_000, 10_000)] if options.quick else GROWTH[: options.sizes]
+    rows = []
+    for shape in shapes:
+        turn = spark_turn("millpond", prepared(WORK, shape), WORK / "work" / "growth")
+        rows.append((shape.keys, turn, min(COUNTED, shape.updates)))
+        print(f"growth: {shape.keys:,} keys done", file=sys.stderr, flush=True)
+    print(f"## growth: batches of {2 * shapes[0].rows:,} updates\n")
+    print(report.growth(rows) + "\n")
+    return [turn for _, turn, _ in rows]
+
+
+def kafka(options: argparse.Namespace) -> list[Turn]:
+    """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
+    from kafka import CACHE_BYTES, KafkaBroker, Place, compiled, load, millpond_turn, streams_turn
+
+    shape = Shape(20_000, 10_000, 2, 10_000) if options.quick else MILLION
+    classes = compiled(WORK)
+    everything = []
+    for workload in ("table_table", "stream_table"):
+        found: dict[str, list[Turn]] = {}
+        # a broker of its own for each workload, so that its disk holds one workload's topics
+        with KafkaBroker() as broker:
+            place = Place(broker, shape, WORK)
+            load(place)
+            for number in range(options.turns):
+                name = f"{workload}-{number}".replace("_", "-")
+                for cache in (0, CACHE_BYTES):
+                    turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache)
+                    found.setdefault(turn.contender, []).append(turn)
+                found.setdefault("millpond", []).append(millpond_turn(place, workload, f"{name}-mp"))
+                print(f"kafka: turn {number + 1} of {workload} done", file=sys.stderr, flush=True)
+        print(f"## {workload}, Kafka to Kafka: {shape.keys:,} keys per side\n")
+        for theirs in [name for name in found if name != "millpond"]:
+            print(report.side_by_side(found, "millpond", theirs) + "\n")
+        everything += [turn for each in found.values() for turn in each]
+    return everything
+
+
+WORKLOADS = {"table_table": table_table, "growth": growth, "kafka": kafka}
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
+    parser.add_argument("--turns", type=int, default=3, help="of each contender")
+    parser.add_argument(
+        "--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys"
+    )
+    parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
+    parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
+    options = parser.parse_args()
+    for name in options.workloads or WORKLOADS:
+        turns = WORKLOADS[name](options)
+        for turn in turns if options.cpu else ():
+            print(f"### {turn.contender}\n\n{report.cpu(turn)}\n")
+    print(report.machine())
+
+
+if __name__ == "__main__":
+    main()

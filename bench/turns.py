@@ -1,0 +1,94 @@
+"""Turns: contenders run one after the other, each in a process tree of its own that is watched.
+
+Called by `run`. A turn starts from nothing (no JVM, no checkpoint, no cache), so that a whole run holds the
+start too, and turns of contenders alternate, so that whatever else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import Batch, Rates, Sampler, Usage, rates
+
+BENCH = Path(__file__).resolve().parent
+ROOT = BENCH.parent
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of one contender gave."""
+
+    contender: str
+    rates: Rates
+    batches: tuple[Batch, ...]
+    usage: Usage
+    state_bytes: int
+    report: Mapping[str, Any]
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Records per CPU-second of the whole process tree, its start included."""
+        return self.rates.records / self.usage.cpu_seconds
+
+    @property
+    def per_cpu_second_late(self) -> float:
+        """The same in the second half, when everything is warm."""
+        return self.rates.half_records / self.usage.cpu_between(self.rates.half_time, self.rates.end_time)
+
+
+def spark_turn(contender: str, data: Path, work: Path, *, java: str = "") -> Turn:
+    """Run `turn.py` and watch it.
+
+    Raises
+    ------
+    RuntimeError : it failed; the message ends with what it wrote last.
+    """
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    paths = [str(BENCH), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "BENCH_JAVA": java}
+    command = [sys.executable, str(BENCH / "turn.py"), contender, str(data), str(work)]
+    log = work / "log.txt"
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        with Sampler(process.pid) as sampler:
+            output = process.communicate()[0]
+    if process.returncode:
+        raise RuntimeError(f"a turn of {contender} failed:\n" + log.read_text()[-3000:])
+    report = json.loads(output.strip().splitlines()[-1])
+    batches = tuple(Batch(*each) for each in report["batches"])
+    size = folder_bytes(work / "checkpoint")
+    turn = Turn(contender, rates(report["started"], batches), batches, sampler.usage, size, report)
+    shutil.rmtree(work, ignore_errors=True)
+    return turn
+
+
+def alternate(contenders: Sequence[tuple[str, Path]], count: int, work: Path) -> dict[str, list[Turn]]:
+    """`count` turns of each contender, by turns; says on stderr how it goes."""
+    found: dict[str, list[Turn]] = {name: [] for name, _ in contenders}
+    for number in range(count):  # one turn of all contenders
+        for name, data in contenders:
+            begin = time.monotonic()
+            turn = spark_turn(name, data, work / name.replace(" ", "-"))
+            found[name].append(turn)
+            shown = f"{turn.rates.whole:,.0f}/s, second half {turn.rates.second_half:,.0f}/s"
+            shown += f", {turn.per_cpu_second:,.0f} and {turn.per_cpu_second_late:,.0f} per CPU-second"
+            took = time.monotonic() - begin
+            print(
+                f"turn {number + 1} of {count}, {name}: {shown} ({took:.0f} s)", file=sys.stderr, flush=True
+            )
+    return found
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,217 @@
+"""stream_stream: windowed join of two streams, all types and generations (semantics.md, sections 6, 7, 17).
+
+Each record looks up the other side's records of its key within the window; what is found gives results at
+once. In the current generation an unmatched record of an outer side waits until its window and the grace
+have passed, and its result stands where time passed them. Pairs are made of integers, a block at a time;
+values are gathered last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.closing import closing_order, closing_positions
+from millpond._engine.columns import Int64s, gather, ints, joined, position_columns, valid
+from millpond._engine.meetings import LEFT, RIGHT, SIDES, Meetings, Met, Rules
+from millpond._engine.operator import HEADERS, Events, Setting
+from millpond._engine.position import sort_by_position
+from millpond._engine.runs import State
+from millpond._engine.times import Times
+from millpond._engine.window_log import WindowLog
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    return _Join(setting, inputs, state).run()
+
+
+class _Join:
+    """One join, one shard, one batch."""
+
+    def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> None:
+        self._setting = setting
+        self._rules = rules = Rules.of(setting)
+        self._log = WindowLog(setting, state)
+        self._events = events = Events(setting, inputs, sides=2)
+        self._times = Times(setting, inputs, events, state, sides=2)
+        self._state = state
+        side, keyed = events.side, valid(events.key)
+        self._stored = keyed & events.present & np.array(rules.stores)[side]
+        self._searching = keyed & (events.present | rules.old) & np.array(rules.searches)[side]
+        self._outer = np.array(rules.outer)[side]
+        self._unkeyed = ~keyed & events.present & self._outer
+        self._domain = self._times.number(self._times.of_row)
+        self._meetings = Meetings(rules, self._log, events, self._times, self._searching, self._stored)
+        self._matched = np.zeros(len(events), dtype=np.bool_)
+        self._met = np.zeros(len(events), dtype=np.bool_)
+        self._numbers: Int64s = np.zeros(0, dtype=np.int64)
+
+    def run(self) -> Iterator[pa.Table]:
+        """The results; state is written before the first."""
+        if any(self._rules.outer):
+            self._learn_matches()
+        alone = self._searching & self._outer & ~self._matched
+        close = self._rules.close(self._events.ts, self._events.side)
+        patient = self._rules.waits & (close >= self._times.at_row)
+        self._waiting = alone & patient & ~self._met
+        at_once = np.flatnonzero((alone & ~patient) | self._unkeyed)
+        closing = self._closing(close)
+        self._write(close)
+        yield from self._results(at_once, closing)
+
+    # -- unmatched records ---------------------------------------------------------------------------------
+
+    def _learn_matches(self) -> None:
+        """Which events are matched when they come, and which rows are while they wait."""
+        meetings, rules = self._meetings, self._rules
+        close = rules.close(meetings.ts, meetings.side)
+        met = np.zeros(len(close), dtype=np.bool_)
+        for block in meetings.blocks():  # blocks of pairs
+            self._matched[block.event] = True
+            met[block.place[self._times.now[block.event] <= close[block.place]]] = True
+        if not rules.waits:
+            return
+        met &= np.array(rules.outer)[meetings.side]
+        self._met[meetings.row[met & (meetings.row >= 0)]] = True
+        waited = met & (meetings.number >= 0)
+        self._numbers = meetings.number[waited]
+        end = self._times.end[self._times.index(meetings.domain[waited])]
+        later = close[waited] >= end
+        if later.any():
+            self._log.match(self._numbers[later], close[waited][later])
+
+    def _closing(self, close: Int64s) -> pa.Table | None:
+        """Results of records whose window closes in this batch, in order of position."""
+        if not self._rules.waits:
+            return None
+        closes = self._waiting & (close < self._times.end[self._times.of_row])
+        parts = [self._closing_of(side, closes) for side in SIDES if self._rules.outer[side]]
+        rows = pa.concat_tables(parts)
+        return self._let_go(rows.combine_chunks()) if len(rows) else None
+
+    def _closing_of(self, side: int, closes: Int64s) -> pa.Table:
+        """Stored and new waiting rows of a side whose window closes."""
+        events, times = self._events, self._times
+        first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
+        wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])
+        stored = self._log.waiting(side, first - wait, last - wait)
+        index, close = times.index(ints(stored, "domain")), ints(stored, "ts") + wait
+        number = ints(stored, "arrival") * 2 + side
+        matched = np.concatenate([self._log.matched_between(first, last), self._numbers])
+        due = (close >= times.start[index]) & (close < times.end[index]) & ~np.isin(number, matched)
+        stored = stored.filter(pa.array(due))
+        mine = np.flatnonzero(closes & (events.side == side))
+        numbers = {
+            "ts": np.concatenate([ints(stored, "ts"), events.ts[mine]]),
+            "hash": np.concatenate([ints(stored, "hash"), events.hash[mine]]),
+            "arrival": np.concatenate([ints(stored, "arrival"), self._log.arrivals + mine]),
+            "domain": np.concatenate([ints(stored, "domain"), self._domain[mine]]),
+            "side": np.full(len(stored) + len(mine), side, dtype=np.int64),
+        }
+        columns = {name: pa.array(column) for name, column in numbers.items()}
+        columns["key"] = joined([stored.column("key"), events.key.take(pa.array(mine))], self._setting.key)
+        own = gather(self._own_values(side), events.own[mine])
+        value = joined([stored.column("value"), own], self._setting.values[side])
+        nothing = pa.nulls(len(value), self._setting.values[1 - side])
+        left, right = (value, nothing) if side == LEFT else (nothing, value)
+        return pa.table(columns | {"left": left, "right": right})
+
+    def _own_values(self, side: int) -> pa.Array:
+        return joined([self._events.tables[side].column("value")], self._setting.values[side])
+
+    def _let_go(self, rows: pa.Table) -> pa.Table:
+        """Closing rows as results, at the moments at which time lets them go."""
+        setting, operator = self._setting, self._setting.operator
+        ts, side = ints(rows, "ts"), ints(rows, "side")
+        close = moment = self._rules.close(ts, side)
+        if operator.timing == "every":
+            moment = self._times.first_after(self._times.index(ints(rows, "domain")), close) - 1
+        key = joined([rows.column("key")], setting.key)
+        order = closing_order(moment, ts, side, key, ints(rows, "hash"), ints(rows, "arrival"))
+        rows = rows.take(pa.array(order))
+        stands, now = moment[order] + operator.hold_back, close[order] + operator.hold_back
+        key, hashes = joined([rows.column("key")], setting.key), ints(rows, "hash")
+        out = closing_positions(setting, stands, now, ts[order], side[order], key, hashes)
+        out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": key}
+        if setting.headers:
+            out["headers"] = pa.nulls(len(rows), HEADERS)
+        out |= {"left": rows.column("left"), "right": rows.column("right")}
+        out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+        return pa.table(out).combine_chunks()
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def _write(self, close: Int64s) -> None:
+        """Store what may still be met, or waits; forget what time has passed."""
+        times, events = self._times, self._events
+        waits = self._waiting & (close >= times.end[times.of_row])
+        floors = [self._floor(side) for side in SIDES]
+        lowest = np.minimum(*floors) if self._log.shared else None
+        rows = [np.flatnonzero(self._stored & (events.side == side)) for side in SIDES]
+        for side in (LEFT,) if self._log.shared else SIDES:  # the stores
+            flags = [waits[rows[LEFT]], waits[rows[RIGHT]]] if self._log.shared else [waits[rows[side]]]
+            floor = floors[side] if lowest is None else lowest
+            kept = (events.ts[rows[side]] >= floor[times.of_row[rows[side]]]) | np.logical_or.reduce(flags)
+            mine = rows[side][kept]
+            self._log.put(side, events, mine, self._domain[mine], [flag[kept] for flag in flags])
+        named = [dict(zip(times.domains.tolist(), floor.tolist(), strict=True)) for floor in floors]
+        self._log.finish(len(events), named, int(times.end.min(initial=2**62)))
+        times.store(self._state)
+
+    def _floor(self, side: int) -> Int64s:
+        """Per domain, the ts below which no record to come can meet a row of this side."""
+        rules, times = self._rules, self._times
+        needed = times.end - rules.grace - max(rules.ahead[side], 0)
+        return np.minimum(needed, times.reach_end(side) - rules.retention + 1)
+
+    # -- results -------------------------------------------------------------------------------------------
+
+    def _results(self, at_once: Int64s, closing: pa.Table | None) -> Iterator[pa.Table]:
+        """All results in order of position, a block of events at a time."""
+        names = position_columns(self._setting.slots)
+        for block in self._meetings.blocks():  # blocks of pairs
+            table = self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
+            if closing is not None and block.last > block.first:
+                count = self._standing_before(closing, block.last - 1)
+                both = pa.concat_tables([closing.slice(0, count), table]).combine_chunks()
+                table, closing = sort_by_position(both, names), closing.slice(count)
+            if len(table):
+                yield table
+        if closing is not None and len(closing):
+            yield closing
+
+    def _standing_before(self, closing: pa.Table, event: int) -> int:
+        """How many of the closing results stand before an event."""
+        order_ts, srcpart, offset = (column[event] for column in self._events.position[:3])
+        at, part = ints(closing, "order_ts"), ints(closing, "srcpart")
+        same = (at == order_ts) & (
+            (part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset))
+        )
+        return int(np.count_nonzero((at < order_ts) | same))
+
+    def _triggered(self, block: Met, at_once: Int64s) -> pa.Table:
+        """Results of the block's pairs and of its events that have one without a partner."""
+        events, meetings = self._events, self._meetings
+        event = np.concatenate([block.event, at_once])
+        order = np.argsort(event, kind="stable")
+        event = event[order]
+        place = np.concatenate([block.place, np.full(len(at_once), -1, dtype=np.int64)])[order]
+        other = np.where(place >= 0, meetings.pointer[place], -1) if len(meetings.ts) else place
+        ts = events.ts[event]
+        if not self._rules.old and len(meetings.ts):
+            ts = np.maximum(ts, np.where(place >= 0, meetings.ts[place], ts))
+        out = events.meta(event, ts)
+        operator = self._setting.operator
+        fresh = np.append(True, event[1:] != event[:-1])[: len(event)]
+        rows = np.arange(len(event), dtype=np.int64)
+        count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
+        out[f"p{operator.slot}"] = pa.array(count * operator.fan)
+        by_left = events.side[event] == LEFT
+        values = [book.values for book in meetings.books]
+        out["left"] = gather(values[LEFT], np.where(by_left, events.own[event], other))
+        out["right"] = gather(values[RIGHT], np.where(by_left, other, events.own[event]))
+        out["joined"] = pa.array(np.ones(len(event), dtype=np.bool_))
+        return pa.table(out)

@@ -1,0 +1,87 @@
+"""Stream time in the plan: which operators need it, how it is told to their shards, how late it runs.
+
+Law 3: an operator's time is that of the sources, less what the operators above it can hold back; a source
+partition has a time of its own where nothing above the operator mixes partitions. Called by `rewrite`, when
+all flows, edges and operators are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek, Source, StreamStream
+from millpond._plan.physical import Edge, Flow, Operator
+
+REACH_PARTS = 1024
+"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the
+grace may so meet rows that are older than the retention by one step. To the millisecond, every shard would be
+told of every row of an orderly stream.
+"""
+
+
+def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:
+    """The operator of a windowed join of streams."""
+    windows = node.windows
+    # Two kinds of entries that close at different distances from their timestamps are let go by one record
+    # in order of timestamp: then it must be known which records there were between.
+    mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.holds_back_ms
+    sides = ("both",) if len(set(node.inputs)) == 1 else ("left", "right")
+    return replace(
+        operator,
+        how=node.how,
+        generation=node.generation.value,
+        window=(windows.before_ms, windows.after_ms, windows.grace_ms),
+        fan=fan,
+        timing="every" if mixed else "latest",
+        stores=tuple(f"{node.name}.{side}" for side in sides),
+    )
+
+
+def settle_timing(
+    plan: Plan, flows: Sequence[Flow], edges: list[Edge], operators: dict[tuple[str, str], Operator]
+) -> None:
+    """Gives operators their time domains and lag, and edges what they tell of time; in place."""
+    by_id = {op.id: op for op in operators.values()}
+    lags: dict[int, int] = {}
+    # In order of construction, so that those above are known.
+    for key, operator in operators.items():
+        mine = [edge for edge in edges if edge.target == operator.id]
+        roots = (flows[flows[e.flow].root].operator for e in mine)
+        above = {number for number in roots if number is not None}
+        lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
+        if operator.timing == "none":
+            continue
+        domains = all(_keeps_partition(plan, flows, e) for e in mine) and _one_source_a_side(flows, mine)
+        operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains)
+        step = max(1, sum(operator.window) // REACH_PARTS)
+        for edge in mine:
+            edges[edge.id] = replace(edge, keeps_time=True, reach_step=step)
+
+
+def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
+    node = plan.by_name[operator.node]
+    holds = node.holds_back_ms if isinstance(node, StreamStream) and operator.stem == node.stem else 0
+    return lags[operator.id] + holds
+
+
+def _keeps_partition(plan: Plan, flows: Sequence[Flow], edge: Edge) -> bool:
+    """True where the edge's rows stand in the partition of their source under the key they have there."""
+    flow: Flow | None = flows[edge.flow]
+    while flow is not None:
+        node = plan.by_name[flow.node]
+        if flow.operator is not None or not _keeps_key(node):
+            return False
+        flow = None if flow.parent is None else flows[flow.parent]
+    return True
+
+
+def _keeps_key(node: Node) -> bool:
+    return isinstance(node, Source | Filter | MapValues | Branch | Peek) or (
+        isinstance(node, FlatMap) and node.values_only
+    )
+
+
+def _one_source_a_side(flows: Sequence[Flow], edges: Sequence[Edge]) -> bool:
+    return len({(edge.side, flows[edge.flow].root) for edge in edges}) == len({edge.side for edge in edges})

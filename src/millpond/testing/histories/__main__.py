@@ -1,0 +1,52 @@
+"""`python -m millpond.testing.histories --count N --seed S --workers W [--resume FILE]`: the soak's command.
+
+Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
+`--only NUMBER` runs one case and prints it, shrunk, if it fails. Called from the shell and by `make soak`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from millpond.testing.histories.check import check
+from millpond.testing.histories.draw import case_of
+from millpond.testing.histories.report import page, seed_line
+from millpond.testing.histories.shrink import shrink
+from millpond.testing.histories.soak import print_now, soak
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m millpond.testing.histories", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--count", type=int, default=2_000, help="how many histories")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one history of the seed")
+    options = parser.parse_args(arguments)
+    if options.only is not None:
+        return _one(options.seed, options.only)
+    try:
+        progress = soak(options.count, options.seed, workers=options.workers, path=options.resume, say=print_now)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 1 if progress.failed else 0
+
+
+def _one(seed: int, number: int) -> int:
+    found = check(case_of(seed, number))
+    if found is None:
+        print_now(f"seed {seed} number {number} holds")
+        return 0
+    print_now(f"{seed_line(seed, number, found)}\n{page(shrink(found))}")
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

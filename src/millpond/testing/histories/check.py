@@ -1,0 +1,143 @@
+"""Runs a case through the engine and the oracle and compares.
+
+Owns the list of what must hold: the engine equals the oracle, step by step and in order, however the records
+are cut and sharded; a replayed batch gives identical bytes; where the oracle keeps nothing, the engine keeps
+nothing. Law: an error of the engine is a difference like any other, never swallowed. Called by the command,
+the tests and `shrink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.histories.blueprint import Blueprint
+from millpond.testing.histories.case import Case
+from millpond.testing.histories.driver import ReplayDiffersError, RoughDriver
+from millpond.testing.histories.functions import ArrowFunctions
+from millpond.testing.histories.registry import build, deferred, oracle_of, sinks_of, timed
+from millpond.testing.oracle.graph import Node
+from millpond.testing.oracle.records import Result
+from millpond.testing.oracle.stores import PlainStore
+from millpond.topology import Topology
+
+Steps = list[list[Result]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What was wrong with a case.
+
+    Parameters
+    ----------
+    case : the case.
+    check : "results", "replay", "state" or "error".
+    message : one line.
+    step : the first step whose results differ, for "results".
+    expected, got : results per step, as far as they are known.
+    """
+
+    case: Case
+    check: str
+    message: str
+    step: int | None = None
+    expected: Steps | None = None
+    got: Steps | None = None
+
+
+class _Built:
+    """A blueprint's topology, compared by the blueprint's text."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self._text = (blueprint.keys, blueprint.generation, *blueprint.lines())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Built) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+@lru_cache(maxsize=16)
+def _topology(built: _Built) -> Topology:
+    builder = arrow_builder("histories", generation=built.blueprint.generation)
+    build(built.blueprint, builder, ArrowFunctions())
+    return builder.build()
+
+
+def check(case: Case) -> Difference | None:
+    """The first thing that is wrong with a case, None when nothing is."""
+    expected, is_empty = run_oracle(case)
+    try:
+        topology = _topology(_Built(case.blueprint))
+        driver = RoughDriver(topology, shards=case.shards, replay=case.replay, shuffle=case.shuffle)
+        got = _run_engine(case, driver)
+        rows = driver.rows_kept() if is_empty and not timed(case.blueprint) else 0
+    except ReplayDiffersError as error:
+        return Difference(case, "replay", str(error), expected=expected)
+    except Exception as error:  # whatever the engine raises is the finding
+        return Difference(case, "error", f"{type(error).__name__}: {error}", expected=expected)
+    step = first_difference(expected, got, by_sink=ordered_by_sink(case.blueprint, topology))
+    if step is not None:
+        return Difference(case, "results", f"results of step {step} differ", step, expected, got)
+    if rows:
+        return Difference(case, "state", f"{rows} rows are kept where nothing is left", None, expected, got)
+    return None
+
+
+def run_oracle(case: Case) -> tuple[Steps, bool]:
+    """Results per step, and whether the oracle's tables are empty in the end."""
+    topology, nodes = oracle_of(case.blueprint)
+    steps = [list(topology.pipe(r.source, r.key, r.value, r.ts)) for r in case.records]
+    return steps, kept_rows(nodes) == 0
+
+
+def kept_rows(nodes: Sequence[Node]) -> int:
+    """Rows in all stores of the oracle's tables."""
+    stores = (getattr(node, "_store", None) for node in nodes)
+    return sum(len(store._rows) for store in stores if isinstance(store, PlainStore))
+
+
+def _run_engine(case: Case, driver: RoughDriver) -> Steps:
+    for batch in case.batches():
+        for record in batch:
+            driver.pipe(record.source, record.key, record.value, ts=record.ts)
+        driver.run_batch()
+    return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)})
+
+
+def ordered_by_sink(blueprint: Blueprint, topology: Topology) -> bool:
+    """Whether only the order within each output counts.
+
+    So it is where results leave without a last exchange, hence without their places among those of other
+    outputs; and where results are held back: Kafka Streams lets go of them when the record that moves time
+    reaches their operator, millpond before that record (law 3).
+    """
+    return not topology.physical.ordered_exit or timed(blueprint) or deferred(blueprint)
+
+
+def by_step(steps: int, outputs: dict[str, Any]) -> Steps:
+    """The records of all outputs as results per step, in the order in which they were made."""
+    made: Steps = [[] for _ in range(steps)]
+    records = [(record, sink) for sink, read in outputs.items() for record in read]
+    for record, sink in sorted(records, key=lambda pair: pair[0].position):
+        made[record.step].append(Result(record.key, record.value, record.ts, sink))
+    return made
+
+
+def first_difference(expected: Steps, got: Steps, *, by_sink: bool) -> int | None:
+    """The first step whose results differ; by sink, the order among the outputs does not count."""
+    for step, (one, other) in enumerate(zip(expected, got, strict=True)):
+        if one == other:
+            continue
+        if not by_sink or _per_sink(one) != _per_sink(other):
+            return step
+    return None
+
+
+def _per_sink(results: list[Result]) -> dict[str | None, list[Result]]:
+    return {sink: [r for r in results if r.sink == sink] for sink in {r.sink for r in results}}

@@ -1,0 +1,129 @@
+"""Foreign-key joins: the known bugs of the field, each of which would fail a test here."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millpond._engine import exchange, subscriptions
+from millpond.testing.engine import EngineDriver
+from tests.engine.kit import (
+    PLUS,
+    REF,
+    Step,
+    by_step,
+    driver_of,
+    run,
+    tables,
+)
+
+
+def joined(left: Any, right: Any, how: str = "inner") -> Any:
+    """The foreign-key join by the text before the bar."""
+    return (left.join if how == "inner" else left.left_join)(right, PLUS, foreign_key=REF)
+
+
+def foreign(how: str = "inner", shards: int = 4) -> EngineDriver:
+    """A foreign-key join of two tables of text."""
+
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return joined(left, right, how)
+
+    return driver_of(build, shards=shards)
+
+
+# -- the known bugs of the field ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_an_old_subscription_does_not_live_on(how: str) -> None:
+    driver = foreign(how)
+    run(
+        driver,
+        ("right", "p", "P", 0),
+        ("right", "q", "Q", 0),
+        ("left", "k", "p|1", 1),
+        ("left", "k", "q|2", 2),
+    )
+    assert run(driver, ("right", "p", "P2", 3)) == []
+    assert run(driver, ("right", "q", "Q2", 4)) == [("k", "q|2+Q2", 4)]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("shards", [1, 2, 7])
+def test_a_to_b_to_a_ends_at_a_once(shards: int, *, cut: bool) -> None:
+    driver = foreign(shards=shards)
+    steps: list[Step] = [("right", "a", "A", 0), ("right", "b", "B", 0)]
+    steps += [("left", "k", "a|1", 1), ("left", "k", "b|2", 2), ("left", "k", "a|3", 3)]
+    steps += [("right", "b", "B2", 4), ("right", "a", "A2", 5)]
+    said = by_step(driver, steps, {2, 3, 4, 5} if cut else {2})
+    assert [r for step in said for r in step] == [
+        ("k", "a|1+A", 1),
+        ("k", "b|2+B", 2),
+        ("k", "a|3+A", 3),
+        ("k", "a|3+A2", 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("inner", [("k", None, 5), ("k", "p|3+P", 5)]),
+        ("left", [("k", "2+null", 2), ("k", "p|3+P", 5)]),
+    ],
+)
+def test_a_foreign_key_becomes_null_and_comes_back(how: str, expected: list[Any]) -> None:
+    driver = foreign(how)
+    run(driver, ("right", "p", "P", 5), ("left", "k", "p|1", 1))
+    assert run(driver, ("left", "k", "2", 2), ("left", "k", "p|3", 3)) == expected
+
+
+@pytest.mark.parametrize(("how", "ts"), [("inner", 9), ("left", 3)])
+def test_a_delete_gives_one_tombstone_and_a_second_delete_none(how: str, ts: int) -> None:
+    driver = foreign(how)
+    run(driver, ("right", "p", "P", 9), ("left", "k", "p|1", 1))
+    assert run(driver, ("left", "k", None, 3), ("left", "k", None, 4)) == [("k", None, ts)]
+    assert run(driver, ("left", "k", None, 5)) == []
+
+
+def test_keys_that_begin_alike_stay_apart() -> None:
+    driver = driver_of(lambda b: by_value(*tables(b, "left", "right")))
+    odd = ["a", "ab", "", "\x00", "\x00\x00", "a\x00", "\x00a"]
+    run(driver, *(("left", f"to {key!r}", key, 0) for key in odd))
+    for key in odd:
+        assert run(driver, ("right", key, "R", 1)) == [(f"to {key!r}", f"{key}+R", 1)]
+
+
+def by_value(left: Any, right: Any) -> Any:
+    """The join whose foreign key is the left value itself."""
+    return left.join(right, PLUS, foreign_key=lambda value: value)
+
+
+def test_keys_that_share_a_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros(keys: pa.Array) -> Any:
+        return np.zeros(len(keys), dtype=np.int64)
+
+    monkeypatch.setattr(exchange, "hash_keys", zeros)
+    monkeypatch.setattr("millpond._engine.foreign_key_send.hash_keys", zeros)
+    monkeypatch.setattr(subscriptions, "hash_keys", zeros)
+    driver = foreign("left", shards=1)
+    run(driver, ("left", "k", "p|1", 0), ("left", "l", "q|2", 0), ("left", "m", "3", 0))
+    assert run(driver, ("right", "p", "P", 1)) == [("k", "p|1+P", 1)]
+    assert run(driver, ("right", "q", "Q", 1), ("left", "m", None, 2)) == [("l", "q|2+Q", 1), ("m", None, 2)]
+
+
+@pytest.mark.parametrize("shards", [2, 3, 8])
+def test_results_of_one_key_from_two_shards_come_in_order(shards: int) -> None:
+    driver = foreign(shards=shards)
+    targets = [f"t{n}" for n in range(20)]
+    run(driver, *(("right", t, t.upper(), 0) for t in targets))
+    chance = random.Random(1)
+    steps = [("left", "k", f"{chance.choice(targets)}|{n}", n) for n in range(300)]
+    assert [value.split("|")[1] for _, value, _ in run(driver, *steps)] == [
+        f"{n}+{value.split('|')[0].upper()}" for n, (_, _, value, _) in enumerate(steps)
+    ]

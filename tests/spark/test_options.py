@@ -1,0 +1,95 @@
+"""The words for inputs and outputs: what they refuse, in three parts, and what they never show."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from millpond import options
+from millpond.errors import MillpondError
+from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer
+
+CANARY = "canary-4711"
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: Topic("orders"), "The topic 'orders' needs a format for its keys"),
+        (lambda: Topic("orders", "string"), "The topic 'orders' needs a format for its values"),
+        (lambda: Topic("orders", "string", "avro"), "There is no such format"),
+        (lambda: Topic("orders", "string", "json"), "JSON is read with a schema"),
+        (lambda: Topic("no topic", "string", "string"), "This cannot be the name of a Kafka topic"),
+        (lambda: Topic("..", "string", "string"), "This cannot be the name of a Kafka topic"),
+        (lambda: Topic("t" * 250, "string", "string"), "This cannot be the name of a Kafka topic"),
+        (lambda: Topic("t", "string", "string", on_undecodable="drop"), "There is no such policy"),
+        (lambda: DeadLetter("no topic"), "This cannot be the name of a Kafka topic"),
+        (lambda: Format("string", "a int"), "The format 'string' takes no schema"),
+        (lambda: options.json(5), "This is not a schema"),
+        (lambda: Format.of(None), "There is no such format"),
+        (lambda: Rows([1, 2], key="a", timestamp="b"), "Rows are made from a DataFrame"),
+        (lambda: TopicSink("t", delivery="twice"), "There is no such delivery"),
+        (lambda: Writer(""), "A writer needs a format"),
+        (lambda: Writer("kafka"), "Spark's own Kafka writer"),
+        (lambda: ForeachBatch("print"), "ForeachBatch takes a function"),
+        (lambda: Kafka("h:1", max_records_per_batch=0), "The rate limit is a number"),
+        (lambda: Kafka("h:1", starting_offsets="middle"), "There is no such beginning"),
+        (lambda: Kafka("h:1", source={"minPartitions": 9}), "The Kafka source cannot take this option"),
+        (
+            lambda: Kafka("h:1", source={"maxrecordsperpartition": 9}),
+            "The Kafka source cannot take this option",
+        ),
+    ],
+)
+def test_what_is_ill_formed_cannot_be_made_and_the_error_has_three_parts(
+    make: Callable[[], Any], what: str
+) -> None:
+    with pytest.raises(MillpondError) as error:
+        make()
+    assert error.value.message.startswith(what)
+    assert error.value.given is not None
+    assert error.value.hint
+
+
+def test_formats_may_be_named_by_a_word() -> None:
+    topic = Topic("t", "long", options.json("a int"))
+    assert (topic.key, topic.value) == (Format("long"), Format("json", "a int"))
+    assert TopicSink("t").key is None
+    assert TopicSink("t", "string", "json").value == options.json()
+
+
+def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:
+    kafka = Kafka(
+        "h:1",
+        security_protocol="SASL_SSL",
+        sasl_password=CANARY,
+        consumer={"sasl.jaas.config": CANARY, "some.new.setting": CANARY},
+        producer={"ssl.key.password": CANARY},
+        source={"kafka.ssl.keystore.password": CANARY},
+    )
+    shown = f"{kafka!r} {kafka} {[kafka]}"
+    assert CANARY not in shown
+    assert "security.protocol='SASL_SSL'" in shown
+    assert "sasl.jaas.config=..." in shown
+
+
+def test_an_address_that_is_none_is_refused_without_being_shown() -> None:
+    with pytest.raises(MillpondError) as error:
+        Kafka(f"user:{CANARY}@h:1")
+    assert CANARY not in str(error.value)
+
+
+def test_a_writer_shows_the_names_of_its_options_alone() -> None:
+    assert CANARY not in repr(Writer("jdbc", url=CANARY))
+    assert Writer("memory", queryName="q").options == {"queryName": "q"}
+    assert hash(Writer("parquet", "x", a=True)) == hash(Writer("parquet", "x", a="true"))
+
+
+def test_options_survive_copies_and_pickles() -> None:
+    for it in (Kafka("h:1", sasl_password="x"), Writer("parquet", path="p", a=1), Topic("t", "int", "long")):
+        assert copy.deepcopy(it) == it
+        assert pickle.loads(pickle.dumps(it)) == it

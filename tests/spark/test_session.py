@@ -1,0 +1,104 @@
+"""Sessions and settings: what is set, what is checked, what a query takes at its start, what is put back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from millpond._spark import settings
+from millpond._spark.session import connector, session
+from millpond.errors import ConfigError
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def test_the_session_there_is_comes_back_checked(spark: SparkSession) -> None:
+    assert session() is spark
+    assert spark.conf.get(PROVIDER) == settings.ROCKSDB
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_connector_is_that_of_the_running_spark_unless_jars_are_given() -> None:
+    assert connector(True, None) == {
+        "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    }
+    assert connector(True, ["a.jar", "b.jar"]) == {"spark.jars": "a.jar,b.jar"}
+    assert connector(False, None) == {}
+
+
+def test_a_session_without_the_connector_cannot_be_given_one_later(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.jars", None)
+    with pytest.raises(ConfigError, match=r"already, made with other settings(.|\n)*Hint: Stop it first"):
+        session(jars=["elsewhere.jar"])
+    assert spark.conf.get("spark.jars", None) == before
+
+
+def test_speculation_is_refused_and_a_python_of_its_own_for_every_task_warned_of() -> None:
+    with pytest.raises(ConfigError, match=r"spark\.speculation = true\nHint: "):
+        settings.check_running(lambda name, default: {"spark.speculation": "true"}.get(name, default))
+    with pytest.warns(UserWarning, match=r"spark\.python\.worker\.reuse is off(.|\n)*Hint: "):
+        settings.check_running(
+            lambda name, default: {"spark.python.worker.reuse": "false"}.get(name, default)
+        )
+    settings.check_running(lambda name, default: default)
+
+
+def test_settings_are_put_back_even_after_an_error(spark: SparkSession) -> None:
+    names = [*settings.AT_START, PARTITIONS]
+    spark.conf.set(BATCH_SIZE, "123")
+    try:
+        before = {name: spark.conf.get(name, None) for name in names}
+        with settings.query_settings(spark, tasks=5):
+            assert spark.conf.get(PARTITIONS) == "5"
+            assert spark.conf.get(BATCH_SIZE) == settings.AT_START[BATCH_SIZE]
+        with pytest.raises(AnalysisException), settings.query_settings(spark, tasks=5):
+            spark.sql("select nothing")
+        assert {name: spark.conf.get(name, None) for name in names} == before
+        assert spark.conf.get(BATCH_SIZE) == "123"
+    finally:
+        spark.conf.unset(BATCH_SIZE)
+
+
+def test_a_setting_that_no_one_had_set_is_unset_again(spark: SparkSession) -> None:
+    name = "millpond.test.nobody"
+    with settings.overridden(spark, {name: "1"}):
+        assert spark.conf.get(name) == "1"
+    assert spark.conf.get(name, None) is None
+
+
+def test_a_query_keeps_what_it_took_at_its_start_whatever_the_session_has_later(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The tasks of its exchanges come from the checkpoint at a restart, all else from the session again."""
+    seen: list[str] = []
+
+    def note(frame: DataFrame, _: int) -> None:
+        frame.count()
+        seen.append(frame.sparkSession.conf.get(BATCH_SIZE) or "")
+
+    def run(tasks: int, batch_size: str) -> int:
+        folder = tmp_path / "in" / f"{len(seen)}"
+        spark.range(1).write.parquet(str(folder))
+        with settings.query_settings(spark, tasks), settings.overridden(spark, {BATCH_SIZE: batch_size}):
+            query = (
+                spark.readStream.schema("id long").parquet(f"{tmp_path}/in/*").groupBy("id").count()
+                .writeStream.outputMode("update").option("checkpointLocation", f"{tmp_path}/c")
+                .foreachBatch(note).trigger(availableNow=True).start()
+            )  # fmt: skip
+        # the session is back at its own settings while the query runs
+        assert spark.conf.get(PARTITIONS) == "2"
+        query.awaitTermination()
+        progress = query.lastProgress
+        assert progress is not None
+        return progress.stateOperators[0].numShufflePartitions
+
+    assert [run(3, "1000"), run(4, "2000")] == [3, 3]
+    assert seen == ["1000", "2000"]

@@ -1,0 +1,80 @@
+"""Windowed joins of streams through real Spark: recordings, and time that reaches shards without records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from millpond.builder import StreamsBuilder
+from millpond.testing.conformance_runners import run_oracle
+from millpond.testing.driver import TopologyTestDriver
+from millpond.testing.oracle.semantics import Semantics
+from millpond.testing.recordings import History, read
+from millpond.testing.runners.spark import SparkRunner
+from millpond.windows import JoinWindows
+
+HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"
+FILES = (
+    "stream_stream",
+    "stream_stream.0.10.0.1",
+    "stream_stream.0.10.1.1",
+    "self_join",
+    "rekey_stream_stream",
+)
+FAMILY = 4
+
+
+def chosen(name: str) -> list[History]:
+    """The first histories of each family."""
+    families: dict[str, int] = {}
+    histories = []
+    for history in read(HISTORIES / f"{name}.jsonl.gz"):
+        family = history.id.split("/")[0]
+        families[family] = families.get(family, 0) + 1
+        if families[family] <= FAMILY:
+            histories.append(history)
+    return histories
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_spark_says_what_the_repaired_rules_say(spark: SparkSession, name: str) -> None:
+    histories = chosen(name)
+    outputs = SparkRunner(spark, shards=3).run_many(histories)
+    for history, output in zip(histories, outputs, strict=True):
+        assert output == run_oracle(history, Semantics(history.version, faithful=False)), history.id
+
+
+def plus(left: Column, right: Column) -> Column:
+    return F.concat_ws("+", F.coalesce(left, F.lit("null")), F.coalesce(right, F.lit("null")))
+
+
+def test_a_window_closes_where_no_record_of_the_shard_moves_time(spark: SparkSession) -> None:
+    builder = StreamsBuilder("time")
+    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
+    windows = JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")
+    left.left_join(right, plus, windows).to("out")
+    driver = TopologyTestDriver(builder.build(), spark, shards=7)
+    driver.pipe("left", "alone", "a", ts=0)
+    # Sixteen other keys: some lie in other shards, and none of them is a left record.
+    for number in range(16):
+        driver.pipe("right", f"other-{number}", "b", ts=15 + number // 15)
+    assert [(r.key, r.value, r.ts, r.step) for r in driver.read("out")] == [("alone", "a+null", 0, 16)]
+
+
+def test_time_reaches_a_join_behind_another_operator(spark: SparkSession) -> None:
+    builder = StreamsBuilder("deep")
+    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
+    table = builder.table("table", key="string", value="string")
+    windows = JoinWindows.of_time_difference_with_no_grace("10 ms")
+    left.left_join(table, plus).left_join(right, plus, windows).to("out")
+    driver = TopologyTestDriver(builder.build(), spark, shards=3)
+    driver.pipe("table", "k", "t", ts=0)
+    driver.pipe("left", "k", "a", ts=1)
+    driver.pipe("right", "other", "b", ts=11)
+    assert driver.read("out") == []
+    driver.pipe("right", None, None, ts=12)
+    assert [(r.value, r.ts, r.step) for r in driver.read("out")] == [("a+t+null", 1, 3)]
+    assert driver.drops == {("stream_stream-1", "null_key"): 1}
