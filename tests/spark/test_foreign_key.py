@@ -1,0 +1,205 @@
+"""Foreign-key, one-to-many and global joins on Spark: recordings, and what only Columns can show."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from millpond._spark.formats import encode_combined
+from millpond.errors import FunctionError, TopologyError
+from millpond.options import Format
+from millpond.testing.conformance_compare import judge
+from millpond.testing.driver import TopologyTestDriver
+from millpond.testing.recordings import History, read
+from millpond.testing.runners.spark import SparkRunner
+from millpond.testing.runners.vectors import new_values
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+FAMILY = 4
+ALLOWED = {4, 5, 6, 9}  # see tests/engine/test_recordings.py
+
+
+def chosen(kind: str, runner: SparkRunner) -> list[History]:
+    """The first histories of each family of a kind, of all versions."""
+    histories: list[History] = []
+    for path in sorted((RECORDINGS / "histories").glob(f"{kind}.*")):
+        families: dict[str, int] = {}
+        for history in read(path):
+            family = history.id.split("/")[0]
+            families[family] = families.get(family, 0) + 1
+            if families[family] <= FAMILY and runner.supports(history) is None:
+                histories.append(history)
+    return histories
+
+
+def wrong(histories: list[History], runner: SparkRunner) -> list[str]:
+    """Histories that differ for no named reason."""
+    verdicts = [judge(h, out) for h, out in zip(histories, runner.run_many(histories), strict=True)]
+    return [v.history.id for v in verdicts if not v.equal and not (v.rows and v.rows <= ALLOWED)]
+
+
+@pytest.mark.parametrize("kind", ["fk_join", "table_join_then_fk", "global_join"])
+def test_spark_says_what_kafka_streams_said(spark: SparkSession, kind: str) -> None:
+    runner = SparkRunner(spark, shards=3)
+    histories = chosen(kind, runner)
+    assert len(histories) >= 2 * FAMILY
+    assert wrong(histories, runner) == []
+
+
+def test_the_tests_of_kafka_hold_on_spark(spark: SparkSession) -> None:
+    runner = SparkRunner(spark)
+    names = ("KTableKTableForeignKeyJoinIntegrationTest", "KStreamGlobalKTableLeftJoinTest")
+    paths = [RECORDINGS / "vectors" / f"{name}.json.gz" for name in names]
+    histories = [new_values(h) for path in paths for h in read(path) if runner.supports(h) is None]
+    assert len(histories) >= 8
+    assert wrong(histories, runner) == []
+
+
+def piped(topology: mp.Topology, *steps: tuple[str, Any, Any, int]) -> list[tuple[Any, Any, int]]:
+    """What a topology writes to "out"."""
+    driver = TopologyTestDriver(topology, shards=3)
+    for topic, key, value, ts in steps:
+        driver.pipe(topic, key, value, ts=ts)
+    return [(r.key, r.value, r.ts) for r in driver.read("out")]
+
+
+def reference(value: Column) -> Column:
+    """The text before the bar; null where there is none."""
+    return F.when(value.contains("|"), F.split(value, r"\|")[0])
+
+
+def test_columns_structs_and_a_null_reference_go_through_a_left_join(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("orders")
+    orders = b.table("orders", key="long", value=mp.json("customer string, amount long"))
+    customers = b.table("customers", key="string", value="string")
+    orders.left_join(
+        customers,
+        lambda left, right: F.concat_ws(" ", right, left["amount"].cast("string")),
+        foreign_key=lambda value: value["customer"],
+    ).to("out", key="long", value="string")
+    got = piped(
+        b.build(),
+        ("orders", 2**53 + 1, {"customer": "ann", "amount": 1}, 1),
+        ("customers", "ann", "Ann", 2),
+        ("orders", 7, {"customer": None, "amount": 2}, 3),
+        ("orders", 2**53 + 1, None, 4),
+    )
+    assert got == [(2**53 + 1, "1", 1), (2**53 + 1, "Ann 1", 2), (7, "2", 3), (2**53 + 1, None, 4)]
+
+
+def test_a_foreign_key_join_of_a_joined_table_that_is_kept_and_filtered(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("chain")
+    left, right, third = (b.table(n, key="string", value="string") for n in ("left", "right", "third"))
+    plus = F.concat
+    first = left.join(right, plus, foreign_key=reference, store="first")
+    second = first.filter(lambda value: ~value.contains("no")).join(third, plus, foreign_key=reference)
+    second.to("out")
+    topology = b.build()
+    assert topology.physical.levels == 5
+    got = piped(
+        topology,
+        ("right", "p", "R", 0),
+        ("third", "p", "T", 0),
+        ("left", "k", "p|1", 1),
+        ("left", "k", "p|no", 2),
+        ("left", "k", "p|3", 3),
+        ("right", "p", "S", 4),
+    )
+    assert got == [("k", "p|1RT", 1), ("k", None, 2), ("k", "p|3RT", 3), ("k", "p|3ST", 4)]
+
+
+def test_an_extractor_sees_no_tombstone_and_must_give_the_right_type(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("types")
+    left = b.table("left", key="string", value="string")
+    right = b.table("right", key="long", value="string")
+    with pytest.raises(TopologyError, match="gives another type"):
+        left.join(right, F.concat, foreign_key=reference)
+    with pytest.raises(FunctionError, match="foreign key extractor"):
+        left.join(right, F.concat, foreign_key=lambda value: value["no such field"])
+
+    def extractor(value: Column) -> Column:
+        tombstone = F.raise_error(F.lit("a tombstone")).cast("long")
+        return F.when(value.isNull(), tombstone).otherwise(value.cast("long"))
+
+    left.join(right, F.concat, foreign_key=extractor).to("out")
+    got = piped(b.build(), ("right", 5, "R", 0), ("left", "k", "5", 1), ("left", "k", None, 2))
+    assert got == [("k", "5R", 1), ("k", None, 2)]
+
+
+def test_one_to_many_results_have_both_keys(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("both")
+    one, many = (b.table(n, key="string", value="string") for n in ("one", "many"))
+    joined = one.one_to_many_join(many, lambda left, right: F.concat(left, F.lit("+"), right), key=reference)
+    assert joined.key_type.simpleString() == "struct<prefix:string,suffix:string>"
+    joined.to("out", key="json")
+    got = piped(b.build(), ("one", "p", "P", 0), ("many", "k", "p|1", 1), ("many", "k", "q|2", 2))
+    assert [(tuple(key), value, ts) for key, value, ts in got] == [
+        (("p", "k"), "P+p|1", 1),
+        (("p", "k"), None, 2),
+    ]
+
+
+def test_one_to_many_results_go_under_a_key_of_ones_own(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("own key")
+    one, many = (b.table(n, key="string", value="string") for n in ("one", "many"))
+    joined = one.one_to_many_join(
+        many,
+        F.concat,
+        key=reference,
+        result_key=lambda prefix, suffix: F.concat(suffix, F.lit(" of "), prefix),
+    )
+    joined.to("out")
+    got = piped(b.build(), ("many", "k", "p|1", 0), ("one", "p", "P", 1), ("one", "p", None, 2))
+    assert got == [("k of p", "Pp|1", 1), ("k of p", None, 2)]
+
+
+def test_combined_keys_are_written_as_kip_213_lays_them_out(spark: SparkSession) -> None:
+    recorded = json.loads(gzip.decompress((RECORDINGS / "bytes.json.gz").read_bytes()))["combined_key"]
+    forms = {"string": ("string", "string"), "int32/int64": ("int", "long")}
+    for entry in recorded:
+        prefix, suffix = forms[entry["serde"]]
+        types = {"string": "string", "int": "int", "long": "bigint"}
+        schema = f"key struct<prefix:{types[prefix]},suffix:{types[suffix]}>"
+        frame = spark.createDataFrame([((entry["fk"], entry["pk"]),)], schema)
+        content = encode_combined(Format(prefix), Format(suffix), F.col("key"))
+        assert bytes(frame.select(content).collect()[0][0]).hex() == entry["bytes_hex"]
+
+
+def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("global")
+    flights = b.stream("flights", key="long", value="string")
+    airlines = b.global_table("airlines", key="string", value="string")
+
+    def joiner(key: Column, mapped: Column, left: Column, right: Column) -> Column:
+        return F.concat_ws("/", key.cast("string"), mapped, left, right)
+
+    flights.left_join(airlines, joiner, key=reference).to("out")
+    got = piped(
+        b.build(),
+        ("airlines", "UA", "United", 0),
+        ("flights", 1, "UA|1545", 5),
+        ("flights", None, "AA|1141", 3),
+        ("flights", 2, "none", 4),
+    )
+    assert got == [(1, "1/UA/UA|1545/United", 5), (None, "AA/AA|1141", 3), (2, "2/none", 4)]
+
+
+def test_a_table_joined_with_a_global_one_deletes_what_stands(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("global table")
+    left = b.table("left", key="string", value="string")
+    right = b.global_table("right", key="string", value="string")
+    left.join(right, F.concat, foreign_key=reference).to("out")
+    steps = [
+        ("right", "p", "P", 0),
+        ("left", "k", "p|1", 1),
+        ("left", "k", "q|2", 2),
+        ("left", "k", "q|3", 3),
+    ]
+    assert piped(b.build(), *steps) == [("k", "p|1P", 1), ("k", None, 2)]
