@@ -59,7 +59,7 @@ class LevelProcessor(StatefulProcessor):
         """Declare the state variables; Spark calls this on the driver as well."""
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Run the label's operator over its blobs."""
         label = key[0]
         target, _ = self._labels.place(label)

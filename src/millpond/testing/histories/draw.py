@@ -60,7 +60,7 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         kind = choices.pick(_INNER[generation])
         add(kind, tuple([_input(choices, shapes, wanted, add) for wanted in KINDS[kind].takes]))
         if choices.chance(15):
-            _sink(choices.pick(shapes), add)
+            _sink(choices.pick([end for end in shapes if end[1] != "global"] or shapes), add)
     read = {ref for op in ops for ref in op.inputs}
     for ref, shape in list(shapes):
         if ref not in read:
@@ -84,7 +84,8 @@ def _input(choices: Choices, shapes: list[tuple[Ref, str]], wanted: str, add: Ad
 
 def _sink(end: tuple[Ref, str], add: Add) -> None:
     ref, shape = end
-    add("to" if shape == "stream" else "table_to", (ref,))
+    if shape != "global":
+        add("to" if shape == "stream" else "table_to", (ref,))
 
 
 def draw_case(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> Case:

@@ -1,0 +1,192 @@
+"""The random histories' own machinery: limits that still hold, shrinking, reports, soaks that resume."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millpond._engine import table_table
+from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check, shrink
+from millpond.testing.histories.__main__ import main
+from millpond.testing.histories.case import of_json, to_json
+from millpond.testing.histories.draw import case_of
+from millpond.testing.histories.limits import (
+    CHAINED_DIAMOND,
+    DEFERRED,
+    FILTERED_DIAMOND,
+    MIXED_CHAIN,
+    TIME_OF_OTHERS,
+    limit_of,
+)
+from millpond.testing.histories.report import page, seed_line
+from millpond.testing.histories.soak import load, soak
+
+
+def table_op(kind: str, *inputs: int, **params: object) -> Op:
+    return Op(kind, tuple(Ref(number) for number in inputs), params)
+
+
+TWO_TABLES = (Op("table"), Op("table"))
+JOINED = Blueprint((*TWO_TABLES, table_op("table_table", 0, 1, how="inner"), table_op("table_to", 2)))
+LIMITS = {
+    "a lost tombstone leaves a row in the join behind": (
+        CHAINED_DIAMOND,
+        (
+            *TWO_TABLES,
+            table_op("table_table", 0, 1, how="inner"),
+            table_op("table_table", 2, 2, how="inner"),
+            Op("table"),
+            table_op("table_table", 3, 4, how="outer"),
+            table_op("table_to", 5),
+        ),
+        (Input("n1", "a", "1", 0), Input("n0", "a", "1", 1), Input("n1", "a", None, 2), Input("n4", "a", "1", 3)),
+    ),
+    "a repeated tombstone comes once": (
+        CHAINED_DIAMOND,
+        (
+            Op("table"),
+            table_op("table_table", 0, 0, how="outer"),
+            table_op("table_table", 1, 1, how="left"),
+            table_op("table_to", 2),
+        ),
+        (Input("n0", "a", "1", 0), Input("n0", "a", None, 1)),
+    ),
+    "a filter behind a stored join compares with what was sent": (
+        FILTERED_DIAMOND,
+        (
+            Op("table"),
+            table_op("table_table", 0, 0, how="left", stored=True),
+            table_op("table_filter", 1, negate=False),
+            table_op("table_to", 2),
+        ),
+        (Input("n0", "b", "a|4", 0), Input("n0", "b", "", 1)),
+    ),
+    "a record elsewhere moves the time of a join": (
+        TIME_OF_OTHERS,
+        (
+            Op("stream"),
+            Op("stream"),
+            Op("stream"),
+            table_op("stream_stream", 1, 2, how="left", before=0, after=5, grace=0),
+            table_op("to", 3),
+            table_op("to", 0),
+        ),
+        (Input("n0", "b", "1", 41), Input("n1", "a", "1", 1)),
+    ),
+    "what is let go of twice changes places": (
+        MIXED_CHAIN,
+        (
+            Op("stream"),
+            Op("stream"),
+            table_op("stream_stream", 0, 1, how="outer", before=0, after=20, grace=3),
+            table_op("stream_stream", 2, 2, how="left", before=5, after=-5, grace=0),
+            table_op("to", 3),
+        ),
+        (Input("n0", "a", "1", 0), Input("n1", "b", "1", 9), Input("n1", "a", "1", 55)),
+    ),
+    "what goes through a topic comes after the record's own path": (
+        DEFERRED,
+        (
+            *TWO_TABLES,
+            table_op("foreign_key", 0, 1, how="left"),
+            table_op("table_table", 0, 2, how="inner"),
+            table_op("to_stream", 3),
+            table_op("to_stream", 0),
+            table_op("merge", 4, 5),
+            table_op("to", 6),
+        ),
+        (Input("n0", "a", "a|1", 0), Input("n0", "a", "a|2", 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(LIMITS))
+def test_a_limit_is_still_one(name: str) -> None:
+    limit, ops, records = LIMITS[name]
+    blueprint = Blueprint(ops)
+    assert limit_of(blueprint) == limit
+    found = check(Case(blueprint, records))
+    assert found is not None, "no difference any more: take this limit out of limits.py and the documentation"
+    assert found.check == "results"
+
+
+def broken(monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A case that fails, since an inner join now loses its tombstones."""
+    rule = table_table._current_rule
+
+    def without_tombstones(how, changes):  # type: ignore[no-untyped-def]
+        emitted, joins, old_joins = rule(how, changes)
+        return emitted & joins, joins, old_joins
+
+    monkeypatch.setattr(table_table, "_current_rule", without_tombstones)
+    noise = tuple(Input(f"n{number % 2}", "b", str(number), number) for number in range(20))
+    told = (Input("n0", "a", "1", 30), Input("n1", "a", "2", 31), Input("n0", "a", None, 32))
+    return Case(JOINED, noise[:10] + told + noise[10:], cuts=(3, 9, 15), shards=3, replay=True)
+
+
+def test_a_failing_case_shrinks_to_the_records_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = check(broken(monkeypatch))
+    assert found is not None
+    small = shrink(found).case
+    assert len(small.records) == 2, "a value on one side, a tombstone on the other"
+    assert (small.cuts, small.shards, small.replay) == ((), 1, False)
+
+
+def test_a_report_holds_all_that_is_needed_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = check(broken(monkeypatch))
+    assert found is not None
+    text = page(found)
+    assert "n2 = table_table(n0, n1, how='inner')" in text
+    assert "| 12 | n0 | a | null | 32 | n3: a = null @32 | - |" in text
+    assert of_json(json.loads(text.splitlines()[-1])) == found.case
+    assert "--seed 4 --only 9" in seed_line(4, 9, found)
+
+
+def test_a_case_survives_being_written_down() -> None:
+    for number in range(30):
+        case = case_of(3, number)
+        assert str(of_json(json.loads(json.dumps(to_json(case)))).blueprint.lines()) == str(case.blueprint.lines())
+        assert of_json(json.loads(json.dumps(to_json(case)))).records == case.records
+
+
+def test_a_soak_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path, said = tmp_path / "soak.json", []
+    assert soak(30, 5, workers=1, path=path, say=said.append).done == 30
+    assert load(path, 5).done == 30
+    assert soak(40, 5, workers=1, path=path, say=said.append).done == 40
+    assert said[-1].startswith("40 of 40 histories, 0 failed")
+
+
+def test_a_soak_of_another_seed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "soak.json"
+    soak(5, 5, workers=1, path=path, say=str)
+    assert main(["--count", "10", "--seed", "6", "--resume", str(path)]) == 2
+    assert "Hint:" in capsys.readouterr().err
+
+
+def test_the_command_fails_when_a_history_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken(monkeypatch)
+    assert main(["--count", "60", "--seed", "1", "--workers", "1"]) == 1
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED"))
+    number = line.split("number ")[1].split(":")[0]
+    assert main(["--seed", "1", "--only", number]) == 1
+
+
+def test_a_replay_that_writes_other_bytes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from millpond.testing import engine
+
+    calls = []
+    encode = engine.blob.encode
+    case = replace(broken(monkeypatch), records=(Input("n0", "a", "1", 0), Input("n1", "a", "1", 1)), cuts=())
+    monkeypatch.setattr(
+        "millpond.testing.histories.driver.blob.encode",
+        lambda rows: calls.append(1) or encode(rows) + bytes(len(calls)),
+    )
+    found = check(case)
+    assert found is not None
+    assert found.check == "replay"
