@@ -1,7 +1,8 @@
 """`python -m millpond.testing.histories --count N --seed S --workers W [--resume FILE]`: the soak's command.
 
 Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
-`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark. Called from the shell and by `make soak`.
+`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark. Called from
+the shell and by `make soak`.
 """
 
 from __future__ import annotations
