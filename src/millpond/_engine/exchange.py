@@ -169,7 +169,7 @@ def _reach(
     assert outlet.target is not None
     # One turn per case and shard, where there is something to tell.
     for case, steps in reach_steps(edge, cases, outlet.reach_step, slots) if outlet.reach_step else ():
-        for shard in range(case * shards, (case + 1) * shards):
+        for shard in range(case * shards, (case + 1) * shards):  # all of them
             yield Parcel(outlet.target, shard, outlet.reach_port, steps)
 
 

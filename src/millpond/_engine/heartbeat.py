@@ -49,7 +49,7 @@ def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Par
     # One turn per operator and case, not per row.
     for beat in beats:
         marked = _marked(frame, beat) & (order_ts > _UNKNOWN)
-        for number in np.unique(case[marked]):
+        for number in np.unique(case[marked]):  # the cases
             rows = np.flatnonzero(marked & (case == number))
             told = _told(order_ts[rows], srcpart[rows], every=beat.every)
             yield from _to_all(beat.target, beat.port, told, shards, int(number))

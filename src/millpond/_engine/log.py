@@ -59,7 +59,7 @@ class LogTable(_Table):
         hits = []
         # One turn per piece of a run that reaches into these times.
         for layer in self._reaching(low, high - 1):
-            for piece in layer:
+            for piece in layer:  # its pieces
                 batch = self._load(piece)
                 time = batch.column(self._time()).to_numpy(zero_copy_only=True)
                 chosen = (time >= low) & (time < high)
@@ -127,7 +127,7 @@ class LogTable(_Table):
     def _reaching(self, low: int, high: int) -> list[Layer]:
         """The layers, without the runs that lie outside of these times."""
         layers = []
-        for layer in self._layers():
+        for layer in self._layers():  # a few
             near = (
                 p for p in layer if p.run.time is None or (p.run.time[0] <= high and p.run.time[1] >= low)
             )

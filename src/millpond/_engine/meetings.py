@@ -74,7 +74,7 @@ class Rules:
 
     def close(self, ts: Int64s, side: Int64s | int) -> Int64s:
         """The last time at which a partner of a record may still come."""
-        return ts + np.array(self.ahead)[side] + self.grace
+        return np.asarray(ts + np.array(self.ahead)[side] + self.grace)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ class Meetings:
         left, right = (times.reach_before(s, event, domain) for s in SIDES)
         needed_from = np.maximum(left, right) - rules.grace - np.maximum(np.array(rules.ahead), 0)[side]
         kept_from = np.where(side == LEFT, left, right) - rules.retention + 1
-        return np.asarray(ts >= np.minimum(needed_from, kept_from))
+        visible: Bools = ts >= np.minimum(needed_from, kept_from)
+        return visible
 
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)

@@ -87,7 +87,7 @@ def find_within(
     """Every row that has the key of a query and a time from the query's `low` to its `high`."""
     # One turn per layer, of which there are a few.
     for layer in layers:
-        for batch, begin, end in _overlaps(queries.hashes, layer, load):
+        for batch, begin, end in _overlaps(queries.hashes, layer, load):  # its pieces
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
             counts = right - left

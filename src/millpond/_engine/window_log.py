@@ -88,7 +88,7 @@ class WindowLog:
         number = np.where(waits, ints(stored, "arrival") * 2 + side, -1)
         batch = events.tables[side].column("value")
         count = len(stored)
-        columns = [
+        group, ts, arrival, of_domain, pointer, row, known = [
             np.concatenate([asked.group[found.query], events.groups.group_of_row[rows]]),
             np.concatenate([ints(stored, "ts"), events.ts[rows]]),
             np.concatenate([ints(stored, "arrival"), self.arrivals + rows]),
@@ -98,7 +98,7 @@ class WindowLog:
             np.concatenate([number, np.full(len(rows), -1, dtype=np.int64)]),
         ]
         values = joined([batch, stored.column("value")], self._setting.values[side])
-        return Book(*columns, values)
+        return Book(group, ts, arrival, of_domain, pointer, row, known, values)
 
     def waiting(self, side: int, low: int, high: int) -> pa.Table:
         """Stored rows of a side that were waiting when they were stored, with low <= ts < high."""
