@@ -171,7 +171,7 @@ class Meetings:
         still there.
         """
         time, rules = self._times.at_row[rows], self._rules
-        visible = time - rules.grace - np.maximum(np.array(rules.ahead), 0)[other]
+        visible: Int64s = time - rules.grace - np.maximum(np.array(rules.ahead), 0)[other]
         late = self._events.ts[rows] < time - rules.grace
         for side in SIDES:  # the two sides
             asking = np.flatnonzero(late & (other == side))
@@ -181,7 +181,7 @@ class Meetings:
         return visible
 
     def _visible(self, query: Int64s, place: Int64s, event: Int64s) -> Bools:
-        visible = self.ts[place] >= self._visible_from[query]
+        visible: Bools = self.ts[place] >= self._visible_from[query]
         foreign = self.domain[place] != self._domain[event]
         if foreign.any():
             visible[foreign] = self._visible_elsewhere(place[foreign], event[foreign])
@@ -194,8 +194,7 @@ class Meetings:
         left, right = (times.reach_before(s, event, domain) for s in SIDES)
         needed_from = np.maximum(left, right) - rules.grace - np.maximum(np.array(rules.ahead), 0)[side]
         kept_from = np.where(side == LEFT, left, right) - rules.retention + 1
-        visible: Bools = ts >= np.minimum(needed_from, kept_from)
-        return visible
+        return np.asarray(ts >= np.minimum(needed_from, kept_from))
 
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
