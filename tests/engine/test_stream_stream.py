@@ -1,18 +1,14 @@
-"""Windowed joins of streams in the engine: recordings, random histories against the oracle, time, memory."""
+"""Windowed joins of streams in the engine: time, order, the plan, memory and state."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections import defaultdict
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from millpond._engine import meetings
 from millpond._engine.exchange import Outlet, pack
@@ -22,182 +18,11 @@ from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
-from millpond.testing.conformance_runners import run_oracle
 from millpond.testing.engine import EngineDriver, setting_of
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.graph import Topology as OracleTopology
-from millpond.testing.oracle.records import Result
-from millpond.testing.oracle.semantics import Semantics
-from millpond.testing.oracle.stream_stream import StreamStreamJoin
-from millpond.testing.oracle.topologies import join_spec, stream
-from millpond.testing.recordings import History, Step, read
-from millpond.testing.runners.engine import EngineRunner
-from millpond.testing.runners.library import ArrowLibrary
 from millpond.windows import JoinWindows
-
-HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"
-# 0.10.2 differs by the timestamp of results alone (section A row 19): see below.
-FILES = (
-    "stream_stream",
-    "stream_stream.0.10.0.1",
-    "stream_stream.0.10.1.1",
-    "self_join",
-    "rekey_stream_stream",
-)
-PLUS = ArrowLibrary().lift(text.plus, "string")
-METHOD = {"inner": "join", "left": "left_join", "outer": "outer_join"}
-
-
-def histories(name: str, every: int = 1) -> list[History]:
-    """Each `every`-th history of a file."""
-    return read(HISTORIES / f"{name}.jsonl.gz")[::every]
-
-
-def repaired(history: History) -> Any:
-    """What millpond is to say: the oracle with every row of section A repaired."""
-    return run_oracle(history, Semantics(history.version, faithful=False))
-
-
-# -- recordings --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_every_history_gives_what_the_repaired_rules_say(name: str) -> None:
-    runner = EngineRunner()
-    for history in histories(name):
-        assert runner.supports(history) is None
-        assert runner.run(history) == repaired(history), history.id
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("shards", [1, 2, 4, 9])
-@pytest.mark.parametrize("batches", [1, 2, 7, 50])
-def test_batches_and_shards_change_nothing(name: str, batches: int, shards: int) -> None:
-    for history in histories(name, every=101):
-        size = max(1, -(-len(history.steps) // batches))
-        assert EngineRunner(shards=shards, cuts=size).run(history) == repaired(history), history.id
-
-
-def test_0_10_2_differs_by_the_timestamp_of_results_alone() -> None:
-    for history in histories("stream_stream.0.10.2.2"):
-        output = EngineRunner(cuts=7).run(history)
-        assert output == repaired_with_largest_timestamps(history), history.id
-
-
-def repaired_with_largest_timestamps(history: History) -> list[list[Result]]:
-    """The recording, with the timestamp of each match the larger one of both records."""
-    ts = {step.value: step.ts for step in history.steps}
-    return [
-        [Result(r.key, r.value, max(ts.get(v, 0) for v in str(r.value).split("+"))) for r in step.expect or ()]
-        for step in history.steps
-    ]
-
-
-# -- random histories --------------------------------------------------------------------------------------
-
-RECORDS = st.lists(
-    st.tuples(
-        st.sampled_from(["left", "right"]),
-        st.sampled_from(["a", "b", "", None]),
-        st.booleans(),
-        st.sampled_from([0, 0, 1, 1, 2, 3, 5, 10, -1, -3, -8, -20, 30, 200]),
-    ),
-    max_size=40,
-)
-WINDOWS = st.tuples(st.integers(-6, 12), st.integers(-6, 12), st.integers(0, 8)).filter(lambda w: w[0] + w[1] >= 0)
-
-
-def steps_of(records: Sequence[tuple[str, str | None, bool, int]], topics: dict[str, str] | None = None) -> list[Step]:
-    """Records whose timestamps are steps from one to the next; every seventh value is null."""
-    steps, ts = [], 20
-    for number, (topic, key, present, step) in enumerate(records):
-        ts = max(0, ts + step)
-        value = f"{topic[0]}{number}" if present or number % 7 else None
-        steps.append(Step((topics or {}).get(topic, topic), key, value, ts, ()))
-    return steps
-
-
-def history_of(kind: str, how: str, window: tuple[int, int, int], eager: bool, steps: list[Step]) -> History:
-    params = {"type": how, "before_ms": window[0], "after_ms": window[1], "grace_ms": window[2], "eager": eager}
-    return History("random", kind, params, "current", "4.3.0", tuple(steps))
-
-
-@settings(max_examples=150, deadline=None)
-@given(RECORDS, WINDOWS, st.sampled_from(list(METHOD)), st.booleans(), st.integers(1, 40), st.integers(1, 4))
-def test_any_window_gives_what_the_oracle_says(
-    records: Any, window: tuple[int, int, int], how: str, eager: bool, size: int, shards: int
-) -> None:
-    history = history_of("stream_stream", how, window, eager, steps_of(records))
-    assert EngineRunner(shards=shards, cuts=size).run(history) == repaired(history)
-
-
-@settings(max_examples=80, deadline=None)
-@given(RECORDS, WINDOWS, st.sampled_from(list(METHOD)), st.integers(1, 40))
-def test_a_self_join_gives_what_two_stores_would(
-    records: Any, window: tuple[int, int, int], how: str, size: int
-) -> None:
-    steps = steps_of(records, {"left": "input", "right": "input"})
-    history = history_of("self_join", how, window, False, steps)
-    assert EngineRunner(cuts=size).run(history) == repaired(history)
-
-
-def chained(how: str, second: str, window: tuple[int, int, int], wide: tuple[int, int, int]) -> Any:
-    """(left how right) second third."""
-    builder = arrow_builder("chained")
-    left, right, third = (builder.stream(n, key="string", value="string") for n in ("left", "right", "third"))
-    joined = getattr(left, METHOD[how])(right, PLUS, JoinWindows(*window))
-    getattr(joined, METHOD[second])(third, PLUS, JoinWindows(*wide)).to("out")
-    return builder
-
-
-CHAINED = st.lists(
-    st.tuples(
-        st.sampled_from(["left", "right", "third"]),
-        st.sampled_from(["a", "b"]),
-        st.just(True),
-        st.sampled_from([0, 1, 2, 3, 5, -1, -3, 12, 40]),
-    ),
-    max_size=30,
-)
-
-
-@settings(max_examples=120, deadline=None)
-@given(CHAINED, WINDOWS, WINDOWS, st.sampled_from(list(METHOD)), st.sampled_from(list(METHOD)), st.integers(1, 30))
-def test_a_join_behind_a_join_keeps_the_time_of_the_sources(
-    records: Any, window: Any, wide: Any, how: str, second: str, size: int
-) -> None:
-    oracle = OracleTopology(Semantics("4.3.0", faithful=False))
-    specs = [
-        join_spec({"type": h, "before_ms": w[0], "after_ms": w[1], "grace_ms": w[2]}, oracle.semantics)
-        for h, w in ((how, window), (second, wide))
-    ]
-    first = StreamStreamJoin(oracle, (stream(oracle, "left"), stream(oracle, "right")), specs[0], text.plus)
-    oracle.sink(StreamStreamJoin(oracle, (first, stream(oracle, "third")), specs[1], text.plus))
-    driver = EngineDriver(chained(how, second, window, wide).build(), shards=3)
-    steps = steps_of(records)
-    expected = [(r.key, r.value, r.ts) for s in steps for r in oracle.pipe(s.topic, s.key, s.value, s.ts)]
-    assert sorted(run(driver, steps, size)) == sorted(expected)
-
-
-def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, Any, int]]:
-    results = []
-    for start in range(0, len(steps), size):
-        for step in steps[start : start + size]:
-            driver.pipe(str(step.topic), step.key, step.value, ts=step.ts)
-        driver.run_batch()
-        results += [(r.key, r.value, r.ts) for r in driver.read("out")]
-    return results
-
+from tests.engine.stream_kit import PLUS, joined
 
 # -- time --------------------------------------------------------------------------------------------------
-
-
-def joined(how: str, windows: JoinWindows, *, rekeyed: bool = False) -> Any:
-    builder = arrow_builder("time")
-    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
-    left = left.select_key(lambda key, value: key) if rekeyed else left
-    getattr(left, METHOD[how])(right, PLUS, windows).to("out")
-    return builder
 
 
 HOUR = 3_600_000
@@ -352,7 +177,11 @@ def rows_of(plan: Any, side: int, ts: list[int], key: list[str]) -> pa.Table:
     count = len(ts)
     zeros = pa.array([0] * count, pa.int64())
     keys = pa.array(key)
-    columns = {"order_ts": pa.array(ts), "srcpart": pa.array([side << 32] * count), "offset": pa.array(range(count))}
+    columns = {
+        "order_ts": pa.array(ts),
+        "srcpart": pa.array([side << 32] * count),
+        "offset": pa.array(range(count)),
+    }
     columns |= {f"p{slot}": zeros for slot in range(plan.slots)} | {"ts": pa.array(ts)}
     values = pa.array([f"{side}-{number}" for number in range(count)])
     return pa.table(columns | {"hash": hash_keys(keys), "key": keys, "value": values})

@@ -130,6 +130,7 @@ class Operator:
     fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
     window : (before, after, grace) in ms, of a windowed join.
     timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
+    told_by : names of the sources whose times it is told.
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
     stores : names of the tables it keeps, one per side.
@@ -150,6 +151,7 @@ class Operator:
     fan: int = 0
     window: tuple[int, int, int] = (0, 0, 0)
     timing: Literal["none", "latest", "every"] = "none"
+    told_by: tuple[str, ...] = ()
     domains: bool = False
     hold_back: int = 0
     stores: tuple[str, ...] = ()

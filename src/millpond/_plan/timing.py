@@ -48,16 +48,41 @@ def settle_timing(
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
         mine = [edge for edge in edges if edge.target == operator.id]
-        roots = (flows[flows[e.flow].root].operator for e in mine)
-        above = {number for number in roots if number is not None}
+        above = _above(flows, mine)
         lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
         if operator.timing == "none":
             continue
         domains = all(_keeps_partition(plan, flows, e) for e in mine) and _one_source_a_side(flows, mine)
-        operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains)
+        told_by = _told_by(plan, flows, edges, operator, domains=domains)
+        operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains, told_by=told_by)
         step = max(1, sum(operator.window) // REACH_PARTS)
         for edge in mine:
             edges[edge.id] = replace(edge, keeps_time=True, reach_step=step)
+
+
+def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
+    """Operators that these edges come from."""
+    roots = (flows[flows[edge.flow].root].operator for edge in edges)
+    return {operator for operator in roots if operator is not None}
+
+
+def _told_by(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operator: Operator, *, domains: bool
+) -> tuple[str, ...]:
+    """Its own sources, and those that its results meet further down.
+
+    What it lets go must stand before the records of a later time that meet it there, also where these come in
+    an earlier batch than the record that moves the operator's own sources on.
+    """
+    below = {operator.id}
+    # Operators stand in order of construction, so one pass reaches all that are below.
+    for edge in sorted(edges, key=lambda edge: edge.target):
+        if flows[flows[edge.flow].root].operator in below:
+            below.add(edge.target)
+    own = plan.ancestors[operator.node]
+    met = [edge for edge in edges if edge.target in below and flows[flows[edge.flow].root].operator is None]
+    others = {flows[flows[e.flow].root].node for e in met if not domains or _keeps_partition(plan, flows, e)}
+    return tuple(source.name for source in plan.sources if source.name in own | others)
 
 
 def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:

@@ -154,11 +154,10 @@ class _Compiler:
 
     def _beats(self, stage: Stage) -> tuple[Beat, ...]:
         """What the stage's sources tell of time to the operators that they reach."""
-        above = self._physical.plan.ancestors
         beats = []
         for operator in self._physical.operators:
             roots = self._roots(stage).items()
-            mine = tuple(f"root:{number}" for number, name in roots if name in above[operator.node])
+            mine = tuple(f"root:{number}" for number, name in roots if name in operator.told_by)
             if operator.timing != "none" and mine:
                 beats.append(beat_of(self._physical, operator, mine))
         return tuple(beats)

@@ -226,8 +226,7 @@ class Batch:
 
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
         physical = self._physical
-        reached = (op for op in physical.operators if root.node in physical.plan.ancestors[op.node])
-        beats = tuple(beat_of(physical, op) for op in reached if op.timing != "none")
+        beats = tuple(beat_of(physical, op) for op in physical.operators if root.node in op.told_by)
         for parcel in times(rows, beats, self._driver.shards):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 

@@ -1,0 +1,47 @@
+"""What the tests of windowed stream joins share: recordings, the oracle's word, a small topology."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.conformance_runners import run_oracle
+from millpond.testing.engine import EngineDriver
+from millpond.testing.oracle import functions as text
+from millpond.testing.oracle.semantics import Semantics
+from millpond.testing.recordings import History, Step, read
+from millpond.testing.runners.library import ArrowLibrary
+from millpond.windows import JoinWindows
+
+HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"
+PLUS = ArrowLibrary().lift(text.plus, "string")
+METHOD = {"inner": "join", "left": "left_join", "outer": "outer_join"}
+
+
+def histories(name: str, every: int = 1) -> list[History]:
+    """Each `every`-th history of a file."""
+    return read(HISTORIES / f"{name}.jsonl.gz")[::every]
+
+
+def repaired(history: History) -> Any:
+    """What millpond is to say: the oracle with every row of section A repaired."""
+    return run_oracle(history, Semantics(history.version, faithful=False))
+
+
+def joined(how: str, windows: JoinWindows, *, rekeyed: bool = False) -> Any:
+    builder = arrow_builder("time")
+    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
+    left = left.select_key(lambda key, value: key) if rekeyed else left
+    getattr(left, METHOD[how])(right, PLUS, windows).to("out")
+    return builder
+
+
+def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, Any, int]]:
+    results = []
+    for start in range(0, len(steps), size):
+        for step in steps[start : start + size]:
+            driver.pipe(str(step.topic), step.key, step.value, ts=step.ts)
+        driver.run_batch()
+        results += [(r.key, r.value, r.ts) for r in driver.read("out")]
+    return results

@@ -1,0 +1,89 @@
+"""LogTable: rows by key and time, and how time drops them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millpond._engine.keys import hash_keys
+from millpond._engine.merge import Policy
+from millpond._engine.runs import LogTable, State
+from millpond._engine.store import MemoryChunkStore
+
+SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("ts", pa.int64()), ("part", pa.int64())])
+SCHEMA = SCHEMA.append(pa.field("odd", pa.bool_()))
+NEVER = Policy(fanout=100, small=1)
+
+
+def log_of(state: State) -> LogTable:
+    return state.log_table("log", SCHEMA, sort=("ts",), time="ts")
+
+
+def write(store: MemoryChunkStore, times: list[int], part: int = 0, policy: Policy | None = None) -> None:
+    """One commit: a row of keys a and b at each time."""
+    state = State(store, policy=policy)
+    keys = pa.array(["a", "b"] * len(times))
+    ts = np.repeat(times, 2)
+    columns = {"hash": hash_keys(keys), "key": keys, "ts": ts, "part": np.full(len(ts), part)}
+    log_of(state).put(pa.table(columns | {"odd": ts % 2 == 1}))
+    state.commit()
+
+
+def found(store: MemoryChunkStore, keys: list[str], low: list[int], high: list[int]) -> list[tuple[str, int]]:
+    hits = log_of(State(store)).lookup(
+        hash_keys(pa.array(keys)), pa.array(keys), np.array(low, np.int64), np.array(high, np.int64)
+    )
+    rows = hits.rows.to_pylist()
+    assert [keys[query] for query in hits.query] == [row["key"] for row in rows]
+    return sorted((row["key"], row["ts"]) for row in rows)
+
+
+def test_each_key_finds_its_rows_between_its_own_times_both_included() -> None:
+    store = MemoryChunkStore()
+    write(store, [1, 5, 9])
+    write(store, [3, 5])
+    assert found(store, ["b", "c", "a"], [3, 0, 6], [5, 99, 8]) == [("b", 3), ("b", 5), ("b", 5)]
+    assert found(store, [], [], []) == []
+
+
+def test_rows_between_two_times_are_found_whatever_their_key() -> None:
+    store = MemoryChunkStore()
+    write(store, [1, 5, 9])
+    rows = log_of(State(store)).between(1, 9, None, ["ts"]).column("ts").to_pylist()
+    assert sorted(rows) == [1, 1, 5, 5]
+    assert len(log_of(State(store)).between(0, 6, "odd")) == 4
+    assert len(log_of(State(store)).between(5, 5, None)) == 0
+
+
+def test_a_run_that_time_has_passed_is_dropped_without_being_read() -> None:
+    store = MemoryChunkStore()
+    write(store, [1, 1, 2, 2], policy=NEVER)
+    write(store, [7, 8], policy=NEVER)
+    state = State(store, policy=NEVER)
+    reads = store.traffic.reads
+    log_of(state).expire({0: 3})
+    state.commit()
+    assert store.traffic.reads == reads
+    assert [run.time for run in state.manifest.tables["log"].runs()] == [(7, 8)]
+
+
+def test_a_merge_leaves_out_what_is_below_its_own_parts_floor() -> None:
+    store = MemoryChunkStore()
+    write(store, [1, 4, 9], part=0, policy=NEVER)
+    write(store, [1, 4, 9], part=1, policy=NEVER)
+    state = State(store)
+    log_of(state).expire({0: 5, 1: 2}, "part")
+    state.commit(compact=True)
+    (run,) = state.manifest.tables["log"].runs()
+    assert run.rows == 2 * (1 + 2)
+    assert found(store, ["a"], [0], [99]) == [("a", 4), ("a", 9), ("a", 9)]
+
+
+@pytest.mark.parametrize("small", [1, 1 << 20])
+def test_rows_stay_sorted_and_none_is_lost_over_many_commits(small: int) -> None:
+    store = MemoryChunkStore()
+    for commit in range(12):
+        write(store, [commit * 10 % 7, commit], policy=Policy(small=small, segment=64))
+    expected = sorted(t for c in range(12) for t in (c * 10 % 7, c))
+    assert [ts for _, ts in found(store, ["a"], [0], [99])] == expected
