@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test lint format demo bench lock clean
+.PHONY: help setup jars test soak lint format demo bench lock clean
 
 PY := .venv/bin/python
 # another Python for .venv: make setup PYTHON=python3.12
@@ -10,6 +10,10 @@ export PYTHON
 ARGS ?=
 # make test JOBS=2: as many test processes, each with its own Spark where it needs one
 JOBS ?=
+# make soak HISTORIES=1000000 SEED=7: as many random histories of a seed
+HISTORIES ?= 10000
+SEED ?= 1
+WORKERS ?= 2
 # make lock UPGRADE=1: to the newest versions that pyproject.toml allows
 UPGRADE ?=
 
@@ -24,6 +28,10 @@ jars: ## all jars, those of the benchmark too
 
 test: setup ## all tests; ARGS="tests/engine -k join" for some, JOBS=2 for parallel ones
 	@$(PY) -m pytest $(if $(JOBS),-n $(JOBS)) $(ARGS)
+
+soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
+	@$(PY) -m millpond.testing.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
+		--resume .soak-$(SEED).json $(ARGS)
 
 lint: setup ## style, format and types
 	@$(PY) -m ruff check .
@@ -45,5 +53,5 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 
 clean: ## removes what the other commands have made
 	rm -rf .venv .jars .demo .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf spark-warehouse metastore_db derby.log src/millpond.egg-info
+	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/millpond.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

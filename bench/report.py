@@ -72,10 +72,9 @@ def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
         now = (median(times), work)
         ratios = ["", ""] if before is None else [f"{a / b:.2f}" for a, b in zip(now, before, strict=True)]
         before = now
-        size, memory = turn.state_bytes / 1e6, turn.usage.peak_bytes / 1e6
-        lines.append(
-            f"| {keys:,} | {spread(times, '.2f')} | {ratios[0]} | {work:.2f} | {ratios[1]} | {size:,.0f} | {memory:,.0f} |"
-        )
+        row = [f"{keys:,}", spread(times, ".2f"), ratios[0], f"{work:.2f}", ratios[1]]
+        row += [f"{turn.state_bytes / 1e6:,.0f}", f"{turn.usage.peak_bytes / 1e6:,.0f}"]
+        lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 
 

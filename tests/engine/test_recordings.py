@@ -82,7 +82,7 @@ def sample(per_family: int) -> list[History]:
 @pytest.mark.parametrize("shards", [1, 2, 4, 9])
 @pytest.mark.parametrize("batches", [1, 2, 7, 50])
 def test_batches_and_shards_change_nothing(batches: int, shards: int) -> None:
-    for history in sample(1):
+    for history in sample(1)[::3]:
         size = max(1, -(-len(history.steps) // batches))
         expected = EngineRunner(shards=2).run(history)
         assert EngineRunner(shards=shards, cuts=size).run(history) == expected, history.id

@@ -7,6 +7,7 @@ which shrinks; and a few topologies through Spark.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import pytest
@@ -76,7 +77,7 @@ def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
     records = [record for case in cases for record in case.records]
     assert any(record.key is None for record in records)
     assert any(record.ts < 0 for record in records)
-    assert any(one == other for case in cases for one, other in zip(case.records, case.records[1:]))
+    assert any(one == other for case in cases for one, other in pairwise(case.records))
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
+from millpond._plan.physical import Physical
 from millpond._spark import checkpoint as checkpoints
 from millpond._spark import settings, sinks, sources
 from millpond._spark.compile import Input, Settings, compile_plan
@@ -97,20 +99,14 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     settings.check(spark)
     _refuse_dead_letters(topology)
     shards, tasks = _layout(spark, checkpoint, options)
-    facts = checkpoints.Facts(
-        topology=_text(topology),
-        generation=topology.plan.generation.value,
-        shards=shards,
-        tasks=tasks,
-        formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
-        partitions=_partitions(spark, topology, options),
-    )
+    facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
         spark, checkpoint, facts, allow_partition_change=options.allow_partition_change
     )
-    metrics = metric_names(topology.physical)
+    physical = _with_known_domains(topology, facts.partitions)
+    metrics = metric_names(physical)
     layout = Settings(
-        labels=spread_labels(spark, topology.physical, shards, tasks),
+        labels=spread_labels(spark, physical, shards, tasks),
         tasks=tasks,
         cache_root=options.local_cache or _default_cache(),
         headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
@@ -120,7 +116,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     with settings.query_settings(spark, tasks):
         scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
         inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
-        compiled = compile_plan(topology.physical, inputs, layout)
+        compiled = compile_plan(physical, inputs, layout)
         listener = _Counts(metrics)
         spark.streams.addListener(listener)
         streaming = sinks.start_writer(
@@ -220,6 +216,33 @@ def _refuse_dead_letters(topology: Topology) -> None:
                 given=f"on_undecodable={policy!r} of {source.name!r}",
                 hint='Take "skip" (left out and counted in query.drops) or "fail".',
             )
+
+
+def _facts(
+    spark: SparkSession, topology: Topology, options: StartOptions, shards: int, tasks: int
+) -> checkpoints.Facts:
+    return checkpoints.Facts(
+        topology=_text(topology),
+        generation=topology.plan.generation.value,
+        shards=shards,
+        tasks=tasks,
+        formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
+        partitions=_partitions(spark, topology, options),
+    )
+
+
+def _with_known_domains(topology: Topology, partitions: Mapping[str, int]) -> Physical:
+    """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
+
+    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.
+    """
+    physical, plan = topology.physical, topology.plan
+    for operator in physical.operators:
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node]]
+        counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
+        if operator.domains and len(counts) > 1:
+            physical = physical.with_one_domain(operator.node)
+    return physical
 
 
 def _layout(spark: SparkSession, checkpoint: str, options: StartOptions) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """`python -m millpond.testing.histories --count N --seed S --workers W [--resume FILE]`: the soak's command.
 
 Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
-`--only NUMBER` runs one case and prints it, shrunk, if it fails. Called from the shell and by `make soak`.
+`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark. Called from the shell and by `make soak`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from millpond.testing.histories.draw import case_of
 from millpond.testing.histories.report import page, seed_line
 from millpond.testing.histories.shrink import shrink
 from millpond.testing.histories.soak import print_now, soak
+from millpond.testing.histories.spark import bundle_of, check_bundle
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one history of the seed")
+    parser.add_argument("--spark", action="store_true", help="through real Spark, many histories in one run")
     options = parser.parse_args(arguments)
+    if options.spark:
+        return _on_spark(options.seed, options.count)
     if options.only is not None:
         return _one(options.seed, options.only)
     try:
@@ -37,6 +41,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 1 if progress.failed else 0
+
+
+def _on_spark(seed: int, histories: int) -> int:
+    """Bundles of a seed until there were so many histories; needs a session of its own."""
+    from millpond._spark.session import session
+
+    spark = session("histories")
+    done = number = failed = 0
+    while done < histories:
+        bundle = bundle_of(seed, number)
+        found = check_bundle(bundle, spark)
+        done, failed = done + bundle.histories, failed + len(found)
+        for difference in found[:1]:
+            print_now(f"FAILED on Spark seed {seed} bundle {number}\n{page(difference)}")
+        print_now(f"{done} of {histories} histories on Spark, bundle {number}, {failed} cases failed")
+        number += 1
+    return 1 if failed else 0
 
 
 def _one(seed: int, number: int) -> int:

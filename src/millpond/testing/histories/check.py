@@ -34,7 +34,7 @@ class Difference:
     Parameters
     ----------
     case : the case.
-    check : "results", "replay", "state" or "error".
+    check : "results", "replay", "state", "error" (of the engine) or "oracle" (an error there).
     message : one line.
     step : the first step whose results differ, for "results".
     expected, got : results per step, as far as they are known.
@@ -71,7 +71,10 @@ def _topology(built: _Built) -> Topology:
 
 def check(case: Case) -> Difference | None:
     """The first thing that is wrong with a case, None when nothing is."""
-    expected, is_empty = run_oracle(case)
+    try:
+        expected, is_empty = run_oracle(case)
+    except Exception as error:  # a case that the oracle cannot run is a finding too
+        return Difference(case, "oracle", f"{type(error).__name__}: {error}")
     try:
         topology = _topology(_Built(case.blueprint))
         driver = RoughDriver(topology, shards=case.shards, replay=case.replay, shuffle=case.shuffle)

@@ -111,7 +111,7 @@ def draw_records(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> t
             records.append(records[-1])
             continue
         time += choices.pick((0, 1, 5, 20))
-        ts = _timestamp(choices, time)
+        ts = _timestamp(choices, time, far=FAR_FUTURE if blueprint.generation == "current" else time)
         key = None if choices.chance(4) else choices.pick(keys)
         value = None if choices.chance(22) else choices.pick(VALUES)
         records.append(Input(choices.pick(sources), key, value, ts))
@@ -126,13 +126,14 @@ def _keys(choices: Choices, blueprint: Blueprint) -> tuple[object, ...]:
     return known[: choices.number(1, len(known))]
 
 
-def _timestamp(choices: Choices, time: int) -> int:
+def _timestamp(choices: Choices, time: int, *, far: int) -> int:
+    """Mostly in order; the generations that kept a day of records are spared the far future."""
     dice = choices.number(0, 399)
     if dice < 280:
         return time
     if dice < 376:
         return max(0, time - choices.number(1, 40))
-    return -1 if dice < 390 else 0 if dice < 399 else FAR_FUTURE
+    return -1 if dice < 390 else 0 if dice < 399 else far
 
 
 def _cuts(choices: Choices, records: int) -> tuple[int, ...]:

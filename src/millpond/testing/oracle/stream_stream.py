@@ -87,6 +87,8 @@ class StreamStreamJoin(Node):
 
     def _receive_old(self, record: Record, port: int) -> None:
         """Before KIP-77: null values look up too, and a left join listens to its left side alone."""
+        if record.key is None:
+            return
         if port == LEFT or self._spec.how != "left":
             self._join(record, port)
         if record.value is not None:

@@ -1,0 +1,54 @@
+"""The net that mutants are thrown at: fixed topologies under random records, batches, shards, crashes.
+
+Each has a name, by which the table of mutants says what kills a mutant.
+"""
+
+from __future__ import annotations
+
+from millpond.testing.histories import Blueprint, Difference, Op, Ref, check
+from millpond.testing.histories.choices import Dice
+from millpond.testing.histories.draw import draw_case
+
+COUNT = 60
+
+
+def op(kind: str, *inputs: int, **params: object) -> Op:
+    return Op(kind, tuple(Ref(number) for number in inputs), params)
+
+
+def joined(how: str) -> tuple[Op, ...]:
+    return op("table"), op("table"), op("table_table", 0, 1, how=how), op("table_to", 2)
+
+
+def windowed(how: str, before: int = 5, after: int = 5, grace: int = 3) -> tuple[Op, ...]:
+    join = op("stream_stream", 0, 1, how=how, before=before, after=after, grace=grace)
+    return op("stream"), op("stream"), join, op("to", 2)
+
+
+def foreign(how: str) -> tuple[Op, ...]:
+    return op("table"), op("table"), op("foreign_key", 0, 1, how=how), op("table_to", 2)
+
+
+NETS: dict[str, Blueprint] = {
+    "table_table inner": Blueprint(joined("inner")),
+    "table_table outer": Blueprint(joined("outer")),
+    "table_table left, long keys": Blueprint(joined("left"), "long"),
+    "stream_table left": Blueprint((op("stream"), op("table"), op("stream_table", 0, 1, how="left"), op("to", 2))),
+    "stream_stream left": Blueprint(windowed("left")),
+    "stream_stream chain": Blueprint(
+        (
+            *windowed("left")[:3],
+            op("stream_stream", 2, 1, how="left", before=5, after=5, grace=0),
+            op("to", 3),
+        )
+    ),
+    "foreign_key inner": Blueprint(foreign("inner")),
+    "foreign_key left": Blueprint(foreign("left")),
+}
+
+
+def caught(net: str, count: int = COUNT) -> Difference | None:
+    """The first difference that a net finds."""
+    blueprint = NETS[net]
+    cases = (draw_case(Dice(f"net/{net}/{number}"), blueprint) for number in range(count))
+    return next((found for found in map(check, cases) if found is not None), None)
