@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from millpond._engine import subscriptions
 from millpond.errors import TopologyError
+from millpond.testing import engine
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
 from millpond.testing.oracle import functions as text
@@ -131,6 +132,20 @@ def test_the_left_side_does_not_wait_for_a_right_side_of_a_later_level() -> None
         ("foreign_key_send", 1),
         ("foreign_key_receive", 2),
     }
+
+
+def test_rows_that_refer_to_nothing_are_spread_over_the_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[int] = Counter()
+    whole = engine.run_operator
+
+    def noted(setting: Any, inputs: Any, state: Any) -> Any:
+        seen.update([len(inputs[0])] if setting.operator.stem == "foreign_key_receive" else [])
+        return whole(setting, inputs, state)
+
+    monkeypatch.setattr(engine, "run_operator", noted)
+    run(foreign("left", shards=4), *(("left", f"k{n}", "none", 0) for n in range(400)))
+    assert len(list(seen.elements())) == 4
+    assert max(seen) < 200
 
 
 # -- fan-out -------------------------------------------------------------------------------------------------
@@ -297,6 +312,16 @@ def test_a_result_joined_with_its_own_side_ends_right(
 
     said = by_step(driver_of(build, shards=shards), steps, cuts)
     assert final(said) == final(oracle_says(topology, steps))
+
+
+def test_a_result_joined_with_its_own_side_keeps_its_tombstone() -> None:
+    def build(builder: StreamsBuilder) -> Any:
+        left, right = tables(builder, "left", "right")
+        return joined(left, right).join(left, PLUS)
+
+    driver = driver_of(build)
+    run(driver, ("right", "p", "P", 0), ("left", "k", "p|1", 1))
+    assert run(driver, ("left", "k", None, 2)) == [("k", None, 2)]
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])

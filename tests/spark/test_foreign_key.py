@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,9 +21,10 @@ from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.recordings import History, read
 from millpond.testing.runners.spark import SparkRunner
 from millpond.testing.runners.vectors import new_values
+from tests.spark.test_streaming import Collector, put, reader, run
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
-FAMILY = 4
+FAMILY = 3
 ALLOWED = {4, 5, 6, 9}  # see tests/engine/test_recordings.py
 
 
@@ -203,3 +205,58 @@ def test_a_table_joined_with_a_global_one_deletes_what_stands(spark: SparkSessio
         ("left", "k", "q|3", 3),
     ]
     assert piped(b.build(), *steps) == [("k", "p|1P", 1), ("k", None, 2)]
+
+
+# -- as a streaming query ------------------------------------------------------------------------------------
+
+
+def last_of_each(rows: list[tuple[Any, ...]]) -> dict[Any, Any]:
+    """The table that results leave, by key."""
+    table = {key: value for key, value, _ in rows}
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "left", *((n, f"{n % 7}|a{n}", n) for n in range(60)))
+    put(spark, tmp_path / "left", *((n, None if n % 5 == 0 else f"{n % 3}|b{n}", 100 + n) for n in range(0, 60, 2)))
+    put(spark, tmp_path / "right", *((n, f"R{n}", 50 + n) for n in range(5)))
+    put(spark, tmp_path / "right", (0, None, 200), (1, "S1", 201), (6, "S6", 202))
+
+    def started(sink: Collector) -> None:
+        b = mp.StreamsBuilder("streaming")
+        options = {"key": "k", "value": "v", "timestamp": "ts"}
+        left = b.table(reader(spark, tmp_path / "left"), name="left", **options)
+        right = b.table(reader(spark, tmp_path / "right"), name="right", **options)
+
+        def joiner(value: Column, other: Column) -> Column:
+            return F.concat(value, F.lit("+"), F.coalesce(other, F.lit("None")))
+
+        joined = left.left_join(right, joiner, foreign_key=lambda value: reference(value).cast("long"))
+        joined.to(mp.ForeachBatch(sink), name="out")
+        run(b.build(), spark, tmp_path)
+
+    sink = Collector(fail_in=1)
+    with pytest.raises(StreamingQueryException):
+        started(sink)
+    started(sink)
+    assert sink.batches[1][0] == sink.batches[1][1]
+    left = {n: f"{n % 7}|a{n}" for n in range(60)}
+    left |= {n: None if n % 5 == 0 else f"{n % 3}|b{n}" for n in range(0, 60, 2)}
+    right = {n: f"R{n}" for n in range(2, 5)} | {1: "S1", 6: "S6"}
+    expected = {n: f"{value}+{right.get(int(value[0]))}" for n, value in left.items() if value}
+    assert last_of_each(sink.rows()) == expected
+
+
+def test_a_global_table_is_read_to_its_end_before_the_first_record(spark: SparkSession, tmp_path: Path) -> None:
+    for batch in range(3):
+        put(spark, tmp_path / "left", *((n, f"{n}|x", 10 * batch) for n in range(batch * 10, batch * 10 + 10)))
+    copied = spark.createDataFrame([(n, f"G{n}", 10_000) for n in range(30)], "k long, v string, ts long")
+    b = mp.StreamsBuilder("global")
+    left = b.stream(reader(spark, tmp_path / "left"), name="left", key="k", value="v", timestamp="ts")
+    right = b.global_table(copied.repartition(4), name="right", key="k", value="v", timestamp="ts", order="k")
+    sink = Collector()
+    left.join(right, F.concat, key=lambda value: reference(value).cast("long")).to(mp.ForeachBatch(sink), name="out")
+    run(b.build(), spark, tmp_path)
+    assert len(sink.batches) >= 3
+    assert last_of_each(sink.rows()) == {n: f"{n}|xG{n}" for n in range(30)}
+    assert sorted(row[0] for row in sink.batches[0][0]) == list(range(10))

@@ -70,8 +70,13 @@ def scan(
                 given=f"topics {', '.join(sorted({source.origin.name for _, source in topics}))}",
                 hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
             )
-        frame = read_topics(spark, topics, kafka, headers)
-        scans.append(Scan(frame, tuple(source.name for _, source in topics)))
+        # A global table is read to its end before anything else: apart from the rest, and without a limit.
+        copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
+        others = [(n, s) for n, s in topics if s.shape.kind != "global"]
+        for some, limited in ((others, True), (copied, False)):
+            if some:
+                frame = read_topics(spark, some, kafka, headers, limited=limited)
+                scans.append(Scan(frame, tuple(source.name for _, source in some)))
     plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
     return scans + [_scan_rows(spark, number, source, checkpoint, headers) for number, source in plain]
 
@@ -86,7 +91,8 @@ def _scan_rows(spark: SparkSession, number: int, source: Source, checkpoint: str
                 given=f"source {source.name!r}",
                 hint="Start the topology with checkpoint=...",
             )
-        frame = static.as_stream(spark, frame, order, f"{checkpoint}/millpond/static", source.name)
+        folder, at_once = f"{checkpoint}/millpond/static", source.shape.kind == "global"
+        frame = static.as_stream(spark, frame, order, folder, source.name, at_once=at_once)
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
     return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)

@@ -37,7 +37,9 @@ _LOGINS = {
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-def read_topics(spark: SparkSession, topics: Numbered, kafka: Kafka, headers: bool) -> DataFrame:
+def read_topics(
+    spark: SparkSession, topics: Numbered, kafka: Kafka, headers: bool, *, limited: bool = True
+) -> DataFrame:
     """The stream of all these topics' records, as rows of a scan.
 
     Raises
@@ -45,8 +47,11 @@ def read_topics(spark: SparkSession, topics: Numbered, kafka: Kafka, headers: bo
     ConfigError : the session has no Kafka connector.
     """
     names = [source.origin.name for _, source in topics]
+    options = reader_options(kafka, names, headers)
+    if not limited:
+        del options["maxOffsetsPerTrigger"]
     try:
-        records = spark.readStream.format("kafka").options(**reader_options(kafka, names, headers)).load()
+        records = spark.readStream.format("kafka").options(**options).load()
     except AnalysisException as error:
         if "kafka" not in str(error).lower() or "find" not in str(error).lower():
             raise
