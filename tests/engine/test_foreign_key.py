@@ -315,7 +315,7 @@ def test_a_result_joined_with_its_own_side_ends_right(
 
 
 def test_a_result_joined_with_its_own_side_keeps_its_tombstone() -> None:
-    def build(builder: StreamsBuilder) -> Any:
+    def build(builder: Any) -> Any:
         left, right = tables(builder, "left", "right")
         return joined(left, right).join(left, PLUS)
 
