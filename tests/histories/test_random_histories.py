@@ -81,9 +81,8 @@ def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [0, 1])
-def test_random_topologies_hold_on_spark(spark: SparkSession, number: int) -> None:
-    bundle = bundle_of(5, number, cases=12)
-    assert bundle.histories == 60
+@pytest.mark.parametrize(("number", "parts", "cases"), [(0, 5, 12), (1, 5, 12), (2, 1, 40)])
+def test_random_topologies_hold_on_spark(spark: SparkSession, number: int, parts: int, cases: int) -> None:
+    bundle = bundle_of(5, number, parts=parts, cases=cases)
     differences = check_bundle(bundle, spark)
     assert not differences, page(differences[0])

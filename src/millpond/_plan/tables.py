@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Filter, MapValues, Node, Reference, StreamTable, TableTable, begins_table
+from millpond._plan.nodes import (
+    Filter,
+    GlobalTableLookup,
+    MapValues,
+    Node,
+    OneToMany,
+    Reference,
+    StreamTable,
+    TableTable,
+    begins_table,
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,10 @@ class _SendsOld:
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
-        if begins_table(node):
+        if isinstance(node, GlobalTableLookup | OneToMany):
+            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks.
+            known = True
+        elif begins_table(node):
             known = force or name in self._materialized
         elif isinstance(node, TableTable):
             known = True

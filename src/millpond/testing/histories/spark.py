@@ -43,13 +43,15 @@ class Bundle:
 
 
 def bundle_of(seed: int, number: int, *, parts: int = 5, cases: int = 20) -> Bundle:
-    """The bundle of a seed and a number."""
+    """The bundle of a seed and a number; one of a single part has an operator that keeps time.
+
+    All inputs share one time, so such an operator cannot stand beside others.
+    """
     dice = Dice(f"{seed}/bundle/{number}")
     keys = dice.pick(("string", "long"))
     generation = dice.pick(("current",) * 4 + ("spurious",))
     drawn = (draw_blueprint(dice, keys=keys, generation=generation) for _ in count())
-    # time is shared by all inputs, so operators that keep it are not put side by side
-    within = (b for b in drawn if limit_of(b) is None and (parts == 1 or not timed(b)))
+    within = (b for b in drawn if limit_of(b) is None and timed(b) == (parts == 1))
     together = beside([next(within) for _ in range(parts)])
     shards = dice.pick((1, 2, 3))
     records = [draw_records(dice, together, most=12 * parts) for _ in range(cases)]
