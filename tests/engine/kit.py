@@ -71,3 +71,18 @@ def oracle_says(topology: Topology, steps: Sequence[Step]) -> list[Said]:
 def per_key(said: Sequence[Said]) -> list[Said]:
     """The results of each step, those of one key in their order: between keys there is no order to keep."""
     return [sorted(results, key=lambda result: str(result[0])) for results in said]
+
+
+def joined(left: Any, right: Any, how: str = "inner") -> Any:
+    """The foreign-key join by the text before the bar."""
+    return (left.join if how == "inner" else left.left_join)(right, PLUS, foreign_key=REF)
+
+
+def foreign(how: str = "inner", shards: int = 4) -> EngineDriver:
+    """A foreign-key join of two tables of text."""
+
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return joined(left, right, how)
+
+    return driver_of(build, shards=shards)

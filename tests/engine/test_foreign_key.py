@@ -27,28 +27,14 @@ from tests.engine.kit import (
     Step,
     by_step,
     driver_of,
+    foreign,
+    joined,
     oracle_says,
     oracle_tables,
     per_key,
     run,
     tables,
 )
-
-
-def joined(left: Any, right: Any, how: str = "inner") -> Any:
-    """The foreign-key join by the text before the bar."""
-    return (left.join if how == "inner" else left.left_join)(right, PLUS, foreign_key=REF)
-
-
-def foreign(how: str = "inner", shards: int = 4) -> EngineDriver:
-    """A foreign-key join of two tables of text."""
-
-    def build(builder: Any) -> Any:
-        left, right = tables(builder, "left", "right")
-        return joined(left, right, how)
-
-    return driver_of(build, shards=shards)
-
 
 # -- what is counted, kept, refused --------------------------------------------------------------------------
 
