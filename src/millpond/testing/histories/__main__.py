@@ -8,6 +8,7 @@ the shell and by `make soak`.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,11 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _on_spark(options.seed, options.count)
     if options.only is not None:
         return _one(options.seed, options.only)
+    # A plain end of the process would leave the workers behind.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         progress = soak(options.count, options.seed, workers=options.workers, path=options.resume, say=print_now)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 1 if progress.failed else 0
 
 
