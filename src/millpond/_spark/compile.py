@@ -28,11 +28,12 @@ from pyspark.sql.types import (
 from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
-from millpond._engine.outlets import counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.processor import LevelProcessor
+from millpond._spark.selection import Selection
 from millpond._spark.stage import Stage
 from millpond._spark.wire import WIRE, Labels, metric_names
 
@@ -87,7 +88,7 @@ class Compiled:
     """
 
     frame: DataFrame
-    selectors: Mapping[str, Callable[[DataFrame], DataFrame]]
+    selectors: Mapping[str, Selection]
 
 
 def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
@@ -128,11 +129,10 @@ class _Compiler:
             if self._physical.flows[edge.flow] in stage.flows
         ]
         if self._physical.ordered_exit:
-            mine = {flow.id for flow in stage.flows}
-            exits = exit_outlets(self._physical, number, partial(_naming_if, stage, mine))
+            exits = exit_outlets(self._physical, number, partial(_naming_if, stage))
             outlets += [o for o in exits if o.key]
         mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, {f.id for f in stage.flows}))
+        counted = counted_outlets(self._physical, number, partial(_naming_if, stage))
         outlets += [o for o in counted if o.key and o.node in mine_names]
         pack = Pack(
             outlets=tuple(outlets),
@@ -170,7 +170,7 @@ class _Compiler:
     def _columns(
         self,
         stage: Stage,
-        outlets: Sequence[object],
+        outlets: Sequence[Outlet],
         peeks: Sequence[PeekCall],
         number: int,
         order: tuple[str, ...],
@@ -180,10 +180,10 @@ class _Compiler:
         wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers"]
         wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
         for outlet in outlets:
-            wanted += [outlet.key, outlet.value, outlet.active or ""]  # type: ignore[attr-defined]
-            wanted += [column for _, column in outlet.extras]  # type: ignore[attr-defined]
-            wanted += [outlet.shard_by or ""]  # type: ignore[attr-defined]
-            moves = (*outlet.moves, *(outlet.visible or ()))  # type: ignore[attr-defined]
+            wanted += [outlet.key, outlet.value, outlet.active or ""]
+            wanted += [column for _, column in outlet.extras]
+            wanted += [outlet.shard_by or ""]
+            moves = (*outlet.moves, *(outlet.visible or ()))
             wanted += [move.index or "" for move in moves]
         for peek in peeks:
             wanted += [peek.key, peek.value, peek.active or ""]
@@ -274,7 +274,7 @@ class _Compiler:
     def _direct(self, stage: Stage) -> Compiled:
         """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
         selectors = {
-            sink: partial(_select_direct, condition=stage.condition(flow), naming=stage.naming(flow))
+            sink: Selection(stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
             for flow, sink in self._physical.stage_sinks(self._physical.levels)
         }
         return Compiled(stage.frame, selectors)
@@ -293,31 +293,13 @@ class _Compiler:
         arrow = to_arrow_schema(schema, timezone="UTC")
         leave = Leave(arrow, self._settings.labels, len(self._physical.operators), self._physical.slots)
         frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
-        selectors = {sink: partial(_select_left, number=number) for number, sink in enumerate(sinks)}
+        selectors = {
+            sink: Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+            for number, sink in enumerate(sinks)
+        }
         return Compiled(frame, selectors)
 
 
-def _naming_if(stage: Stage, mine: set[int], flow: Flow):  # type: ignore[no-untyped-def]
+def _naming_if(stage: Stage, flow: Flow) -> FlowColumns:
     """Names of a flow's columns, empty ones for a flow of another frame of the stage."""
-    from millpond._engine.outlets import FlowColumns
-
-    return stage.naming(flow) if flow.id in mine else FlowColumns("", "")
-
-
-def _select_direct(frame: DataFrame, condition, naming) -> DataFrame:  # type: ignore[no-untyped-def]
-    return _selected(frame.filter(condition), naming.key, naming.value)
-
-
-def _select_left(frame: DataFrame, number: int) -> DataFrame:
-    return _selected(frame.filter(F.col("sink") == number), f"k{number}_key", f"k{number}_value")
-
-
-def _selected(frame: DataFrame, key: str, value: str) -> DataFrame:
-    position = [n for n in frame.columns if n in ("case", "order_ts", "srcpart", "offset") or _is_path(n)]
-    columns = [F.col(key).alias("key"), F.col(value).alias("value"), F.col("ts")]
-    columns += [F.col("headers")] if "headers" in frame.columns else []
-    return frame.select(*columns, *position)
-
-
-def _is_path(name: str) -> bool:
-    return name[0] == "p" and name[1:].isdigit()
+    return stage.naming(flow) if flow in stage.flows else FlowColumns("", "")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import bools, ints, path_columns, position_columns, visible_columns
+from millpond._engine.columns import bools, ints, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
@@ -269,6 +269,3 @@ def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:
     """Names of the position columns of a wide frame."""
     names = (*position_columns(slots), "ts")
     return (*names, *visible_columns(slots)) if visible else names
-
-
-__all__ = ["Leave", "Pack", "PeekCall", "Unpack", "path_columns", "wide_schema_names"]

@@ -6,7 +6,6 @@ A selection says it as columns, so that all Kafka sinks can be served in one pas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -39,17 +38,6 @@ class Selection:
         columns += [F.timestamp_millis("ts").alias("timestamp")]
         columns += [F.col("headers")] if "headers" in frame.columns else []
         return frame.filter(self.condition).select(*columns)
-
-
-def selection_of(selector: Any) -> Selection:
-    """The selection that `compile` means."""
-    if isinstance(selector, Selection):
-        return selector
-    given = selector.keywords
-    if "naming" in given:
-        return Selection(given["condition"], given["naming"].key, given["naming"].value)
-    number = given["number"]
-    return Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
 
 
 def _is_path(name: str) -> bool:

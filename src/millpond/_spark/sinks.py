@@ -22,7 +22,7 @@ from millpond._spark.compile import Compiled
 from millpond._spark.ends import END_COLUMN, with_ends
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
-from millpond._spark.selection import Selection, selection_of
+from millpond._spark.selection import Selection
 from millpond.errors import ConfigError
 from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
 from millpond.origins import SinkTarget
@@ -56,7 +56,7 @@ def start_writer(
     ConfigError : Kafka lacks a topic, or its connection is missing.
     TopologyError : a format that cannot write what the sink gets.
     """
-    chosen = [(target, selection_of(compiled.selectors[node.name])) for node, target in sinks]
+    chosen = [(target, compiled.selectors[node.name]) for node, target in sinks]
     target, selection = chosen[0]
     if len(chosen) == 1 and isinstance(target, Writer):
         writer = _native(selection.visible(compiled.frame), target)

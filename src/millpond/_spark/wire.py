@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -64,11 +65,12 @@ class Labels:
     def place(self, label: int) -> tuple[int, int]:
         """(target, shard) of a label, the case times `shards` added to the shard."""
         if self.spread is not None:
-            return divmod(self._index()[label], self.shards)
+            return divmod(self._index[label], self.shards)
         case, place = divmod(label, self.targets * self.shards)
         target, shard = divmod(place, self.shards)
         return target, case * self.shards + shard
 
+    @cached_property
     def _index(self) -> dict[int, int]:
         assert self.spread is not None
         return {label: place for place, label in enumerate(self.spread)}
