@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine import keyform as form
-from millpond._engine.columns import Int64s, position_columns
+from millpond._engine.columns import LET_GO, Int64s, position_columns
 from millpond._engine.keys import encode_keys
 from millpond._engine.operator import Setting
-from millpond._engine.times import LET_GO
 
 _LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
 

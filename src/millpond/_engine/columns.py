@@ -25,6 +25,8 @@ Bools = npt.NDArray[np.bool_]
 
 ROOT_POSITION = ("order_ts", "srcpart", "offset")
 PARTITION_BITS = 32
+LET_GO = 2**62
+"""srcpart of results that time brings about starts here: after all records of the time they stand at."""
 
 
 def path_columns(slots: int) -> tuple[str, ...]:

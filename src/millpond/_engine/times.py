@@ -14,13 +14,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_columns
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints
 from millpond._engine.operator import Events, Setting
+from millpond._engine.position import order_by
+from millpond._engine.reach import Steps, furthest_before
 from millpond._engine.runs import State
 from millpond._plan.physical import TIME_SIDE, reach_side
-
-LET_GO = 2**62
-"""srcpart of results that time brings about starts here: after all records of the time they stand at."""
 
 _TIME, _REACH = "time", "reach"
 
@@ -62,7 +61,7 @@ class Times:
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
-        self._steps = [inputs.get(reach_side(s)) for s in range(sides)]
+        self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
 
     def index(self, domains: Int64s) -> Int64s:
         """Where these domains stand in `domains`."""
@@ -88,28 +87,23 @@ class Times:
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
         result = self._reached[side][domain]
-        steps = self._steps[side]
-        if steps is None:
+        if self._told_reach[side] is None:
             return result
-        step_rank, event_rank = self._ranks[side], self._ranks[-1]
-        step_domain = self.index(self._domain(ints(steps, "srcpart")))
-        reach = ints(steps, "reach")
+        steps, step_rank, event_rank = self._steps[side], self._ranks[side], self._ranks[-1]
+        step_domain = self.index(self._domain(steps.srcpart))
         # One turn per time domain.
         for d in np.unique(domain):
-            own = np.flatnonzero(step_domain == d)
-            own = own[np.argsort(step_rank[own])]
-            furthest = np.concatenate([self._reached[side][d : d + 1], reach[own]])
-            furthest = np.maximum.accumulate(furthest)
-            asking = np.flatnonzero(domain == d)
-            result[asking] = furthest[np.searchsorted(step_rank[own], event_rank[rows[asking]])]
+            own, asking = np.flatnonzero(step_domain == d), np.flatnonzero(domain == d)
+            start = int(self._reached[side][d])
+            result[asking] = furthest_before(step_rank[own], steps.reach[own], event_rank[rows[asking]], start)
         return result
 
     def reach_end(self, side: int) -> Int64s:
         """How far the rows of a side reach in each domain after the batch; -1 for not at all."""
         result = np.array(self._reached[side])
-        steps = self._steps[side]
-        if steps is not None:
-            np.maximum.at(result, self.index(self._domain(ints(steps, "srcpart"))), ints(steps, "reach"))
+        told = self._told_reach[side]
+        if told is not None:
+            np.maximum.at(result, self.index(self._domain(ints(told, "srcpart"))), ints(told, "reach"))
         return result
 
     def store(self, state: State) -> None:
@@ -125,19 +119,20 @@ class Times:
         return srcpart & ((1 << PARTITION_BITS) - 1)
 
     @cached_property
-    def _ranks(self) -> list[Int64s]:
-        """Places of all sides' steps, and last of all events, in one order of position."""
-        names = position_columns(self._setting.slots)
-        tables = [steps for steps in self._steps if steps is not None]
-        columns = [
-            np.concatenate([own, *(ints(table, name) for table in tables)])
-            for name, own in zip(names, self._events.position, strict=True)
-        ]
+    def _steps(self) -> dict[int, Steps]:
+        """The steps of each side that was told any, unpacked for late records only."""
+        slots = self._setting.slots
+        return {side: Steps(told, slots) for side, told in enumerate(self._told_reach) if told is not None}
+
+    @cached_property
+    def _ranks(self) -> dict[int, Int64s]:
+        """Places of the sides' steps, and as side -1 of all events, in one order of position."""
+        parts = [self._events.position, *(self._steps[s].position for s in sorted(self._steps))]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         rank = np.empty(len(columns[0]), dtype=np.int64)
-        rank[np.lexsort(tuple(reversed(columns)))] = np.arange(len(rank))
-        cuts = np.cumsum([len(self._events), *(0 if t is None else len(t) for t in self._steps)])
-        parts = np.split(rank, cuts)
-        return [*parts[1 : 1 + self._sides], parts[0]]
+        rank[order_by(columns)] = np.arange(len(rank))
+        events, *ranks = np.split(rank, np.cumsum([len(position[0]) for position in parts])[:-1])
+        return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
 
 
 _NONE = np.zeros(0, dtype=np.int64)

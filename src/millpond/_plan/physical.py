@@ -88,7 +88,7 @@ class Edge:
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
-    reach_step : every shard is told how far the rows' timestamps reach, in steps of so many ms; 0: it is not.
+    tells_reach : whether every shard is told how far the rows' timestamps reach.
     direct : True between the two operators of one node: rows are packed where they are made, since no
         function stands between.
     broadcast : True for the updates of a global table, which go to every shard.
@@ -104,7 +104,7 @@ class Edge:
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
-    reach_step: int = 0
+    tells_reach: bool = False
     direct: bool = False
     broadcast: bool = False
 
@@ -206,7 +206,7 @@ class Physical:
         """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}
         sides |= {self.time_port(op): TIME_SIDE for op in self.operators if op.timing != "none"}
-        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.reach_step}
+        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
 
     def with_one_domain(self, node: str) -> Physical:
         """The same plan, one time for all partitions at this node: where their numbers do not match."""

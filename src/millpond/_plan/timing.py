@@ -14,12 +14,6 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek, Source, StreamStream
 from millpond._plan.physical import Edge, Flow, Operator
 
-REACH_PARTS = 1024
-"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the
-grace may so meet rows that are older than the retention by one step. To the millisecond, every shard would be
-told of every row of an orderly stream.
-"""
-
 
 def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:
     """The operator of a windowed join of streams."""
@@ -55,9 +49,8 @@ def settle_timing(
         domains = all(_keeps_partition(plan, flows, e) for e in mine) and _one_source_a_side(flows, mine)
         told_by = _told_by(plan, flows, edges, operator, domains=domains)
         operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains, told_by=told_by)
-        step = max(1, sum(operator.window) // REACH_PARTS)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=True, reach_step=step)
+            edges[edge.id] = replace(edge, keeps_time=True, tells_reach=True)
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:

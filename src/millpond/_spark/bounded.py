@@ -16,8 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
-from millpond._engine.columns import position_columns
-from millpond._engine.times import LET_GO
+from millpond._engine.columns import LET_GO, position_columns
 from millpond._plan.physical import Physical
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import Metrics, add, counted

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_columns
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
 from millpond._engine.heartbeat import beat_of, times
 from millpond._engine.level import run_operator, tables_of
@@ -43,7 +43,6 @@ from millpond._engine.outlets import (
 from millpond._engine.position import sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
-from millpond._engine.times import LET_GO
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
