@@ -40,7 +40,7 @@ from millpond._engine.outlets import (
     exit_number,
     exit_outlets,
 )
-from millpond._engine.position import sort_by_position
+from millpond._engine.position import places_of, sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond._plan.physical import Flow, Operator, Physical
@@ -65,7 +65,7 @@ class Result:
     value: Any
     ts: int
     step: int
-    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -310,6 +310,6 @@ def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list
     moved = np.searchsorted(reached, order_ts, side="right")
     steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-    places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
+    places = places_of([ints(rows, name) for name in position], rows.column("key"))
     rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
     return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]
