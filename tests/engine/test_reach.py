@@ -23,14 +23,15 @@ from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, s
 
 def edge(ts: list[int], order_ts: list[int], srcpart: list[int], path: list[int] | None = None) -> pa.Table:
     count = len(ts)
-    numbers = {"order_ts": order_ts, "srcpart": srcpart, "offset": range(count), "p0": path or [0] * count, "ts": ts}
+    paths = {"p0": [0] * count, "p1": path or [0] * count}
+    numbers = {"order_ts": order_ts, "srcpart": srcpart, "offset": range(count), **paths, "ts": ts}
     columns = {name: pa.array(values, pa.int64()) for name, values in numbers.items()}
     keys = pa.array(["k"] * count)
     return pa.table(columns | {"hash": hash_keys(keys), "key": keys, "value": keys})
 
 
 def told(rows: pa.Table) -> pa.Table:
-    ((_, table),) = told_reach(rows, None, 1)
+    ((_, table),) = told_reach(rows, None, 2)
     return table
 
 
@@ -42,18 +43,18 @@ NUMBERS = st.one_of(st.integers(-3, 3), st.integers(0, 400), st.integers(-(2**63
 def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int]]) -> None:
     ts, srcpart, path = (list(column) for column in zip(*rows, strict=True))
     order_ts = np.maximum.accumulate(ts).tolist()
-    steps = Steps(told(edge(ts, order_ts, srcpart, path)), 1)
+    steps = Steps(told(edge(ts, order_ts, srcpart, path)), 2)
     expected: dict[int, list[tuple[int, ...]]] = {}
     furthest: dict[int, int] = {}
     for at in sorted(range(len(rows)), key=lambda n: (order_ts[n], srcpart[n], n)):
-        part = min(srcpart[at], LET_GO)
+        part = path[at] if srcpart[at] >= LET_GO else srcpart[at]
         if ts[at] > furthest.get(part, -1):
             furthest[part] = ts[at]
-            expected.setdefault(part, []).append((order_ts[at], srcpart[at], at, path[at], ts[at]))
+            expected.setdefault(part, []).append((order_ts[at], srcpart[at], at, 0, path[at], ts[at]))
     got = zip(*steps.position, steps.reach, strict=True)
     wanted = [row for part in sorted(expected) for row in expected[part]]
     assert [tuple(map(int, row)) for row in got] == wanted
-    assert steps.srcpart.tolist() == [part for part in sorted(expected) for _ in expected[part]]
+    assert steps.partition.tolist() == [part for part in sorted(expected) for _ in expected[part]]
 
 
 def test_an_orderly_stream_with_a_record_every_few_milliseconds_costs_two_bytes_a_record() -> None:

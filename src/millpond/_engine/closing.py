@@ -25,7 +25,7 @@ def results_at(setting: Setting, rows: pa.Table, moment: Int64s, close: Int64s) 
 
     Parameters
     ----------
-    rows : columns ts, hash, arrival, side, key, left, right.
+    rows : columns ts, hash, arrival, domain, side, key, left, right.
     moment : the operator's time after which each stands.
     close : the time that operators below are to see at it.
     """
@@ -33,11 +33,13 @@ def results_at(setting: Setting, rows: pa.Table, moment: Int64s, close: Int64s) 
     encoded = encode_keys(rows.column("key"))
     prefix, short = first_bytes(encoded), _short(encoded, ints(rows, "hash"))
     rank = pc.rank(encoded, sort_keys="ascending", tiebreaker="dense").to_numpy()
-    order = np.lexsort((arrival, rank, prefix, 1 - side, ts, moment))
+    part = _partition(setting, rows)
+    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, moment))
     rows = rows.take(pa.array(order))
     lag = setting.operator.hold_back
     stands, now = moment[order] + lag, close[order] + lag
-    out = _positions(setting, stands, now, ts[order], side[order], prefix[order], short[order])
+    place = _positions(setting, stands, now, ts[order], side[order], prefix[order], part[order], short[order])
+    out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
     out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
     if setting.headers:
         out["headers"] = pa.nulls(len(rows), HEADERS)
@@ -59,16 +61,30 @@ def first_bytes(encoded: pa.Array) -> Int64s:
 
 
 def _positions(
-    setting: Setting, stands: Int64s, now: Int64s, ts: Int64s, side: Int64s, prefix: Int64s, short: Int64s
-) -> dict[str, pa.Array]:
+    setting: Setting,
+    stands: Int64s,
+    now: Int64s,
+    ts: Int64s,
+    side: Int64s,
+    prefix: Int64s,
+    part: Int64s,
+    short: Int64s,
+) -> list[Int64s]:
     """Position columns of results that are in order."""
     operator = setting.operator
-    columns = [stands, LET_GO + 2 * ts + (1 - side), now, prefix]
-    columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 1)
-    columns += [_numbers(operator.id, [stands, ts, side, prefix, short], short) * operator.fan]
-    columns += [np.zeros(len(ts), dtype=np.int64)] * (setting.slots - operator.slot - 1)
-    names = position_columns(setting.slots)
-    return {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
+    columns = [stands, LET_GO + 2 * ts + (1 - side), now, prefix, part][: 3 + operator.slot]
+    columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [_numbers(operator.id, [stands, ts, side, prefix, part, short], short) * operator.fan]
+    return columns + [np.zeros(len(ts), dtype=np.int64)] * (setting.slots - operator.slot - 1)
+
+
+def _partition(setting: Setting, rows: pa.Table) -> Int64s:
+    """What stands in the second path slot where the results' number does not: the partition they belong to.
+
+    Operators below ask for it where partitions have times of their own (`partitions`).
+    """
+    operator = setting.operator
+    return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
 
 
 def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import LET_GO, Int64s, array, ints, position_columns, valid
+from millpond._engine.columns import Int64s, array, ints, partitions, position_columns, valid
 from millpond._engine.position import order_by
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
@@ -33,8 +33,7 @@ def told_reach(rows: pa.Table, cases: Int64s | None, slots: int) -> Iterator[tup
 def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     columns = [ints(rows, name) for name in names]
     order = order_by(columns)
-    # Results that time brought about have no partition of their own.
-    part = np.minimum(ints(rows, "srcpart"), LET_GO)
+    part = partitions(columns)
     told = []
     # One turn per source partition: a task reads one, as a rule.
     for number in np.unique(part):
@@ -48,7 +47,7 @@ def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 def _packed(part: int, steps: dict[str, Int64s], reach: Int64s) -> pa.Table:
     """One row: the partition, its last reach, and the steps."""
-    columns: dict[str, pa.Array] = {"srcpart": pa.array([part]), "reach": pa.array(reach[-1:])}
+    columns: dict[str, pa.Array] = {"partition": pa.array([part]), "reach": pa.array(reach[-1:])}
     columns["count"] = pa.array([len(reach)])
     # As a rule the reach is the order_ts, and so their difference nothing. One turn per column.
     for name, values in (steps | {"behind": steps["order_ts"] - reach}).items():
@@ -72,14 +71,14 @@ class Steps:
     ----------
     position : columns of their positions, most significant first.
     reach : how far the rows of the partition reach from there on.
-    srcpart : the partition.
+    partition : number of the partition.
     """
 
     def __init__(self, told: pa.Table, slots: int) -> None:
         count = ints(told, "count")
         self.position = [_unpacked(told, name, count) for name in position_columns(slots)]
         self.reach = self.position[0] - _unpacked(told, "behind", count)
-        self.srcpart = np.repeat(ints(told, "srcpart"), count)
+        self.partition = np.repeat(ints(told, "partition"), count)
 
 
 def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:

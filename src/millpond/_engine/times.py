@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, partitions
 from millpond._engine.operator import Events, Setting
 from millpond._engine.position import order_by
 from millpond._engine.reach import Steps, furthest_before
@@ -44,10 +44,10 @@ class Times:
         self._sides = sides
         order_ts, srcpart, offset = events.position[:3]
         told = inputs.get(TIME_SIDE)
-        told_domain = self._domain(ints(told, "srcpart")) if told is not None else _NONE
+        told_domain = self._domain(ints(told, "srcpart") & _PARTITION) if told is not None else _NONE
         told_time = ints(told, "order_ts") - setting.operator.hold_back if told is not None else _NONE
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
-        mine = self._domain(srcpart)
+        mine = self._domain(partitions(events.position))
         self.domains = np.unique(np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
@@ -90,7 +90,7 @@ class Times:
         if self._told_reach[side] is None:
             return result
         steps, step_rank, event_rank = self._steps[side], self._ranks[side], self._ranks[-1]
-        step_domain = self.index(self._domain(steps.srcpart))
+        step_domain = self.index(self._domain(steps.partition))
         # One turn per time domain.
         for d in np.unique(domain):
             own, asking = np.flatnonzero(step_domain == d), np.flatnonzero(domain == d)
@@ -103,7 +103,7 @@ class Times:
         result = np.array(self._reached[side])
         told = self._told_reach[side]
         if told is not None:
-            np.maximum.at(result, self.index(self._domain(ints(told, "srcpart"))), ints(told, "reach"))
+            np.maximum.at(result, self.index(self._domain(ints(told, "partition"))), ints(told, "reach"))
         return result
 
     def store(self, state: State) -> None:
@@ -113,10 +113,8 @@ class Times:
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(_REACH, reached)
 
-    def _domain(self, srcpart: Int64s) -> Int64s:
-        if not self._setting.operator.domains:
-            return np.zeros(len(srcpart), dtype=np.int64)
-        return srcpart & ((1 << PARTITION_BITS) - 1)
+    def _domain(self, partition: Int64s) -> Int64s:
+        return partition if self._setting.operator.domains else np.zeros(len(partition), dtype=np.int64)
 
     @cached_property
     def _steps(self) -> dict[int, Steps]:
@@ -135,4 +133,5 @@ class Times:
         return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
 
 
+_PARTITION = (1 << PARTITION_BITS) - 1
 _NONE = np.zeros(0, dtype=np.int64)

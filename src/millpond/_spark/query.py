@@ -238,7 +238,7 @@ def _with_known_domains(topology: Topology, partitions: Mapping[str, int]) -> Ph
     """
     physical, plan = topology.physical, topology.plan
     for operator in physical.operators:
-        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node]]
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(operator.told_by)]
         counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
         if operator.domains and len(counts) > 1:
             physical = physical.with_one_domain(operator.node)
