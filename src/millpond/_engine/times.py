@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, partitions
+from millpond._engine.idle import Quiet, split
 from millpond._engine.operator import Events, Setting
 from millpond._engine.position import order_by
 from millpond._engine.reach import Steps, furthest_before
@@ -43,7 +44,7 @@ class Times:
         self._events = events
         self._sides = sides
         order_ts, srcpart, offset = events.position[:3]
-        told = inputs.get(TIME_SIDE)
+        told, wall = split(inputs.get(TIME_SIDE))
         told_domain = self._domain(ints(told, "srcpart") & _PARTITION) if told is not None else _NONE
         told_time = ints(told, "order_ts") - setting.operator.hold_back if told is not None else _NONE
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
@@ -57,11 +58,23 @@ class Times:
         np.maximum.at(self.end, self.of_row, self.now)
         np.maximum.at(self.end, self.index(told_domain), told_time)
         self._told = (self.index(told_domain), told_time)
+        self._quiet = self._rest(state, wall) if setting.operator.idle_after_ms else None
         reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
         self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
+
+    def _rest(self, state: State, wall: int | None) -> Quiet:
+        """Moves the time of the domains that rest on."""
+        fresh = np.zeros(len(self.domains), dtype=np.bool_)
+        fresh[self._told[0]] = True
+        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        end = quiet.moved(self.end, wall, self._setting.operator.idle_after_ms)
+        rests = np.flatnonzero(end > self.end)
+        self._told = np.concatenate([self._told[0], rests]), np.concatenate([self._told[1], end[rests]])
+        self.end = end
+        return quiet
 
     def index(self, domains: Int64s) -> Int64s:
         """Where these domains stand in `domains`."""
@@ -112,6 +125,8 @@ class Times:
         state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(_REACH, reached)
+        if self._quiet is not None:
+            self._quiet.store(state, self.domains)
 
     def _domain(self, partition: Int64s) -> Int64s:
         return partition if self._setting.operator.domains else np.zeros(len(partition), dtype=np.int64)

@@ -133,6 +133,7 @@ class Operator:
     told_by : names of the sources whose times it is told.
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
+    idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -154,6 +155,7 @@ class Operator:
     told_by: tuple[str, ...] = ()
     domains: bool = False
     hold_back: int = 0
+    idle_after_ms: int = 0
     stores: tuple[str, ...] = ()
 
 
@@ -214,6 +216,11 @@ class Physical:
             self,
             operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
         )
+
+    def with_idle_time(self, idle_after_ms: int) -> Physical:
+        """The same plan, its time moving on with the wall clock when the input has rested for so long."""
+        keeping = (replace(o, idle_after_ms=idle_after_ms if o.timing != "none" else 0) for o in self.operators)
+        return replace(self, operators=tuple(keeping))
 
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""

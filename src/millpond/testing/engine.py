@@ -29,7 +29,7 @@ import pyarrow as pa
 from millpond._engine import blob
 from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, position_columns
 from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
-from millpond._engine.heartbeat import beat_of, times
+from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import (
@@ -86,15 +86,19 @@ class EngineDriver:
     topology : built with `arrow_builder`.
     shards : how many shards each operator has.
     partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
+    idle_after_ms : as the option `idle_after` of a start; 0: time waits for records.
     """
 
-    def __init__(self, topology: Topology, *, shards: int = 2, partitioned: bool = False) -> None:
+    def __init__(
+        self, topology: Topology, *, shards: int = 2, partitioned: bool = False, idle_after_ms: int = 0
+    ) -> None:
         self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
         self.drops: Drops = Counter()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
-        self._physical = topology.physical
+        self._physical = topology.physical.with_idle_time(idle_after_ms)
+        self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
         self._step = 0
@@ -110,6 +114,10 @@ class EngineDriver:
         self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
         self._reached.append(max(ts, self._reached[-1] if self._reached else ts))
         self._step += 1
+
+    def show_wall_clock(self, ms: int) -> None:
+        """What the wall clock shows in the next batch."""
+        self._wall_clock = ms
 
     def read(self, output: str) -> list[Result]:
         """The records of an output since the last read, in order."""
@@ -134,6 +142,9 @@ class EngineDriver:
         piped, self._piped = self._piped, []
         batch = self.new_batch()
         batch.run_sources(piped)
+        if self._wall_clock is not None:
+            batch.tell_wall_clock(self._wall_clock)
+            self._wall_clock = None
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
@@ -164,6 +175,12 @@ class Batch:
             frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0], clock)
             self._tell_time(root, frames[root.id])
         self._run_stage(0, frames)
+
+    def tell_wall_clock(self, ms: int) -> None:
+        """Show every shard of the operators that keep time what the wall clock shows."""
+        for operator in (op for op in self._physical.operators if op.timing != "none"):
+            for parcel in told_clock(operator.id, self._physical.time_port(operator), ms, self._driver.shards):
+                self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
     def run_level(self, level: int) -> None:
         """Run the operators of a level and bring their results to the next."""
