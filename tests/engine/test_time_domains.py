@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import pytest
 
 from millpond.testing.arrow import arrow_builder
+from millpond.testing.engine import EngineDriver
+from millpond.windows import JoinWindows
 from tests.engine.lagging import FIRST, HOUR, SECOND, chain, said
 from tests.engine.stream_kit import METHOD, PLUS
 
@@ -41,3 +44,32 @@ def test_a_join_is_told_the_time_of_all_sources_that_its_results_meet_further_do
     one.left_join(c.left_join(d, PLUS, FIRST), PLUS, SECOND).to("out")
     plan = builder.build().physical
     assert [operator.told_by for operator in plan.operators] == [("a", "b", "c", "d")] * 3
+
+
+def test_a_record_beside_a_join_moves_its_time_only_where_their_results_meet() -> None:
+    def results(*, meet: bool) -> list[tuple[str, int, int]]:
+        builder = arrow_builder("beside")
+        left, right, other = (builder.stream(n, key="string", value="string") for n in ("left", "right", "other"))
+        joined = left.left_join(right, PLUS, JoinWindows(10, 10, 0))
+        (joined.merge(other).to_table(store="met").to_stream() if meet else joined).to("out")
+        other.to("beside")
+        driver = EngineDriver(builder.build())
+        for topic, ts in (("left", 0), ("other", 500), ("left", 5), ("right", 11)):
+            driver.pipe(topic, topic[0], topic, ts=ts)
+        driver.run_batch()
+        return [(r.value, r.ts, r.step) for r in driver.read("out")]
+
+    assert results(meet=False) == [("left+null", 0, 3)]
+    assert results(meet=True) == [("left+null", 0, 1), ("other", 500, 1), ("left+null", 5, 2)]
+
+
+def test_records_that_are_filtered_out_on_all_their_ways_move_no_time() -> None:
+    builder = arrow_builder("filtered")
+    left, right = (builder.stream(n, key="string", value="string") for n in ("left", "right"))
+    left = left.filter(lambda value: pc.not_equal(value, "out"))
+    left.left_join(right, PLUS, JoinWindows(10, 10, 0)).to("out")
+    driver = EngineDriver(builder.build())
+    for value, ts in (("a", 0), ("out", 500), ("b", 11)):
+        driver.pipe("left", value, value, ts=ts)
+    driver.run_batch()
+    assert [(r.value, r.step) for r in driver.read("out")] == [("a+null", 2)]

@@ -17,8 +17,6 @@ from millpond.testing.histories.limits import (
     CHAINED_DIAMOND,
     DEFERRED,
     FILTERED_DIAMOND,
-    MIXED_CHAIN,
-    TIME_OF_OTHERS,
     limit_of,
 )
 from millpond.testing.histories.report import page, seed_line
@@ -63,29 +61,6 @@ LIMITS = {
             table_op("table_to", 2),
         ),
         (Input("n0", "b", "a|4", 0), Input("n0", "b", "", 1)),
-    ),
-    "a record elsewhere moves the time of a join": (
-        TIME_OF_OTHERS,
-        (
-            Op("stream"),
-            Op("stream"),
-            Op("stream"),
-            table_op("stream_stream", 1, 2, how="left", before=0, after=5, grace=0),
-            table_op("to", 3),
-            table_op("to", 0),
-        ),
-        (Input("n0", "b", "1", 41), Input("n1", "a", "1", 1)),
-    ),
-    "what is let go of twice changes places": (
-        MIXED_CHAIN,
-        (
-            Op("stream"),
-            Op("stream"),
-            table_op("stream_stream", 0, 1, how="outer", before=0, after=20, grace=3),
-            table_op("stream_stream", 2, 2, how="left", before=5, after=-5, grace=0),
-            table_op("to", 3),
-        ),
-        (Input("n0", "a", "1", 0), Input("n1", "b", "1", 9), Input("n1", "a", "1", 55)),
     ),
     "what goes through a topic comes after the record's own path": (
         DEFERRED,

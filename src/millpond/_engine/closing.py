@@ -20,25 +20,24 @@ from millpond._engine.operator import HEADERS, Setting
 _LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
 
 
-def results_at(setting: Setting, rows: pa.Table, moment: Int64s, close: Int64s) -> pa.Table:
+def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
     """Closing rows as results, in order of position.
 
     Parameters
     ----------
     rows : columns ts, hash, arrival, domain, side, key, left, right.
-    moment : the operator's time after which each stands.
-    close : the time that operators below are to see at it.
+    stands : order_ts of the records that each stands behind.
+    now : the time of the sources that operators are to see at it.
     """
     ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
     encoded = encode_keys(rows.column("key"))
     prefix, short = first_bytes(encoded), _short(encoded, ints(rows, "hash"))
     rank = pc.rank(encoded, sort_keys="ascending", tiebreaker="dense").to_numpy()
     part = _partition(setting, rows)
-    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, moment))
+    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, now, stands))
     rows = rows.take(pa.array(order))
-    lag = setting.operator.hold_back
-    stands, now = moment[order] + lag, close[order] + lag
-    place = _positions(setting, stands, now, ts[order], side[order], prefix[order], part[order], short[order])
+    own = [stands, LET_GO + now, 2 * ts + (1 - side), prefix, part]
+    place = _positions(setting, [column[order] for column in own], short[order])
     out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
     out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
     if setting.headers:
@@ -60,22 +59,13 @@ def first_bytes(encoded: pa.Array) -> Int64s:
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 
-def _positions(
-    setting: Setting,
-    stands: Int64s,
-    now: Int64s,
-    ts: Int64s,
-    side: Int64s,
-    prefix: Int64s,
-    part: Int64s,
-    short: Int64s,
-) -> list[Int64s]:
-    """Position columns of results that are in order."""
+def _positions(setting: Setting, own: list[Int64s], short: Int64s) -> list[Int64s]:
+    """Position columns of results that are in order, `own` being what each brings itself."""
     operator = setting.operator
-    columns = [stands, LET_GO + 2 * ts + (1 - side), now, prefix, part][: 3 + operator.slot]
-    columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 2)
-    columns += [_numbers(operator.id, [stands, ts, side, prefix, part, short], short) * operator.fan]
-    return columns + [np.zeros(len(ts), dtype=np.int64)] * (setting.slots - operator.slot - 1)
+    columns = own[: 3 + operator.slot]
+    columns += [np.full(len(short), operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [_numbers(operator.id, [*own, short], short) * operator.fan]
+    return columns + [np.zeros(len(short), dtype=np.int64)] * (setting.slots - operator.slot - 1)
 
 
 def _partition(setting: Setting, rows: pa.Table) -> Int64s:

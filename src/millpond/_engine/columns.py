@@ -28,7 +28,9 @@ Bools = npt.NDArray[np.bool_]
 ROOT_POSITION = ("order_ts", "srcpart", "offset")
 PARTITION_BITS = 32
 LET_GO = 2**62
-"""srcpart of results that time brings about starts here: after all records of the time they stand at."""
+"""Results that time brings about have this and the time of the sources that operators see at them as srcpart: so
+they stand after all records of the order_ts that they have.
+"""
 
 
 def path_columns(slots: int) -> tuple[str, ...]:

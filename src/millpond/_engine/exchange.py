@@ -133,11 +133,7 @@ def stamp_sources(
     """
     at_once = np.isin(ints(frame, "root"), first)
     srcpart = (ints(frame, "root") << PARTITION_BITS) | ints(frame, "partition")
-    counted = np.zeros(len(frame), dtype=np.bool_)
-    # One turn per outlet, not per row.
-    for outlet in outlets:
-        counted |= _taken(frame, outlet) if outlet.target is not None else False
-    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted & ~at_once)
+    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted(frame, outlets) & ~at_once)
     order_ts[at_once] = np.iinfo(np.int64).min
     frame = frame.drop_columns(["root", "partition"])
     frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
@@ -146,6 +142,21 @@ def stamp_sources(
     for name in path_columns(slots):
         frame = frame.append_column(name, zeros)
     return frame
+
+
+def stamp_piped(frame: pa.Table, outlets: Sequence[Outlet]) -> pa.Table:
+    """The same for piped records, whose order_ts is their number: with the time that each moves to, if it does."""
+    time = np.where(counted(frame, outlets), ints(frame, "ts"), np.iinfo(np.int64).min)
+    return frame.append_column("time", pa.array(time))
+
+
+def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
+    """Rows that get anywhere, and so move time."""
+    taken = np.zeros(len(frame), dtype=np.bool_)
+    # One turn per outlet, not per row.
+    for outlet in outlets:
+        taken |= _taken(frame, outlet) if outlet.target is not None else False
+    return taken
 
 
 def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:

@@ -1,7 +1,7 @@
 """Heartbeats: the times of the sources, told to every shard of an operator, records or none.
 
-Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. Called by the source packs, read
-by `times`.
+Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. In a test driver, where order_ts is
+the number of a piped record, they say the time as well. Called by the source packs, read by `times`.
 """
 
 from __future__ import annotations
@@ -42,27 +42,36 @@ def beat_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ())
     return Beat(physical.time_port(operator), operator.id, operator.timing == "every", roots)
 
 
-def told_clock(target: int, port: int, wall: int, shards: int) -> Iterator[Parcel]:
-    """What every shard of an operator is told of the wall clock."""
-    return _to_all(target, port, clock_row(wall), shards, 0)
+def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[Parcel]:
+    """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
+    return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
 def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Parcel]:
     """What a source stage's frame, with its positions, tells every shard of the time."""
     if not beats or not len(frame):
         return
-    order_ts, srcpart, case = ints(frame, "order_ts"), ints(frame, "srcpart"), _cases(frame)
+    case, piped = _cases(frame), "time" in frame.column_names
     # One turn per operator and case, not per row.
     for beat in beats:
-        marked = _marked(frame, beat) & (order_ts > _UNKNOWN)
+        marked = _marked(frame, beat) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
         # One turn per case.
         for number in np.unique(case[marked]):
-            rows = np.flatnonzero(marked & (case == number))
-            told = _told(order_ts[rows], srcpart[rows], every=beat.every)
+            rows = frame.filter(pa.array(marked & (case == number)))
+            told = _moved(rows) if piped else _told(rows, every=beat.every)
             yield from _to_all(beat.target, beat.port, told, shards, int(number))
 
 
-def _told(order_ts: Int64s, srcpart: Int64s, *, every: bool) -> pa.Table:
+def _moved(rows: pa.Table) -> pa.Table:
+    """The piped records that moved time, and to what; another stage may know of others between them."""
+    order = np.argsort(ints(rows, "order_ts"))
+    time = np.maximum.accumulate(ints(rows, "time")[order])
+    moved = order[np.append(True, time[1:] > time[:-1])]
+    return rows.select(["srcpart", "order_ts", "time"]).take(pa.array(moved))
+
+
+def _told(rows: pa.Table, *, every: bool) -> pa.Table:
+    order_ts, srcpart = ints(rows, "order_ts"), ints(rows, "srcpart")
     order = np.lexsort((order_ts, srcpart))
     order_ts, srcpart = order_ts[order], srcpart[order]
     last = np.append(srcpart[1:] != srcpart[:-1], True)

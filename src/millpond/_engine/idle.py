@@ -22,9 +22,10 @@ CLOCK = -1
 _QUIET = "quiet"
 
 
-def clock_row(wall: int) -> pa.Table:
-    """What every shard of an operator that keeps time is told of the wall clock, in ms."""
-    return pa.table({"srcpart": pa.array([CLOCK]), "order_ts": pa.array([wall])})
+def clock_row(wall: int, *, piped: bool = False) -> pa.Table:
+    """What every shard of an operator that keeps time is told of the wall clock, in ms; `piped`: in a test driver."""
+    names = ("order_ts", "time") if piped else ("order_ts",)
+    return pa.table({"srcpart": pa.array([CLOCK])} | {name: pa.array([wall]) for name in names})
 
 
 def split(told: pa.Table | None) -> tuple[pa.Table | None, int | None]:

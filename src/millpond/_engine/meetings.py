@@ -78,6 +78,11 @@ class Rules:
         last: Int64s = ts + np.array(self.ahead)[side] + self.grace
         return last
 
+    def place(self, ts: Int64s, side: Int64s) -> Int64s:
+        """When a waiting record has its turn: where both sides wait, in the order of their timestamps."""
+        both = all(self.outer)
+        return ts + max(self.ahead) + self.grace if both else self.close(ts, side)
+
 
 @dataclass(frozen=True)
 class Met:

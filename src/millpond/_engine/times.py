@@ -4,11 +4,15 @@ Law 3: the time of a domain at a record is the largest order_ts so far, less wha
 back; no shard needs to hear of another's records for it. What a shard must be told (`heartbeat`) is the time
 at the end of the batch and, since stored rows disappear as their own side moves on (semantics.md, section 6),
 how far the timestamps of each side reach. Called by the operators that keep time.
+
+In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records
+are processed as they were piped; then every shard is told which records moved the operator's time, and to what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,21 +47,21 @@ class Times:
         self._setting = setting
         self._events = events
         self._sides = sides
-        order_ts, srcpart, offset = events.position[:3]
         told, wall = split(inputs.get(TIME_SIDE))
-        told_domain = self._domain(ints(told, "srcpart") & _PARTITION) if told is not None else _NONE
-        told_time = ints(told, "order_ts") - setting.operator.hold_back if told is not None else _NONE
+        self._told = told = _Told.of(told, setting.operator.hold_back)
+        told_domain = self._domain(told.partition)
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(partitions(events.position))
         self.domains = np.unique(np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
-        self.now = np.where(srcpart >= LET_GO, offset, order_ts) - setting.operator.hold_back
+        order_ts, srcpart = events.position[:2]
+        told_at = told.time_at(order_ts)
+        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - setting.operator.hold_back, told_at)
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         self.end = np.array(self.start)
         np.maximum.at(self.end, self.of_row, self.now)
-        np.maximum.at(self.end, self.index(told_domain), told_time)
-        self._told = (self.index(told_domain), told_time)
+        np.maximum.at(self.end, self.index(told_domain), told.time)
         self._quiet = self._rest(state, wall) if setting.operator.idle_after_ms else None
         reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
         self._reached = [
@@ -68,11 +72,11 @@ class Times:
     def _rest(self, state: State, wall: int | None) -> Quiet:
         """Moves the time of the domains that rest on."""
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
-        fresh[self._told[0]] = True
+        fresh[self.index(self._domain(self._told.partition))] = True
         quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
         end = quiet.moved(self.end, wall, self._setting.operator.idle_after_ms)
         rests = np.flatnonzero(end > self.end)
-        self._told = np.concatenate([self._told[0], rests]), np.concatenate([self._told[1], end[rests]])
+        self._told = self._told.behind(self.domains[rests], end[rests])
         self.end = end
         return quiet
 
@@ -84,18 +88,29 @@ class Times:
         """Numbers of domains from their places."""
         return self.domains[row_index]
 
-    def first_after(self, domain: Int64s, time: Int64s) -> Int64s:
-        """The first time of each domain in this batch that is later than `time`, as far as it was told."""
-        told_domain, told_time = self._told
-        result = np.array(time) + 1
+    @property
+    def stands_at_close(self) -> bool:
+        """Whether results that time lets go stand at their own times, and not where a record moved time."""
+        return self._setting.operator.timing != "every" and not self._told.by_record
+
+    def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
+        """Where results stand that are let go when the time of their domain is past `close`.
+
+        Returns order_ts of the records that they stand behind, and the time of the sources just before they go.
+        """
+        lag = self._setting.operator.hold_back
+        if self.stands_at_close:
+            return close + lag, close + lag
+        stands, latest = close + lag, close + lag
+        told_domain = self.index(self._domain(self._told.partition))
         # One turn per time domain.
         for d in np.unique(domain):
-            steps = np.unique(told_time[told_domain == d])
-            rows = np.flatnonzero(domain == d)
-            at = np.searchsorted(steps, time[rows], side="right")
-            known = at < len(steps)
-            result[rows[known]] = steps[at[known]]
-        return result
+            own, rows = np.flatnonzero(told_domain == d), np.flatnonzero(domain == d)
+            at = np.searchsorted(self._told.time[own], close[rows], side="right")
+            known = at < len(own)
+            stands[rows[known]] = self._told.order[own[at[known]]] - 1
+            latest[rows[known]] = self._told.time[own[at[known]]] - 1 + lag
+        return stands, latest
 
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
@@ -149,4 +164,55 @@ class Times:
 
 
 _PARTITION = (1 << PARTITION_BITS) - 1
-_NONE = np.zeros(0, dtype=np.int64)
+_NEVER = -(2**62)
+_AT_LAST = 2**61
+"""Place, among the numbers of piped records, of what the wall clock lets go: behind all of them."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a shard is told of time in a batch, in an order in which `time` never falls within a partition.
+
+    Parameters
+    ----------
+    partition : of the source.
+    order : order_ts of the record that moved time.
+    time : the operator's time from there on.
+    lag : what the operators above hold back.
+    by_record : whether order_ts is the number of a piped record, and time a matter of its own.
+    """
+
+    partition: Int64s
+    order: Int64s
+    time: Int64s
+    lag: int
+    by_record: bool
+
+    @classmethod
+    def of(cls, told: pa.Table | None, lag: int) -> _Told:
+        """What the rows of `TIME_SIDE` say."""
+        if told is None:
+            nothing = np.zeros(0, dtype=np.int64)
+            return cls(nothing, nothing, nothing, lag, by_record=False)
+        by_record = "time" in told.column_names
+        rows = np.argsort(ints(told, "order_ts"), kind="stable")
+        order, time = ints(told, "order_ts")[rows], ints(told, "time" if by_record else "order_ts")[rows]
+        time = np.maximum.accumulate(time) if by_record else time
+        return cls(ints(told, "srcpart")[rows] & _PARTITION, order, time - lag, lag, by_record)
+
+    def time_at(self, order_ts: Int64s) -> Int64s:
+        """The operator's time at records of the sources."""
+        if not self.by_record:
+            return order_ts - self.lag
+        known = np.append(_NEVER, self.time)
+        return known[np.searchsorted(self.order, order_ts, side="right")]
+
+    def behind(self, partition: Int64s, time: Int64s) -> _Told:
+        """With times that no record told: those of domains that rest."""
+        order = np.full(len(time), _AT_LAST) if self.by_record else time + self.lag
+        return replace(
+            self,
+            partition=np.concatenate([self.partition, partition]),
+            order=np.concatenate([self.order, order]),
+            time=np.concatenate([self.time, time]),
+        )

@@ -1,7 +1,7 @@
 """Unmatched rows of a windowed join whose window closes in a batch: a bounded number at a time, in order.
 
 When time jumps, all that waits may close at once, and that is as large as the state (law 9). So the rows are
-picked by (moment, timestamp) in passes over times alone, and only what is picked is gathered; rows that share
+picked by (place, timestamp) in passes over times alone, and only what is picked is gathered; rows that share
 both are let go together. Called by `stream_stream`.
 """
 
@@ -30,22 +30,25 @@ _BEGINNING: Bound = (-(2**63), -(2**63))
 
 @dataclass(frozen=True)
 class _Picked:
-    """Rows of a side: stored ones of one piece of a run, or events of the batch (`hits` is None)."""
+    """Rows of a side: stored ones of one piece of a run, or events of the batch (`hits` is None).
+
+    `stands` is the order_ts of the records that each stands behind.
+    """
 
     side: int
     hits: Hits | None
     rows: Int64s
-    moment: Int64s
+    stands: Int64s
     ts: Int64s
 
     def where(self, wanted: Bools) -> _Picked:
         """Some of them."""
-        return _Picked(self.side, self.hits, self.rows[wanted], self.moment[wanted], self.ts[wanted])
+        return _Picked(self.side, self.hits, self.rows[wanted], self.stands[wanted], self.ts[wanted])
 
     def after(self, bound: Bound) -> Bools:
-        """Those behind (moment, ts)."""
-        moment, ts = bound
-        return np.asarray((self.moment > moment) | ((self.moment == moment) & (self.ts > ts)))
+        """Those behind (stands, ts)."""
+        stands, ts = bound
+        return np.asarray((self.stands > stands) | ((self.stands == stands) & (self.ts > ts)))
 
 
 class Waiting:
@@ -83,9 +86,10 @@ class Waiting:
             picked, after = self._next(after)
             rows = self._gathered(picked)
             if len(rows):
-                close = self._rules.close(ints(rows, "ts"), ints(rows, "side"))
-                moment = self._moment(close, self._times.index(ints(rows, "domain")))
-                yield results_at(self._setting, rows, moment, close)
+                ts, side, domain = (ints(rows, name) for name in ("ts", "side", "domain"))
+                stands, latest = self._times.stands(self._times.index(domain), self._rules.close(ts, side))
+                place = self._rules.place(ts, side) + self._setting.operator.hold_back
+                yield results_at(self._setting, rows, stands, np.minimum(place, latest))
 
     # -- which rows come next ------------------------------------------------------------------------------
 
@@ -107,8 +111,8 @@ class Waiting:
         """All rows that close in this batch, matched or not, but for those that surely lie before a bound."""
         times, events = self._times, self._events
         first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
-        if self._setting.operator.timing != "every":
-            first = max(first, after[0])
+        if self._times.stands_at_close:
+            first = max(first, after[0] - self._setting.operator.hold_back)
         # One turn per side.
         for side in (side for side in SIDES if self._rules.outer[side]):
             wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])
@@ -116,18 +120,12 @@ class Waiting:
             for hits in self._log.waiting(side, first - wait, last - wait):
                 ts, domain = (ints(hits.batch, name)[hits.rows] for name in ("ts", "domain"))
                 index, close = times.index(domain), ts + wait
-                moment = self._moment(close, index)
+                stands = times.stands(index, close)[0]
                 due = (close >= times.start[index]) & (close < times.end[index])
-                yield _Picked(side, hits, hits.rows, moment, ts).where(due)
+                yield _Picked(side, hits, hits.rows, stands, ts).where(due)
             mine = np.flatnonzero(self._closes & (events.side == side))
             ts = events.ts[mine]
-            yield _Picked(side, None, mine, self._moment(ts + wait, times.of_row[mine]), ts)
-
-    def _moment(self, close: Int64s, domain: Int64s) -> Int64s:
-        """The last time at which the rows may still be matched, as far as records tell times apart."""
-        if self._setting.operator.timing != "every":
-            return close
-        return self._times.first_after(domain, close) - 1
+            yield _Picked(side, None, mine, times.stands(times.of_row[mine], ts + wait)[0], ts)
 
     # -- the rows themselves -------------------------------------------------------------------------------
 
@@ -166,10 +164,10 @@ class Waiting:
 
 
 def _first_rows(picked: Sequence[_Picked]) -> tuple[list[_Picked], Bound]:
-    """The first `ROWS` by (moment, ts), with all that share the last one's; and that one's."""
-    moment, ts = (np.concatenate([getattr(p, name) for p in picked]) for name in ("moment", "ts"))
-    last = np.lexsort((ts, moment))[ROWS - 1]
-    bound = int(moment[last]), int(ts[last])
+    """The first `ROWS` by (stands, ts), with all that share the last one's; and that one's."""
+    stands, ts = (np.concatenate([getattr(p, name) for p in picked]) for name in ("stands", "ts"))
+    last = np.lexsort((ts, stands))[ROWS - 1]
+    bound = int(stands[last]), int(ts[last])
     kept = (p.where(~p.after(bound)) for p in picked)
     return [p for p in kept if len(p.rows)], bound
 

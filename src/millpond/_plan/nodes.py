@@ -241,11 +241,9 @@ class StreamStream(Node):
         return self.how == "outer" or (self.how == "left" and side == 0)
 
     @property
-    def holds_back_ms(self) -> int:
-        """How long, in event time, a result may wait: unmatched ones do, for window and grace to pass."""
-        if self.how == "inner" or self.generation is not Generation.CURRENT:
-            return 0
-        return max(self.windows.before_ms, self.windows.after_ms) + self.windows.grace_ms
+    def waits(self) -> bool:
+        """Whether results of unmatched records wait until window and grace have passed."""
+        return self.how != "inner" and self.generation is Generation.CURRENT
 
     def details(self) -> tuple[tuple[str, str], ...]:
         w = self.windows

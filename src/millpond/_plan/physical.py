@@ -130,7 +130,9 @@ class Operator:
     fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
     window : (before, after, grace) in ms, of a windowed join.
     timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
-    told_by : names of the sources whose times it is told.
+    told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
+        time with (`timing`), as far as partitions have times of their own in both.
+    together : the same without that restriction: told where all partitions have one time.
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
@@ -153,6 +155,7 @@ class Operator:
     window: tuple[int, int, int] = (0, 0, 0)
     timing: Literal["none", "latest", "every"] = "none"
     told_by: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
@@ -210,11 +213,13 @@ class Physical:
         sides |= {self.time_port(op): TIME_SIDE for op in self.operators if op.timing != "none"}
         return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
 
-    def with_one_domain(self, node: str) -> Physical:
-        """The same plan, one time for all partitions at this node: where their numbers do not match."""
+    def with_one_domain(self, node: str | None = None) -> Physical:
+        """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""
         return replace(
             self,
-            operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
+            operators=tuple(
+                replace(o, domains=False, told_by=o.together) if node in (None, o.node) else o for o in self.operators
+            ),
         )
 
     def with_idle_time(self, idle_after_ms: int) -> Physical:

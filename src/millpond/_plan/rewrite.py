@@ -277,7 +277,7 @@ class _Rewrite:
 
     def _lets_go_to_another(self, node: Node) -> bool:
         """True for a windowed join that holds results back and stands above another, which asks for their partition."""
-        held = isinstance(node, StreamStream) and node.holds_back_ms > 0
+        held = isinstance(node, StreamStream) and node.waits
         return held and any(isinstance(below, StreamStream) for below in self._plan.below(node.name))
 
     def _settle_visibility(self) -> None:

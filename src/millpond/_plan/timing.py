@@ -11,7 +11,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek, Source, StreamStream
+from millpond._plan.nodes import (
+    Branch,
+    Filter,
+    FlatMap,
+    MapValues,
+    Merge,
+    Node,
+    Peek,
+    Source,
+    StreamStream,
+    ToStream,
+    ToTable,
+)
 from millpond._plan.physical import Edge, Flow, Operator
 
 
@@ -20,7 +32,7 @@ def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) 
     windows = node.windows
     # Two kinds of entries that close at different distances from their timestamps are let go by one record
     # in order of timestamp: then it must be known which records there were between.
-    mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.holds_back_ms
+    mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.waits
     sides = ("both",) if len(set(node.inputs)) == 1 else ("left", "right")
     return replace(
         operator,
@@ -39,6 +51,8 @@ def settle_timing(
     """Gives operators their time domains and lag, and edges what they tell of time; in place."""
     by_id = {op.id: op for op in operators.values()}
     in_place = _in_place(plan, flows, edges, by_id)
+    all_together = _together(plan, flows, edges, by_id.values())
+    told_together = _together(plan, flows, edges, [by_id[number] for number in sorted(in_place)])
     lags: dict[int, int] = {}
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
@@ -48,8 +62,16 @@ def settle_timing(
         if operator.timing == "none":
             continue
         domains = operator.id in in_place
-        told_by = _told_by(plan, flows, edges, operator, [o for o in by_id.values() if not domains or o.id in in_place])
-        operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains, told_by=told_by)
+        together = all_together[operator.id]
+        told_by = told_together[operator.id] if domains else together
+        operators[key] = replace(
+            operator,
+            hold_back=lags[operator.id],
+            domains=domains,
+            told_by=_sources_of(plan, [by_id[number].node for number in told_by]),
+            together=_sources_of(plan, [by_id[number].node for number in together]),
+            timing="every" if any(by_id[number].timing == "every" for number in together) else "latest",
+        )
         for edge in mine:
             edges[edge.id] = replace(edge, keeps_time=True, tells_reach=True)
 
@@ -60,28 +82,49 @@ def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
     return {operator for operator in roots if operator is not None}
 
 
-def _told_by(
-    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operator: Operator, others: Sequence[Operator]
-) -> tuple[str, ...]:
-    """Its own sources, and those of the operators below it, as far as these are among `others`.
+def _together(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
+) -> dict[int, frozenset[int]]:
+    """For each of these operators, those that it has one time with.
 
-    What it lets go must stand before the records of a later time that meet it there, also where these come in
-    an earlier batch than the record that moves the operator's own sources on.
+    A join that holds results back has one time with all that is behind it. What it lets go must stand before the
+    records of a later time that it meets there, also where these come in an earlier batch than the record that
+    moves the join's own sources on.
     """
-    below = {operator.id}
-    # Operators stand in order of construction, so one pass reaches all that are below.
+    groups = {operator.id: frozenset({operator.id}) for operator in operators}
+    for operator in operators:
+        if not _waits(plan, operator):
+            continue
+        whole = frozenset().union(*(groups[o] for o in _behind(flows, edges, operator.id) if o in groups))
+        groups |= dict.fromkeys(whole, whole)
+    return groups
+
+
+def _behind(flows: Sequence[Flow], edges: Sequence[Edge], operator: int) -> set[int]:
+    """This operator, and all that its results reach."""
+    reached = {operator}
+    # Operators stand in order of construction, so one pass reaches all.
     for edge in sorted(edges, key=lambda edge: edge.target):
-        if flows[flows[edge.flow].root].operator in below:
-            below.add(edge.target)
-    nodes = [operator.node, *(other.node for other in others if other.id in below)]
-    sources = frozenset[str]().union(*(plan.ancestors[node] for node in nodes))
-    return tuple(source.name for source in plan.sources if source.name in sources)
+        if flows[flows[edge.flow].root].operator in reached:
+            reached.add(edge.target)
+    return reached
+
+
+def _sources_of(plan: Plan, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The sources that reach these nodes; global tables move no time."""
+    names = frozenset[str]().union(*(plan.ancestors[node] for node in nodes))
+    return tuple(s.name for s in plan.sources if s.name in names and s.shape.kind != "global")
 
 
 def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
+    """How late what leaves the operator may be: unmatched records wait for window and grace to pass."""
+    before, after, grace = operator.window
+    return lags[operator.id] + (max(before, after) + grace if _waits(plan, operator) else 0)
+
+
+def _waits(plan: Plan, operator: Operator) -> bool:
     node = plan.by_name[operator.node]
-    holds = node.holds_back_ms if isinstance(node, StreamStream) and operator.stem == node.stem else 0
-    return lags[operator.id] + holds
+    return isinstance(node, StreamStream) and operator.stem == node.stem and node.waits
 
 
 def _in_place(
@@ -113,7 +156,7 @@ _KEEP_KEY = ("table", "table_table", "stream_table", "stream_stream")
 
 
 def _keeps_key(node: Node) -> bool:
-    return isinstance(node, Source | Filter | MapValues | Branch | Peek) or (
+    return isinstance(node, Source | Filter | MapValues | Branch | Merge | Peek | ToTable | ToStream) or (
         isinstance(node, FlatMap) and node.values_only
     )
 

@@ -6,7 +6,6 @@ travels beside the position and gives each case shards of its own, so hundreds o
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ TASKS = 2
 
 @dataclass(frozen=True)
 class Piped:
-    """One input record: source number, its place in its case, and the running maximum of time there."""
+    """One input record: source number, and its place in its case, which is its order_ts."""
 
     source: int
     key: Any
@@ -41,7 +40,6 @@ class Piped:
     ts: int
     headers: tuple[tuple[str, bytes], ...]
     step: int
-    order_ts: int
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class BoundedRun:
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
         reason = 1 if piped.ts < 0 else 0
         paths = [0] * self.physical.slots
-        row: list[Any] = [piped.source, case, piped.order_ts, 0, piped.step, *paths, piped.ts, reason]
+        row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
         for number in range(len(self.physical.plan.sources)):
             row += [piped.key, piped.value] if number == piped.source else [None, None]
@@ -139,7 +137,7 @@ class BoundedRun:
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             for at in sorted(range(len(rows)), key=lambda at: (rows[at]["case"], places[at])):
                 case = rows[at]["case"]
-                results[(case, sink)].append(_collected(rows[at], places[at], cases[case]))
+                results[(case, sink)].append(_collected(rows[at], places[at]))
         if shared:
             frame.unpersist()
         return results
@@ -155,12 +153,12 @@ def _plain(key: Any) -> Any:
     return key.asDict(recursive=True) if isinstance(key, Row) else key
 
 
-def _collected(row: Row, place: tuple[int | bytes, ...], case: Sequence[Piped]) -> Collected:
+def _collected(row: Row, place: tuple[int | bytes, ...]) -> Collected:
     headers = None
     if "headers" in row:
         headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
     step = row["offset"]
     if row["srcpart"] >= LET_GO:
-        # Time brought it about: the first record of a later time did.
-        step = bisect_right(case, row["order_ts"], key=lambda piped: piped.order_ts)
+        # Time brought it about: the record behind those that it stands behind did.
+        step = row["order_ts"] + 1
     return Collected(row["key"], row["value"], row["ts"], headers, step, place)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millpond._engine import blob
 from millpond._engine.columns import bools, ints, position_columns, visible_columns
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
@@ -90,10 +90,11 @@ class Pack:
             self._count_reasons(root, reason, drops)
         for number in self.roots:
             frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
-        if self.sources and "order_ts" not in frame.column_names:
-            frame = _in_types(frame)
-            frame = stamp_sources(frame, self.outlets, clock, self.slots, self.first)
-        return frame
+        if not self.sources:
+            return frame
+        if "order_ts" in frame.column_names:
+            return stamp_piped(frame, self.outlets)
+        return stamp_sources(_in_types(frame), self.outlets, clock, self.slots, self.first)
 
     def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
         for code in np.unique(reason[reason != 0]):

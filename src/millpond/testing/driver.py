@@ -64,7 +64,7 @@ class TopologyTestDriver:
         self._outputs = {sink.output: sink.name for sink in topology.plan.sinks}
         self._inputs = {source.input: number for number, source in enumerate(sources)}
         headers = any(getattr(source.origin, "headers", False) for source in sources)
-        self._run = BoundedRun(spark or session(), topology.physical, shards, headers)
+        self._run = BoundedRun(spark or session(), topology.physical.with_one_domain(), shards, headers)
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._seen: dict[tuple[str, str], int] = defaultdict(int)
         self._results: dict[tuple[int, str], list[Any]] | None = None
@@ -91,8 +91,7 @@ class TopologyTestDriver:
             known = ", ".join(self._inputs)
             raise TopologyError("There is no such input.", given=repr(input), hint=f"Inputs: {known}.")
         before = self._cases[case]
-        latest = max(before[-1].order_ts if before else ts, ts)
-        before.append(Piped(self._inputs[input], key, value, ts, tuple(headers), len(before), latest))
+        before.append(Piped(self._inputs[input], key, value, ts, tuple(headers), len(before)))
         self._results = None
 
     def read(self, output: str, *, case: str = "") -> list[TestRecord]:

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from millpond._engine import blob
 from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, position_columns
-from millpond._engine.exchange import Clock, Drops, Parcel, pack, stamp_sources
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack, stamp_sources
 from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
@@ -97,7 +97,8 @@ class EngineDriver:
         self.shards = shards
         self.drops: Drops = Counter()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
-        self._physical = topology.physical.with_idle_time(idle_after_ms)
+        physical = topology.physical if partitioned else topology.physical.with_one_domain()
+        self._physical = physical.with_idle_time(idle_after_ms)
         self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
@@ -149,7 +150,8 @@ class EngineDriver:
             batch.run_level(level)
         for sink, rows in batch.finish():
             reached = np.array(self._reached, dtype=np.int64)
-            self._results[sink] += _results(rows, position_columns(self._physical.slots), reached)
+            moved = np.arange(self._step) if not self.partitioned else reached
+            self._results[sink] += _results(rows, position_columns(self._physical.slots), moved)
 
 
 class Batch:
@@ -160,26 +162,29 @@ class Batch:
         self._physical: Physical = driver._physical
         self._mail: dict[tuple[int, int], list[tuple[int, bytes]]] = defaultdict(list)
         self._direct: dict[str, list[pa.Table]] = defaultdict(list)
+        self._counted: set[int] = set()
 
     def run_sources(self, piped: list[_Piped]) -> None:
         """Bring the piped records to the first level."""
         physical = self._physical
         roots = [f for f in physical.stage_flows(0) if f.parent is None]
         frames = {}
-        clock = _piped_clock(piped)
         for number, root in enumerate(roots):
             rows = [p for p in piped if p.source == number]
             negative = sum(p.ts < 0 for p in rows)
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
-            frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0], clock)
-            self._tell_time(root, frames[root.id])
+            frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0])
         self._run_stage(0, frames)
+        for root in roots:
+            self._tell_time(root, frames[root.id])
 
     def tell_wall_clock(self, ms: int) -> None:
         """Show every shard of the operators that keep time what the wall clock shows."""
+        piped = not self._driver.partitioned
         for operator in (op for op in self._physical.operators if op.timing != "none"):
-            for parcel in told_clock(operator.id, self._physical.time_port(operator), ms, self._driver.shards):
+            port = self._physical.time_port(operator)
+            for parcel in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
                 self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
     def run_level(self, level: int) -> None:
@@ -213,7 +218,7 @@ class Batch:
 
     # ------------------------------------------------------------------------------------------------------
 
-    def _source_frame(self, root: Flow, rows: list[_Piped], clock: dict[int, int]) -> pa.Table:
+    def _source_frame(self, root: Flow, rows: list[_Piped]) -> pa.Table:
         shape = self._physical.node(root).shape
         columns = {
             "root": pa.array([0] * len(rows), type=pa.int64()),
@@ -226,9 +231,8 @@ class Batch:
         frame = stamp_sources(pa.table(columns), [], Clock(), self._physical.slots)
         if self._driver.partitioned:
             return self._partitioned(frame, root, rows)
-        # One partition for all inputs: its time is the running maximum over all of them.
-        order_ts = pa.array([clock[p.step] for p in rows], type=pa.int64())
-        return frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", order_ts)
+        # One partition for all inputs, in the order in which they were piped.
+        return frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", frame.column("offset"))
 
     def _partitioned(self, frame: pa.Table, root: Flow, rows: list[_Piped]) -> pa.Table:
         number = self._physical.stage_flows(0).index(root)
@@ -242,6 +246,10 @@ class Batch:
 
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
         physical = self._physical
+        if not self._driver.partitioned:
+            moving = np.isin(ints(rows, "offset"), sorted(self._counted))
+            time = np.where(moving, ints(rows, "ts"), np.iinfo(np.int64).min)
+            rows = rows.append_column("time", pa.array(time))
         beats = tuple(beat_of(physical, op) for op in physical.operators if root.node in op.told_by)
         for parcel in times(rows, beats, self._driver.shards):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
@@ -271,6 +279,7 @@ class Batch:
             if edge.flow in rows:
                 frame = with_extra(physical, edge, rows[edge.flow])
                 self._post(edge_outlet(physical, edge, _naming), frame)
+                self._count_moving(edge_outlet(physical, edge, _naming), frame)
         self._leave(stage, rows)
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
@@ -285,10 +294,15 @@ class Batch:
             for outlet, (flow, _) in zip(outlets, self._physical.stage_sinks(stage), strict=True):
                 if flow.id in rows:
                     self._post(outlet, rows[flow.id])
+                    self._count_moving(outlet, rows[flow.id])
             return
         for flow, sink in self._physical.stage_sinks(stage):
             if flow.id in rows:
                 self._direct[sink].append(rows[flow.id])
+
+    def _count_moving(self, outlet: Outlet, rows: pa.Table) -> None:
+        """Note the records that get somewhere, and so move time."""
+        self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
 
     def _post(self, outlet: Any, rows: pa.Table) -> None:
         driver = self._driver
@@ -314,12 +328,6 @@ def _sealed(parcel: Parcel) -> tuple[int, bytes]:
 
 def _naming(flow: Flow) -> FlowColumns:
     return FlowColumns("key", "value", "old", None, f"index{flow.id}")
-
-
-def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
-    """order_ts of each step."""
-    times: Any = np.maximum.accumulate([p.ts for p in piped]) if piped else []
-    return {p.step: int(t) for p, t in zip(piped, times, strict=True)}
 
 
 def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:

@@ -117,10 +117,9 @@ def ordered_by_sink(blueprint: Blueprint, topology: Topology) -> bool:
     """Whether only the order within each output counts.
 
     So it is where results leave without a last exchange, hence without their places among those of other
-    outputs; and where results are held back: Kafka Streams lets go of them when the record that moves time
-    reaches their operator, millpond before that record (law 3).
+    outputs.
     """
-    return not topology.physical.ordered_exit or timed(blueprint) or deferred(blueprint)
+    return not topology.physical.ordered_exit or deferred(blueprint)
 
 
 def by_step(steps: int, outputs: dict[str, Any]) -> Steps:

@@ -7,26 +7,17 @@ Called by `draw`, which draws another blueprint instead.
 
 from __future__ import annotations
 
-from millpond.testing.histories.blueprint import Blueprint, Op, Ref
+from millpond.testing.histories.blueprint import Blueprint, Ref
 from millpond.testing.histories.registry import KINDS
 
 CHAINED_DIAMOND = "a join of a table with itself, whose result is joined again"
 FILTERED_DIAMOND = "a join of a table with itself, kept in a store, whose result is filtered"
 
-TIME_OF_OTHERS = "an operator that keeps time, which some piped records do not reach"
 DEFERRED = "a foreign-key join on a way that a record takes more than once"
-MIXED_CHAIN = "a windowed join behind an outer windowed join whose bounds differ"
-_PASSES_ALL = ("stream", "map_values", "select_key", "merge", "stream_stream")
 
 
 def limit_of(blueprint: Blueprint) -> str | None:
     """The limit that a blueprint runs into, if any.
-
-    In the drivers all inputs are one partition with one time, so a record moves the time of operators that it
-    does not reach too; the oracle's operators know only what they saw.
-
-    An outer windowed join of unequal bounds lets go of several results when a record moves time, in order of
-    timestamp; a windowed join behind it places what it lets go of itself by its own window, perhaps before.
 
     Kafka Streams sends messages through topics for a foreign key, and works on them when the record's own path
     is finished; millpond works depth-first.
@@ -36,12 +27,8 @@ def limit_of(blueprint: Blueprint) -> str | None:
     sides believed the other to send, or repeat one; and the old value that Kafka Streams sends along is what
     it computes at that moment, not what was sent before.
     """
-    if not all(_sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed):
-        return TIME_OF_OTHERS
     if not all(_takes_one_way(blueprint, number) for number in range(len(blueprint.ops))):
         return DEFERRED
-    if any(_is_mixed_chain(blueprint, number) for number in range(len(blueprint.ops))):
-        return MIXED_CHAIN
     diamonds = {
         number
         for number, op in enumerate(blueprint.ops)
@@ -57,22 +44,6 @@ def limit_of(blueprint: Blueprint) -> str | None:
         if any(_tables_above(blueprint, ref) & diamonds for ref in looked_up):
             return CHAINED_DIAMOND
     return None
-
-
-def _sees_all(blueprint: Blueprint, number: int) -> bool:
-    above = _all_above(blueprint, Ref(number))
-    everywhere = {place for place, op in enumerate(blueprint.ops) if not op.inputs}
-    return everywhere <= above and all(blueprint.ops[place].kind in _PASSES_ALL for place in above)
-
-
-def _is_mixed_chain(blueprint: Blueprint, number: int) -> bool:
-    above = _all_above(blueprint, Ref(number)) - {number}
-    return KINDS[blueprint.ops[number].kind].timed and any(_is_mixed(blueprint.ops[p]) for p in above)
-
-
-def _is_mixed(op: Op) -> bool:
-    params = op.params
-    return KINDS[op.kind].timed and params["how"] == "outer" and params["before"] != params["after"]
 
 
 def _takes_one_way(blueprint: Blueprint, number: int) -> bool:

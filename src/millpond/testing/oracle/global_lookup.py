@@ -58,6 +58,7 @@ class GlobalLookup(Node):
         """Read this stream."""
         super().__init__()
         semantics = topology.semantics
+        self._topology = topology
         self._table = table
         self._left = how == "left"
         self._keeps_unmapped = semantics.global_null_fixed or semantics.repaired(9)
@@ -72,6 +73,7 @@ class GlobalLookup(Node):
         mapped = self._key_mapper(record.key, record.value)
         if mapped is None and not (self._left and (self._keeps_unmapped or record.key is None)):
             return
+        self.reach(self._topology, record.ts, port)
         found = None if mapped is None else self._table.get(mapped)
         if found is not None or self._left:
             value = self._joiner(record.value, None if found is None else found.value)

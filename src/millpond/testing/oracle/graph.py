@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from millpond.testing.oracle.records import Key, Record, Result, Value
 from millpond.testing.oracle.semantics import Semantics
@@ -28,6 +29,7 @@ class Node:
         """Start without children."""
         self._children: list[tuple[Node, int]] = []
         self._parents: list[tuple[Node, int]] = []
+        self.looked_up_by: list[Node] = []
         self._direct: dict[int, bool] = {}
         self._lag: int | str | None = "unknown"
 
@@ -35,6 +37,10 @@ class Node:
         """Attach a child; children get records in the order in which they were attached."""
         self._children.append((child, port))
         child._parents.append((self, port))
+
+    def look_up(self, table: Node) -> None:
+        """Read a table's values when records come, without being told of its changes."""
+        table.looked_up_by.append(self)
 
     def forward(self, record: Record) -> None:
         """Hand a record to every child, depth first."""
@@ -63,11 +69,28 @@ class Node:
             above = [parent._lag_behind() for parent, at in self._parents if at == port]
             self._direct[port] = all(lag is None for lag in above)
         if self._direct[port]:
+            topology.advance(ts)
             topology.now = topology.source_time = max(topology.source_time, ts)
 
     def receive(self, record: Record, port: int) -> None:
         """Process one record; a plain node passes it on (a stream source, a merge)."""
         self.forward(record)
+
+
+Place = tuple[int, int, int, bytes]
+"""Where a waiting result has its turn: time of the sources, timestamp, right 0 or left 1, key bytes."""
+
+
+class Timed(Protocol):
+    """What waits for time."""
+
+    node: Node
+    waits: bool
+    due: Callable[[], Place | None]
+    let_go: Callable[[Place], None]
+
+    def hear(self, topic: str, ts: int) -> None:
+        """A record of a topic got somewhere."""
 
 
 class Sink(Node):
@@ -81,6 +104,8 @@ class Sink(Node):
 
     def receive(self, record: Record, port: int) -> None:
         """Write one record."""
+        if self.lag_above() is None:
+            self._topology.advance(record.ts)
         self._topology.results.append(Result(record.key, record.value, record.ts, self._name))
 
 
@@ -137,14 +162,16 @@ class Topology:
         self.source_time = -1
         self.now = -1
         self.results: list[Result] = []
+        self.sources: dict[str, list[Node]] = {}
+        self.timed: list[Timed] = []
         self.waiting: list[Repartition] = []
-        self._sources: dict[str, list[Node]] = {}
+        self._topic = ""
         self._commits: list[Callable[[], None]] = []
         self._ticks: list[Callable[[], None]] = []
 
     def source(self, topic: str, node: Node) -> None:
         """Read a topic into this node; a topic may be read by several nodes, in order of construction."""
-        self._sources.setdefault(topic, []).append(node)
+        self.sources.setdefault(topic, []).append(node)
 
     def on_commit(self, flush: Callable[[], None]) -> None:
         """Call this after every record, of an input or of a repartition topic, in order of construction."""
@@ -160,17 +187,34 @@ class Topology:
 
     def pipe(self, topic: str, key: Key, value: Value, ts: int) -> list[Result]:
         """Process one input record to the end of the topology and return what it wrote, in order."""
-        if topic not in self._sources:
-            raise KeyError(f"no source reads {topic!r}. Hint: this topology reads {sorted(self._sources)}")
-        self.results = []
+        if topic not in self.sources:
+            raise KeyError(f"no source reads {topic!r}. Hint: this topology reads {sorted(self.sources)}")
+        self.results, self._topic = [], topic
         if ts >= 0:
             record = Record(key, value, ts)
-            for node in self._sources[topic]:
+            for node in self.sources[topic]:
                 node.receive(record, 0)
             self._commit()
             self._drain()
             self._tick()
         return self.results
+
+    def advance(self, ts: int) -> None:
+        """A record of the present topic got somewhere: what it closes is let go before it is processed."""
+        for timed in self.timed:
+            timed.hear(self._topic, ts)
+        free, present = not self.waiting, self.now
+        while True:
+            due = [(place, number) for number, timed in enumerate(self.timed) if (place := timed.due()) is not None]
+            if not due:
+                break
+            place, number = min(due)
+            self.now = place[0]
+            self.timed[number].let_go(place)
+            self._commit()
+            if free:
+                self._drain()
+        self.now = present
 
     def _drain(self) -> None:
         while self.waiting:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond.testing.oracle.clock import Clock
-from millpond.testing.oracle.graph import Node, Topology
+from millpond.testing.oracle.graph import Node, Place, Topology
 from millpond.testing.oracle.records import Joiner, Key, Record, Value, key_bytes
+from millpond.testing.oracle.source_time import SourceTime
 from millpond.testing.oracle.window_store import JoinStore
 
 LEFT, RIGHT = 0, 1
@@ -57,7 +58,11 @@ class StreamStreamJoin(Node):
         self._joiner = joiner
         self._stores = (JoinStore(spec.retention_ms), JoinStore(spec.retention_ms))
         self._eager = spec.eager or self._semantics.eager_only
-        self._clock = Clock(topology, self, self._on_tick)
+        self._clock: Clock | SourceTime = (
+            SourceTime(topology, self, self._due, self._let_go, waits=spec.how != "inner" and not self._eager)
+            if self._semantics.repaired(21)
+            else Clock(topology, self, lambda: None)
+        )
         self._earliest = _NOTHING_PENDING
         self._next_emit = 0
         self._pending: dict[tuple[int, int, bytes], tuple[Key, list[Value]]] = {}
@@ -136,19 +141,31 @@ class StreamStreamJoin(Node):
                 if len(open_sides) == 2:
                     return
                 if self._closed(place):
-                    self._emit_pending(place)
+                    self._emit_late(place)
                     break
                 open_sides.add(place[1])
 
-    def _on_tick(self) -> None:
-        # The engine's scan needs a record; only the repair lets go when nothing but time has come.
-        if self._semantics.repaired(1):
-            self._emit_closed()
+    def _due(self) -> Place | None:
+        """What time lets go of next; the engine's own scan needs a record instead."""
+        assert isinstance(self._clock, SourceTime)
+        if not self._semantics.repaired(1):
+            return None
+        now, lag = self._clock.of_sources, self._clock.lag
+        closed = (place for place in self._pending if self._last_moment(place) + lag < now)
+        return min(((min(self._turn(place) + lag, now - 1), *place) for place in closed), default=None)
+
+    def _turn(self, place: tuple[int, int, bytes]) -> int:
+        if self._spec.how == "outer":
+            return place[0] + self.held_back()
+        return self._last_moment(place)
+
+    def _let_go(self, place: Place) -> None:
+        self._emit_pending(place[1:])
 
     def _emit_closed(self) -> None:
         for place in sorted(self._pending):
             if self._closed(place):
-                self._emit_pending(place)
+                self._emit_late(place)
 
     def held_back(self) -> int:
         """An unjoined result waits for the end of its window and the grace."""
@@ -165,9 +182,13 @@ class StreamStreamJoin(Node):
 
     def _emit_pending(self, place: tuple[int, int, bytes]) -> None:
         key, values = self._pending.pop(place)
+        for value in values:
+            self._emit(key, place[0], _rank(place[1]), value, None)
+
+    def _emit_late(self, place: tuple[int, int, bytes]) -> None:
+        """As the engine does, when a record has come."""
         with self._clock.letting_go(self._last_moment(place)):
-            for value in values:
-                self._emit(key, place[0], _rank(place[1]), value, None)
+            self._emit_pending(place)
 
     def _emit(self, key: Key, ts: int, port: int, here: Value, there: Value) -> None:
         value = self._joiner(here, there) if port == LEFT else self._joiner(there, here)

@@ -39,6 +39,7 @@ class StreamTableJoin(Node):
         self._buffer: list[tuple[int, bytes, int, Record]] = []
         self._arrivals = 0
         table.require_lookup()
+        self.look_up(table)
         stream.feed(self)
 
     def receive(self, record: Record, port: int) -> None:
