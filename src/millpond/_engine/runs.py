@@ -38,7 +38,7 @@ from millpond.errors import StateError
 
 __all__ = ["CHUNK_BYTES", "LogTable", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 1 << 20
 """Largest value put into the store: the JVM dies of much larger ones."""
 
 AnyTable = TypeVar("AnyTable", StateTable, MultiTable, LogTable)

@@ -236,8 +236,11 @@ class _Compiler:
         visible = any(o.emits_visible for o in operators)
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
         fields += [("case", LongType())] if self._settings.cases else []
-        fields += [(n, LongType()) for n in wide_schema_names(self._physical.slots, visible=visible)]
-        fields += [("stored_ts", LongType())] if any(o.emits_stored_ts for o in operators) else []
+        # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
+        ordered = level == self._physical.levels and not self._physical.ordered_exit and not self._settings.cases
+        names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
+        fields += [(n, LongType()) for n in names]
+        fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for operator in operators:
             fields += self._result_fields(operator)

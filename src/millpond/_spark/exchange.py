@@ -19,6 +19,7 @@ from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows,
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.wire import Labels, operator_of
+from millpond._spark.worker import settle
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
@@ -68,6 +69,7 @@ class Pack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
+        settle()
         drops: Drops = Counter()
         clock = Clock()
         for gathered in _gather(batches, None if self.order else PACK_ROWS):
@@ -137,6 +139,7 @@ class Unpack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wide rows of one task."""
+        settle()
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             # One turn per blob.
@@ -148,7 +151,7 @@ class Unpack:
                     yield self._passing(batch.slice(at, 1))
 
     def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
             given = {name: part.column(name) for name in part.schema.names}
             given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
             if "case" in self.schema.names:
@@ -192,6 +195,7 @@ class Leave:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The sinks' rows of one task."""
+        settle()
         mail: dict[int, list[pa.Table]] = {}
         # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:
@@ -204,7 +208,7 @@ class Leave:
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
 
     def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
             given = {name: part.column(name) for name in part.schema.names}
             given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
             given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))
