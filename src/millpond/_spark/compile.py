@@ -83,12 +83,13 @@ class Settings:
 class Compiled:
     """The frame that holds every sink's rows, and per sink the way to select its own.
 
-    A selected frame has columns key, value, ts (ms), headers where there are any, and where wanted the
-    position columns and the case.
+    `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
+    there are any, and where wanted the position columns and the case.
     """
 
     frame: DataFrame
     selectors: Mapping[str, Selection]
+    ends: str
 
 
 def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
@@ -112,7 +113,7 @@ class _Compiler:
             if not self._unpacked_operators(level):
                 continue
             stage = Stage(self._physical, level, self._unpacked(wire, level))
-            if level == self._physical.levels and not self._physical.ordered_exit:
+            if self._is_last(level):
                 return self._direct(stage)
             wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
         return self._left(wire)
@@ -229,7 +230,12 @@ class _Compiler:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return wire.mapInArrow(Unpack(arrow, operators, self._settings.labels), schema)
+        unpack = Unpack(arrow, operators, self._settings.labels, ends=self._is_last(level))
+        return wire.mapInArrow(unpack, schema)
+
+    def _is_last(self, level: int) -> bool:
+        """Whether the sinks read what this level gives."""
+        return level == self._physical.levels and not self._physical.ordered_exit
 
     def _wide_schema(self, level: int) -> StructType:
         operators = self._unpacked_operators(level)
@@ -237,7 +243,7 @@ class _Compiler:
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
         fields += [("case", LongType())] if self._settings.cases else []
         # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
-        ordered = level == self._physical.levels and not self._physical.ordered_exit and not self._settings.cases
+        ordered = self._is_last(level) and not self._settings.cases
         names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
         fields += [(n, LongType()) for n in names]
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
@@ -280,7 +286,7 @@ class _Compiler:
             sink: Selection(stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
             for flow, sink in self._physical.stage_sinks(self._physical.levels)
         }
-        return Compiled(stage.frame, selectors)
+        return Compiled(stage.frame, selectors, "root")
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
@@ -300,7 +306,7 @@ class _Compiler:
             sink: Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
         }
-        return Compiled(frame, selectors)
+        return Compiled(frame, selectors, "sink")
 
 
 def _naming_if(stage: Stage, flow: Flow) -> FlowColumns:

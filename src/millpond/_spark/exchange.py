@@ -18,6 +18,7 @@ from millpond._engine.columns import bools, ints, position_columns, visible_colu
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
+from millpond._spark.ends import end_rows
 from millpond._spark.wire import Labels, operator_of
 from millpond._spark.worker import settle
 
@@ -131,11 +132,13 @@ class Unpack:
     schema : the wide frame's.
     operators : the operators whose results this stage works on.
     labels : gives the case of a row, where there are several.
+    ends : whether end rows follow, numbered in the column `root` (see `ends`).
     """
 
     schema: pa.Schema
     operators: frozenset[int]
     labels: Labels
+    ends: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wide rows of one task."""
@@ -149,6 +152,8 @@ class Unpack:
                     yield from self._widened(rows, operator_of(port), label)
                 else:
                     yield self._passing(batch.slice(at, 1))
+        if self.ends:
+            yield from end_rows(self.schema, "root")
 
     def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
         for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
@@ -178,7 +183,7 @@ class Unpack:
 
 @dataclass(frozen=True)
 class Leave:
-    """mapInArrow function behind the last exchange: each sink's rows in order of position.
+    """mapInArrow function behind the last exchange: each sink's rows in order of position, then end rows.
 
     Parameters
     ----------
@@ -206,6 +211,7 @@ class Leave:
             target, shard = self.labels.place(label)
             rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots))
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
+        yield from end_rows(self.schema, "sink")
 
     def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
         for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
