@@ -297,7 +297,7 @@ def _sealed(parcel: Parcel) -> tuple[int, bytes]:
 
 
 def _naming(flow: Flow) -> FlowColumns:
-    return FlowColumns("key", "value", "old", None, f"index{flow.id}")
+    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent")
 
 
 def _piped_clock(piped: list[_Piped]) -> dict[int, int]:
