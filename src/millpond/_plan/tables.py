@@ -18,6 +18,7 @@ from millpond._plan.nodes import (
     Node,
     OneToMany,
     Reference,
+    SelectKey,
     StreamTable,
     TableTable,
     begins_table,
@@ -97,8 +98,9 @@ class _SendsOld:
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
-        if isinstance(node, GlobalTableLookup | OneToMany):
-            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks.
+        if isinstance(node, GlobalTableLookup | OneToMany | SelectKey):
+            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks;
+            # a table under another key is the result of a one-to-many join.
             known = True
         elif begins_table(node):
             known = force or name in self._materialized
