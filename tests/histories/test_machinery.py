@@ -14,9 +14,7 @@ from millpond.testing.histories.__main__ import main
 from millpond.testing.histories.case import of_json, to_json
 from millpond.testing.histories.draw import case_of
 from millpond.testing.histories.limits import (
-    CHAINED_DIAMOND,
     DEFERRED,
-    FILTERED_DIAMOND,
     MIXED_CHAIN,
     TIME_OF_OTHERS,
     limit_of,
@@ -32,38 +30,6 @@ def table_op(kind: str, *inputs: int, **params: object) -> Op:
 TWO_TABLES = (Op("table"), Op("table"))
 JOINED = Blueprint((*TWO_TABLES, table_op("table_table", 0, 1, how="inner"), table_op("table_to", 2)))
 LIMITS = {
-    "a lost tombstone leaves a row in the join behind": (
-        CHAINED_DIAMOND,
-        (
-            *TWO_TABLES,
-            table_op("table_table", 0, 1, how="inner"),
-            table_op("table_table", 2, 2, how="inner"),
-            Op("table"),
-            table_op("table_table", 3, 4, how="outer"),
-            table_op("table_to", 5),
-        ),
-        (Input("n1", "a", "1", 0), Input("n0", "a", "1", 1), Input("n1", "a", None, 2), Input("n4", "a", "1", 3)),
-    ),
-    "a repeated tombstone comes once": (
-        CHAINED_DIAMOND,
-        (
-            Op("table"),
-            table_op("table_table", 0, 0, how="outer"),
-            table_op("table_table", 1, 1, how="left"),
-            table_op("table_to", 2),
-        ),
-        (Input("n0", "a", "1", 0), Input("n0", "a", None, 1)),
-    ),
-    "a filter behind a stored join compares with what was sent": (
-        FILTERED_DIAMOND,
-        (
-            Op("table"),
-            table_op("table_table", 0, 0, how="left", stored=True),
-            table_op("table_filter", 1, negate=False),
-            table_op("table_to", 2),
-        ),
-        (Input("n0", "b", "a|4", 0), Input("n0", "b", "", 1)),
-    ),
     "a record elsewhere moves the time of a join": (
         TIME_OF_OTHERS,
         (

@@ -17,6 +17,7 @@ from millpond._engine.columns import (
     Bools,
     Int64s,
     array,
+    bools,
     gather,
     ints,
     joined,
@@ -70,6 +71,7 @@ class Events:
     ----------
     side : side of each row, 0 left.
     own : number of the row within its side's own table, as it was given.
+    silent : rows that only say what lookups see.
     groups : rows by key.
     """
 
@@ -87,6 +89,7 @@ class Events:
         keys = joined([table.column("key") for table in self.tables], setting.key)
         self.key = keys.take(pa.array(order))
         self.present = np.concatenate([valid(table.column("value")) for table in self.tables])[order]
+        self.silent = np.concatenate([silent_rows(table) for table in self.tables])[order]
         self.groups: KeyGroups = group_keys(self.hash, self.key)
         self._order = order
 
@@ -121,7 +124,15 @@ class Events:
 
 
 class Values:
-    """Values of one side: the batch's rows first, then those found in state. Pointers count over both."""
+    """Values of one side: the batch's rows, then those found in state, then the old values that rows carry.
+
+    Pointers count over all three.
+
+    Attributes
+    ----------
+    prior : pointer to the stored value of each key group, -1 where there is none.
+    carried : pointer to the old value that each of the side's rows carries, -1 for none; None where they do not.
+    """
 
     def __init__(self, events: Events, side: int, table: StateTable) -> None:
         groups = events.groups
@@ -131,7 +142,11 @@ class Values:
         self._parts = [batch.column("value"), lookup.rows.column("value")]
         self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
         self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
-        """Pointer to the stored value of each key group, -1 where there is none."""
+        self.carried = None
+        if "old" in batch.column_names:
+            known = len(self._times)
+            self.carried = np.where(valid(batch.column("old")), np.arange(known, known + len(batch)), -1)
+            self._parts.append(batch.column("old"))
 
     def gather(self, pointers: Int64s) -> pa.Array:
         """The values pointed to; null for -1."""
@@ -142,6 +157,11 @@ class Values:
         if not len(self._times):
             return np.full(len(pointers), np.iinfo(np.int64).min)
         return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
+
+
+def silent_rows(rows: pa.Table) -> Bools:
+    """Which rows only say what lookups see."""
+    return bools(rows, "silent") if "silent" in rows.column_names else np.zeros(len(rows), dtype=np.bool_)
 
 
 def stored_time(rows: pa.Table) -> str:

@@ -78,6 +78,10 @@ class Plan:
             reach[node.name] = frozenset({node.name}) if begins else frozenset().union(*above)
         return reach
 
+    def meet_in_step(self, one: str, other: str) -> bool:
+        """Whether one input record moves both nodes at once."""
+        return bool(self.in_step[one] & self.in_step[other])
+
     def parents(self, node: Node) -> tuple[Node, ...]:
         """The nodes that `node` reads, left before right."""
         return tuple(self.by_name[name] for name in node.inputs)

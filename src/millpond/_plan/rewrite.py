@@ -17,6 +17,7 @@ from millpond._plan.nodes import (
     FlatMap,
     GlobalLookup,
     Node,
+    OneToMany,
     Reference,
     Repartition,
     Sink,
@@ -105,7 +106,9 @@ class _Rewrite:
             node=node.name,
             stem=stem,
             level=level,
-            emits_old=node.name in self._rules.carries_old and (stem == "table" or not kept),
+            emits_old=node.name in self._rules.carries_old
+            and (stem == "table" or not kept or node.name in self._rules.loose),
+            emits_views=node.name in self._rules.split,
         )
         if stem == "table":
             suppress = node.name in self._rules.suppressing
@@ -124,13 +127,12 @@ class _Rewrite:
         left, right = node.inputs
         names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
         sides = (0, 1) if isinstance(node, TableTable) else (1,)
-        reach = self._plan.in_step
         return replace(
             operator,
             how=node.how,
             generation=node.generation.value,
             suppress=tuple(name in self._rules.fused for name in (left, right)),
-            shared_root=bool(reach[left] & reach[right]),
+            shared_root=self._plan.meet_in_step(left, right),
             stores=tuple(names.get(s, f"{node.name}.{('left', 'right')[s]}") for s in sides),
         )
 
@@ -139,11 +141,10 @@ class _Rewrite:
         if operator.stem == "foreign_key_send":
             return replace(operator, stores=(f"{node.name}.foreign_keys",))
         names = [store for store, (join, _) in self._rules.aliases.items() if join == node.name]
-        reach = self._plan.in_step
         return replace(
             operator,
             suppress=(False, node.referred in self._rules.fused),
-            shared_root=bool(reach[node.referring] & reach[node.referred]),
+            shared_root=self._plan.meet_in_step(node.referring, node.referred),
             fan=1 + self._below(node.name),
             stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
         )
@@ -171,7 +172,7 @@ class _Rewrite:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.stem in ("table", *FAN_OUT, "global_table_lookup")
+        stored = operator is None or self._shows_when_sent(node, operator)
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -188,6 +189,7 @@ class _Rewrite:
             carries_old=operator is not None and operator.emits_old,
             suppress=False,
             drops_null_key=operator is None and node.shape.kind != "stream",
+            silent=operator is not None and operator.emits_views,
         )
         self._flows.append(flow)
         passed = () if operator is None else (operator.stem,)
@@ -197,6 +199,19 @@ class _Rewrite:
             self._enter(flow, flow.path, self._operators[(node.name, pending[0])], side=0)
         else:
             self._descend(flow)
+
+    def _shows_when_sent(self, node: Node, operator: Operator) -> bool:
+        """True where lookups see a result when it is sent: from a store, or where nothing else would be in order.
+
+        Two tables of one source of which one came by a foreign key do not change at once: their join is seen as
+        it goes from one result to the next.
+        """
+        if operator.stem in ("table", *FAN_OUT, "global_table_lookup"):
+            return True
+        if operator.stem != "table_table" or operator.shared_root:
+            return False
+        left, right = node.inputs
+        return bool(self._plan.ancestors[left] & self._plan.ancestors[right])
 
     def _descend(self, flow: Flow) -> None:
         """Hands the flow to the children of its node, in order of construction."""
@@ -222,6 +237,8 @@ class _Rewrite:
         rules = self._rules
         opens = isinstance(node, FlatMap)
         begins = begins_table(node)
+        ends_views = node.shape.kind == "stream" or node.name in rules.kept
+        suppress = node.store is None and node.name in rules.suppressing - rules.fused
         slot = parent.slot + 1 if opens else parent.slot
         flow = Flow(
             id=len(self._flows),
@@ -237,8 +254,10 @@ class _Rewrite:
             store_path=number if begins else parent.store_path,
             store_slot=slot if begins else parent.store_slot,
             carries_old=parent.carries_old and node.name in rules.carries_old,
-            suppress=node.store is None and node.name in rules.suppressing - rules.fused,
+            suppress=suppress,
             drops_null_key=begins or (isinstance(node, Repartition) and not self._relaxed(node)),
+            silent=(parent.silent and not ends_views) or (suppress and node.name in rules.split),
+            drops_silent=parent.silent and ends_views,
         )
         self._flows.append(flow)
         return flow
@@ -252,7 +271,18 @@ class _Rewrite:
         node = self._plan.by_name[operator.node]
         fresh = not any(e.target == operator.id for e in self._edges)
         drops_key, drops_value = _null_rules(node, operator, side)
-        edge = Edge(len(self._edges), flow.id, path, operator.id, side, drops_key, drops_value)
+        edge = Edge(
+            len(self._edges),
+            flow.id,
+            path,
+            operator.id,
+            side,
+            drops_key,
+            drops_value,
+            old=flow.carries_old and flow.node in self._rules.loose and operator.stem in ("table", "table_table"),
+            silent=flow.silent and operator.stem != "stream_table",
+            drops_silent=flow.silent and isinstance(node, OneToMany | GlobalLookup),
+        )
         sender = self._plan.by_name[flow.node] is node and flow.operator is not None
         if sender and operator.stem != "table":
             edge = replace(edge, direct=True, drops_null_key=False)
@@ -291,13 +321,19 @@ class _Rewrite:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
         joins = {op.id for op in self._operators.values() if op.stem in ("table_table", *FAN_OUT)}
         for edge in [e for e in self._edges if e.target in joins and not e.direct]:
-            if self._is_computed(self._flows[edge.flow]):
+            if self._is_joined(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
 
     def _is_computed(self, flow: Flow) -> bool:
         """True for a table that no store keeps: a join's result, looked up through its inputs' stores."""
         return flow.store_path is None and self._flows[flow.root].operator is not None
+
+    def _is_joined(self, flow: Flow) -> bool:
+        """True for a table that is looked up through the inputs of a join."""
+        root = self._flows[flow.root]
+        joins = {op.id for op in self._operators.values() if op.stem == "table_table"}
+        return root.operator in joins and flow.store_path == root.store_path
 
     def _ask_root(self, flow: Flow, **emits: bool) -> None:
         number = self._flows[flow.root].operator

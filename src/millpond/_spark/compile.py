@@ -181,7 +181,7 @@ class _Compiler:
         wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers"]
         wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
         for outlet in outlets:
-            wanted += [outlet.key, outlet.value, outlet.active or ""]
+            wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
             wanted += [column for _, column in outlet.extras]
             wanted += [outlet.shard_by or ""]
             moves = (*outlet.moves, *(outlet.visible or ()))
@@ -247,6 +247,7 @@ class _Compiler:
         names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
         fields += [(n, LongType()) for n in names]
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
+        fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for operator in operators:
             fields += self._result_fields(operator)

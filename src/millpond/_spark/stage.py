@@ -83,6 +83,9 @@ class Stage:
             step = _STEPS.get(type(self._physical.node(flow)))
             if step is not None:
                 step(self, flow, parent, self._physical.node(flow))
+        if flow.drops_silent:
+            self._restrict(flow, self.condition(flow) & ~_silent(self.naming(parent)))
+            self._rename(flow, silent=None)
         if flow.drops_null_key and self._has_other_ends(flow):
             keyed = F.col(self.naming(flow).key).isNotNull()
             self._restrict(flow, self.condition(flow) & keyed)
@@ -112,6 +115,8 @@ class Stage:
             columns = FlowColumns(f"o{number}_key", f"o{number}_value", None, f"root:{number}")
             if flow.carries_old:
                 columns = replace(columns, old=f"o{number}_old")
+            if flow.silent:
+                columns = replace(columns, silent="silent")
         self._live[flow.id] = _Live(columns, number)
         if flow.operator is not None and f"o{number}_joined" in self.frame.columns:
             self._join_values(flow, number)
@@ -163,7 +168,11 @@ class Stage:
         if flow.suppress:
             columns = self.naming(flow)
             either = F.col(columns.value).isNotNull() | F.col(str(columns.old)).isNotNull()
-            self._restrict(flow, active & either)
+            if not flow.silent:
+                self._restrict(flow, active & either)
+                return
+            self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
+            self._rename(flow, silent=f"f{flow.id}_silent")
 
     def _map_values(self, flow: Flow, parent: Flow, node: MapValues) -> None:
         active = self.condition(parent)
@@ -233,6 +242,11 @@ def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
     """The predicate where the row is active; null counts as false, also for filter_not."""
     held = F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
     return active & ~held if node.negate else held
+
+
+def _silent(columns: FlowColumns) -> Column:
+    """Rows that only say what lookups see."""
+    return F.coalesce(F.col(columns.silent), F.lit(False)) if columns.silent else F.lit(False)
 
 
 def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ One function per node. Called by `millpond.testing.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     node = physical.node(flow)
     step = _STEPS.get(type(node))
     result = step(flow, node, rows) if step is not None else rows
+    if flow.drops_silent:
+        result = result.filter(pc.invert(result.column("silent"))).drop_columns(["silent"])
     if flow.drops_null_key:
         result = result.filter(pa.array(valid(result.column("key"))))
     if not flow.carries_old and "old" in result.column_names:
@@ -93,7 +96,11 @@ def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
             pointers = np.where(present, np.arange(len(rows)), -1)
             rows = _set(rows, name, gather(value, pointers))
     if flow.suppress:
-        rows = rows.filter(pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid()))
+        kept = pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid())
+        if not flow.silent:
+            return rows.filter(kept)
+        marked = [rows.column("silent")] if "silent" in rows.column_names else []
+        rows = _set(rows, "silent", reduce(pc.or_, marked, pc.invert(kept)))
     return rows
 
 

@@ -101,8 +101,9 @@ def run_oracle(case: Case) -> tuple[Steps, bool]:
 
 def kept_rows(nodes: Sequence[Node]) -> int:
     """Rows in all stores of the oracle's tables."""
-    stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results"))
-    return sum(len(store._rows) for store in stores if isinstance(store, PlainStore))
+    stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results", "_many", "_one"))
+    rows = (store._rows if isinstance(store, PlainStore) else store for store in stores)
+    return sum(len(kept) for kept in rows if isinstance(kept, dict))
 
 
 def _run_engine(case: Case, driver: RoughDriver) -> Steps:

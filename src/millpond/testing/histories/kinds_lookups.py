@@ -12,6 +12,7 @@ from millpond.testing.histories.choices import Choices
 from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
 from millpond.testing.oracle.foreign_key import foreign_key_join
 from millpond.testing.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
+from millpond.testing.oracle.one_to_many import OneToManyJoin
 from millpond.testing.oracle.records import Key, Value
 
 
@@ -44,6 +45,20 @@ def _foreign_key_node(site: OracleSite, inputs: list[Any], params: Params) -> li
     if params.get("stored"):
         result.require_lookup()
     return [result]
+
+
+def _one_to_many(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    combined = site.library.lift(text.both_keys(site.keys), site.keys)
+    options = {"key": _extractor(site), "name": site.name, "store": site.store(params)}
+    result_key = lambda prefix, suffix: combined(prefix, suffix)  # noqa: E731
+    return [inputs[0].one_to_many_join(inputs[1], _plus(site), result_key=result_key, **options)]
+
+
+def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    one, many = inputs
+    combined = text.both_keys(site.keys)
+    refer = text.referrer(site.keys)
+    return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
 
 
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
@@ -90,6 +105,16 @@ KINDS: dict[str, Kind] = {
         _foreign_key_node,
         _how_stored,
         weight=6,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "one_to_many": Kind(
+        TABLE * 2,
+        TABLE,
+        _one_to_many,
+        _one_to_many_node,
+        stored,
+        weight=4,
         deferred=True,
         generations=CURRENT,
     ),

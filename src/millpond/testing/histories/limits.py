@@ -10,9 +10,6 @@ from __future__ import annotations
 from millpond.testing.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.histories.registry import KINDS
 
-CHAINED_DIAMOND = "a join of a table with itself, whose result is joined again"
-FILTERED_DIAMOND = "a join of a table with itself, kept in a store, whose result is filtered"
-
 TIME_OF_OTHERS = "an operator that keeps time, which some piped records do not reach"
 DEFERRED = "a foreign-key join on a way that a record takes more than once"
 MIXED_CHAIN = "a windowed join behind an outer windowed join whose bounds differ"
@@ -30,11 +27,6 @@ def limit_of(blueprint: Blueprint) -> str | None:
 
     Kafka Streams sends messages through topics for a foreign key, and works on them when the record's own path
     is finished; millpond works depth-first.
-
-    Kafka Streams looks the result of a join up in the stores of its inputs; the engine keeps what was sent.
-    Where one record reaches both sides of a join of two tables, what is sent may lack a tombstone that both
-    sides believed the other to send, or repeat one; and the old value that Kafka Streams sends along is what
-    it computes at that moment, not what was sent before.
     """
     if not all(_sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed):
         return TIME_OF_OTHERS
@@ -42,20 +34,6 @@ def limit_of(blueprint: Blueprint) -> str | None:
         return DEFERRED
     if any(_is_mixed_chain(blueprint, number) for number in range(len(blueprint.ops))):
         return MIXED_CHAIN
-    diamonds = {
-        number
-        for number, op in enumerate(blueprint.ops)
-        if op.kind == "table_table" and _all_above(blueprint, op.inputs[0]) & _all_above(blueprint, op.inputs[1])
-    }
-    kept = {number for number in diamonds if blueprint.ops[number].params.get("stored")}
-    for op in blueprint.ops:
-        if op.kind == "table_filter" and _tables_above(blueprint, op.inputs[0]) & kept:
-            return FILTERED_DIAMOND
-        if not op.kind.endswith("_table") or len(op.inputs) < 2:
-            continue
-        looked_up = [ref for ref, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"]
-        if any(_tables_above(blueprint, ref) & diamonds for ref in looked_up):
-            return CHAINED_DIAMOND
     return None
 
 
@@ -93,10 +71,3 @@ def _forks(blueprint: Blueprint, number: int) -> bool:
 
 def _all_above(blueprint: Blueprint, ref: Ref) -> set[int]:
     return {ref.op}.union(*(_all_above(blueprint, above) for above in blueprint.ops[ref.op].inputs))
-
-
-def _tables_above(blueprint: Blueprint, ref: Ref) -> set[int]:
-    """The tables that this one is computed from; a to_table begins a new one."""
-    op = blueprint.ops[ref.op]
-    tables = [above for above, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"]
-    return {ref.op}.union(*(_tables_above(blueprint, above) for above in tables))
