@@ -41,7 +41,19 @@ class Topology:
         checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
             restart with the same folder goes on where it stopped.
         options : see `millpond._spark.query.StartOptions`: kafka=, shards=, tasks=, trigger=,
-            available_now=, local_cache=, allow_partition_change=.
+            available_now=, local_cache=, allow_partition_change=, idle_after=.
+
+        Notes
+        -----
+        Time is that of the records: what a windowed join holds back comes out when a later record comes, which
+        may be never. With ``idle_after="1 minute"`` time goes on by itself when no record has come for a minute
+        by the wall clock: each partition's time is then its last one plus the wall clock that has gone by since.
+        This gives up that results depend on the records alone: a record that comes after such a rest with a
+        timestamp from before it (an outage of its producer, a clock that is behind) is late, its partners may
+        have been let go without it, and the same records read again, without the rest, give other results. A
+        batch that is replayed still gives the same. A batch runs every second, since the clock is a source of
+        the query; a checkpoint that was begun without the option cannot be continued with it, nor the other way
+        round. Test drivers have no such clock.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +46,26 @@ def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, A
         driver.run_batch()
         results += [(r.key, r.value, r.ts) for r in driver.read("out")]
     return results
+
+
+def steps_of(
+    records: Sequence[tuple[str, str | None, bool, int]], topics: dict[str, str] | None = None, start: int = 20
+) -> list[Step]:
+    """Records whose timestamps are steps from one to the next; every seventh value is null."""
+    steps, ts = [], start
+    for number, (topic, key, present, step) in enumerate(records):
+        ts = max(0, ts + step)
+        value = f"{topic[0]}{number}" if present or number % 7 else None
+        steps.append(Step((topics or {}).get(topic, topic), key, value, ts, ()))
+    return steps
+
+
+def history_of(kind: str, how: str, window: tuple[int, int, int], eager: bool, steps: list[Step]) -> History:
+    params = {
+        "type": how,
+        "before_ms": window[0],
+        "after_ms": window[1],
+        "grace_ms": window[2],
+        "eager": eager,
+    }
+    return History("random", kind, params, "current", "4.3.0", tuple(steps))

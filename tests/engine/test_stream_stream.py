@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine import meetings
+from millpond._engine import meetings, waiting
+from millpond._engine.cache import RunCache
+from millpond._engine.columns import ints
 from millpond._engine.exchange import Outlet, pack
 from millpond._engine.keys import hash_keys
 from millpond._engine.level import run_operator
@@ -19,8 +23,10 @@ from millpond._engine.store import MemoryChunkStore
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver, setting_of
+from millpond.testing.recordings import History, Step
+from millpond.testing.runners.engine import EngineRunner
 from millpond.windows import JoinWindows
-from tests.engine.stream_kit import PLUS, joined
+from tests.engine.stream_kit import PLUS, joined, repaired, run
 
 # -- time --------------------------------------------------------------------------------------------------
 
@@ -105,18 +111,20 @@ def test_each_result_goes_all_its_ways_before_the_next() -> None:
     assert [r.value for r in driver.read("out")] == ["a+r/1", "a+r/2", "b+r/1", "b+r/2"]
 
 
-def test_long_keys_that_close_together_come_in_an_order_that_shards_do_not_change() -> None:
+@pytest.mark.parametrize("shards", [1, 3, 8])
+@pytest.mark.parametrize("how", ["left", "outer"])
+def test_keys_that_close_together_come_in_the_order_of_their_bytes_however_long_they_are(how: str, shards: int) -> None:
     keys = [f"customer-{number:03}" for number in range(40)] + ["a", "customer", "customer\0", "z", "é"]
-    outputs = []
-    for shards in (1, 3, 8):
-        driver = EngineDriver(joined("outer", JoinWindows(5, 9, 0)).build(), shards=shards)
-        for number, key in enumerate(keys):
-            driver.pipe("left" if number % 3 else "right", key, "v", ts=number // 20)
-        driver.pipe("left", "last", "v", ts=1000)
-        driver.run_batch()
-        outputs.append([(r.key, r.ts) for r in driver.read("out")])
-    assert outputs[0] == outputs[1] == outputs[2]
-    assert len(outputs[0]) == len(keys)
+    steps = [Step("left" if at % 3 else "right", key, f"v{at}", at // 20, ()) for at, key in enumerate(keys)]
+    # Two values of one key, and the record that moves time.
+    steps += [Step("left", "customer-007", "again", 2, ()), Step("left", "last", "v", 1000, ())]
+    params = {"type": how, "before_ms": 5, "after_ms": 9, "grace_ms": 0, "eager": False}
+    history = History("long keys", "stream_stream", params, "current", "4.3.0", tuple(steps))
+    expected = repaired(history)
+    assert len(expected[-1]) >= 30
+    assert EngineRunner(shards=shards, cuts=7).run(history) == expected
+    driver = EngineDriver(joined(how, JoinWindows(5, 9, 0)).build(), shards=shards)
+    assert run(driver, steps, 7) == [(r.key, r.value, r.ts) for results in expected for r in results]
 
 
 def test_a_self_join_keeps_its_records_once() -> None:
@@ -167,7 +175,7 @@ def parcels(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     """The inputs of the only operator's only shard: rows of each side, and what it is told of time."""
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
-        outlet = Outlet("", edge.id, 0, "key", "value", reach_step=edge.reach_step, reach_port=plan.reach_port(edge))
+        outlet = Outlet("", edge.id, 0, "key", "value", reach_port=plan.reach_port(edge))
         for parcel in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
             inputs[plan.side_of[parcel.port]].append(parcel.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
@@ -219,3 +227,26 @@ def test_state_stays_as_large_as_the_window_while_time_goes_on_for_a_day() -> No
             pass
         state_rows.append(sum(run.rows for entry in state.manifest.tables.values() for run in entry.runs()))
     assert max(state_rows) < 100
+
+
+@pytest.mark.parametrize("how", ["left", "outer"])
+def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, tmp_path: Path) -> None:
+    plan = joined(how, JoinWindows(10**9, 5 * 10**8, 0)).build().physical
+    store, cache = MemoryChunkStore(), RunCache(tmp_path)
+    setting, count = setting_of(plan, plan.operators[0]), 4 * waiting.ROWS
+    for start in range(0, count, waiting.ROWS):
+        times = list(range(start, start + waiting.ROWS))
+        sides = {0: rows_of(plan, 0, times, [f"key-{t}".ljust(200) for t in times]), 1: rows_of(plan, 1, [], [])}
+        assert [len(table) for table in run_operator(setting, parcels(plan, sides), State(store, cache))] == []
+    jump = {side: rows_of(plan, side, [10**10] * (1 - side), ["last"] * (1 - side)) for side in (0, 1)}
+    batch, before, most, told = parcels(plan, jump), pa.total_allocated_bytes(), 0, 0
+    tracemalloc.start()
+    for table in run_operator(setting, batch, State(store, cache)):
+        most = max(most, pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[1])
+        assert len(table) <= waiting.ROWS
+        assert (ints(table, "ts") == np.arange(told, told + len(table))).all()
+        told += len(table)
+    tracemalloc.stop()
+    assert told == count
+    # A row is 300 bytes; all of them at once would be as much again for every copy on their way.
+    assert most < 1.5 * 300 * count

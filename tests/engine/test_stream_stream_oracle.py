@@ -20,7 +20,7 @@ from millpond.testing.oracle.topologies import join_spec, stream
 from millpond.testing.recordings import History, Step
 from millpond.testing.runners.engine import EngineRunner
 from millpond.windows import JoinWindows
-from tests.engine.stream_kit import METHOD, PLUS, histories, joined, repaired, run
+from tests.engine.stream_kit import METHOD, PLUS, histories, history_of, joined, repaired, run, steps_of
 
 # 0.10.2 differs by the timestamp of results alone (section A row 19): see below.
 FILES = (
@@ -99,27 +99,6 @@ RECORDS = st.lists(
     max_size=40,
 )
 WINDOWS = st.tuples(st.integers(-6, 12), st.integers(-6, 12), st.integers(0, 8)).filter(lambda w: w[0] + w[1] >= 0)
-
-
-def steps_of(records: Sequence[tuple[str, str | None, bool, int]], topics: dict[str, str] | None = None) -> list[Step]:
-    """Records whose timestamps are steps from one to the next; every seventh value is null."""
-    steps, ts = [], 20
-    for number, (topic, key, present, step) in enumerate(records):
-        ts = max(0, ts + step)
-        value = f"{topic[0]}{number}" if present or number % 7 else None
-        steps.append(Step((topics or {}).get(topic, topic), key, value, ts, ()))
-    return steps
-
-
-def history_of(kind: str, how: str, window: tuple[int, int, int], eager: bool, steps: list[Step]) -> History:
-    params = {
-        "type": how,
-        "before_ms": window[0],
-        "after_ms": window[1],
-        "grace_ms": window[2],
-        "eager": eager,
-    }
-    return History("random", kind, params, "current", "4.3.0", tuple(steps))
 
 
 @settings(max_examples=150, deadline=None)

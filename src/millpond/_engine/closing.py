@@ -2,8 +2,8 @@
 
 Law 3: such a result stands after all records of the last time at which it could still have been different,
 and so before the first record of a later time. Among those of one moment the order is Kafka's: timestamp,
-right before left, key bytes, arrival. The bytes of a key do not fit into a position: their first eight do,
-and longer keys that have those in common come in order of hash. Called by `stream_stream`.
+right before left, key bytes, arrival. The first eight bytes of a key are part of the position; whoever sorts
+by position compares longer keys themselves where these agree (`position`). Called by `waiting`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine import keyform as form
-from millpond._engine.columns import Int64s, position_columns
+from millpond._engine.columns import LET_GO, Int64s, ints, joined, position_columns
 from millpond._engine.keys import encode_keys
-from millpond._engine.operator import Setting
-from millpond._engine.times import LET_GO
+from millpond._engine.operator import HEADERS, Setting
 
 _LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
 
 
-def first_bytes(keys: pa.Array) -> Int64s:
+def results_at(setting: Setting, rows: pa.Table, moment: Int64s, close: Int64s) -> pa.Table:
+    """Closing rows as results, in order of position.
+
+    Parameters
+    ----------
+    rows : columns ts, hash, arrival, domain, side, key, left, right.
+    moment : the operator's time after which each stands.
+    close : the time that operators below are to see at it.
+    """
+    ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
+    encoded = encode_keys(rows.column("key"))
+    prefix, short = first_bytes(encoded), _short(encoded, ints(rows, "hash"))
+    rank = pc.rank(encoded, sort_keys="ascending", tiebreaker="dense").to_numpy()
+    part = _partition(setting, rows)
+    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, moment))
+    rows = rows.take(pa.array(order))
+    lag = setting.operator.hold_back
+    stands, now = moment[order] + lag, close[order] + lag
+    place = _positions(setting, stands, now, ts[order], side[order], prefix[order], part[order], short[order])
+    out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
+    out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
+    if setting.headers:
+        out["headers"] = pa.nulls(len(rows), HEADERS)
+    out |= {"left": rows.column("left"), "right": rows.column("right")}
+    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    return pa.table(out).combine_chunks()
+
+
+def first_bytes(encoded: pa.Array) -> Int64s:
     """The first eight bytes of each key's encoding as an integer of the same order."""
-    starts, lengths, content = form.spans(encode_keys(keys))
+    starts, lengths, content = form.spans(encoded)
     padded = np.zeros(len(content) + 8, dtype=np.uint8)
     padded[: len(content)] = content
     words = np.ndarray((len(content) + 1,), ">u8", buffer=padded, strides=(1,))[starts].astype(np.uint64)
@@ -33,40 +60,31 @@ def first_bytes(keys: pa.Array) -> Int64s:
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 
-def closing_order(
-    stands_at: Int64s, ts: Int64s, side: Int64s, keys: pa.Array, hashes: Int64s, arrival: Int64s
-) -> Int64s:
-    """The order of results: moment, timestamp, right before left, key bytes, arrival."""
-    prefix, short = first_bytes(keys), _short(keys, hashes)
-    rank = pc.rank(encode_keys(keys), sort_keys="ascending", tiebreaker="dense").to_numpy()
-    return np.lexsort((arrival, rank, short, prefix, 1 - side, ts, stands_at))
-
-
-def closing_positions(
+def _positions(
     setting: Setting,
-    stands_at: Int64s,
+    stands: Int64s,
     now: Int64s,
     ts: Int64s,
     side: Int64s,
-    keys: pa.Array,
-    hashes: Int64s,
-) -> dict[str, pa.Array]:
-    """Position columns of results in `closing_order`.
+    prefix: Int64s,
+    part: Int64s,
+    short: Int64s,
+) -> list[Int64s]:
+    """Position columns of results that are in order."""
+    operator = setting.operator
+    columns = [stands, LET_GO + 2 * ts + (1 - side), now, prefix, part][: 3 + operator.slot]
+    columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [_numbers(operator.id, [stands, ts, side, prefix, part, short], short) * operator.fan]
+    return columns + [np.zeros(len(ts), dtype=np.int64)] * (setting.slots - operator.slot - 1)
 
-    Parameters
-    ----------
-    stands_at : order_ts of the place they take.
-    now : the time of the sources that operators below are to see at them.
+
+def _partition(setting: Setting, rows: pa.Table) -> Int64s:
+    """What stands in the second path slot where the results' number does not: the partition they belong to.
+
+    Operators below ask for it where partitions have times of their own (`partitions`).
     """
     operator = setting.operator
-    prefix, short = first_bytes(keys), _short(keys, hashes)
-    srcpart = LET_GO + 2 * ts + (1 - side)
-    columns = [stands_at, srcpart, now, prefix]
-    columns += [np.full(len(ts), operator.id, dtype=np.int64)] * (operator.slot - 1)
-    columns += [_numbers(operator.id, [stands_at, ts, side, prefix, short], short) * operator.fan]
-    columns += [np.zeros(len(ts), dtype=np.int64)] * (setting.slots - operator.slot - 1)
-    names = position_columns(setting.slots)
-    return {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
+    return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
 
 
 def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
@@ -82,8 +100,11 @@ def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
     return (((number << _LENGTH_BITS + _HASH_BITS) + short) << _COUNT_BITS) + count
 
 
-def _short(keys: pa.Array, hashes: Int64s) -> Int64s:
-    """Length, so that a key comes before its continuation by zero bytes, and behind eight bytes the hash."""
-    _, lengths, _ = form.spans(encode_keys(keys))
+def _short(encoded: pa.Array, hashes: Int64s) -> Int64s:
+    """Length, so that a key comes before its continuation by zero bytes, and behind eight bytes the hash.
+
+    The hash tells keys apart that had their first bytes in common and were changed into the same one since.
+    """
+    _, lengths, _ = form.spans(encoded)
     bits = (hashes >> np.int64(64 - _HASH_BITS)) & np.int64((1 << _HASH_BITS) - 1)
     return np.where(lengths > 8, (9 << _HASH_BITS) + bits, lengths << _HASH_BITS)

@@ -17,6 +17,8 @@ runners use these names and nothing else to speak of position, time and key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -26,6 +28,8 @@ Bools = npt.NDArray[np.bool_]
 
 ROOT_POSITION = ("order_ts", "srcpart", "offset")
 PARTITION_BITS = 32
+LET_GO = 2**62
+"""srcpart of results that time brings about starts here: after all records of the time they stand at."""
 
 
 def path_columns(slots: int) -> tuple[str, ...]:
@@ -41,6 +45,18 @@ def visible_columns(slots: int) -> tuple[str, ...]:
 def position_columns(slots: int) -> tuple[str, ...]:
     """Names of all columns of a position, in order of significance."""
     return ROOT_POSITION + path_columns(slots)
+
+
+def partitions(position: Sequence[Int64s]) -> Int64s:
+    """Partition of the source record of each row, by its position.
+
+    Results that time brought about stand in none of a source: where a partition has a time of its own, their
+    second path slot says which one it was (`closing`).
+    """
+    known: Int64s = position[1] & ((1 << PARTITION_BITS) - 1)
+    if len(position) <= len(ROOT_POSITION) + 1:
+        return known
+    return np.where(position[1] >= LET_GO, position[len(ROOT_POSITION) + 1], known)
 
 
 def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:

@@ -26,7 +26,7 @@ from millpond._engine.columns import (
     visible_columns,
 )
 from millpond._engine.keys import hash_keys
-from millpond._engine.reach import reach_steps
+from millpond._engine.reach import told_reach
 
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
@@ -61,8 +61,7 @@ class Outlet:
     silent : column that marks rows which only say what lookups see (`Operator.emits_views`); None: there are none.
     drops_silent : whether such rows end here.
     keeps_time : whether records that end here move time all the same.
-    reach_step, reach_port : every shard is told on this port how far the rows reach, in steps of so many ms;
-        0: it is not.
+    reach_port : every shard is told on this port how far the rows reach; None: it is not.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
     extras : (name on the edge, column) of what an operator needs beside key and value.
     hash : column that holds the hash of the key already; None: it is computed here.
@@ -88,8 +87,7 @@ class Outlet:
     silent: str | None = None
     drops_silent: bool = False
     keeps_time: bool = False
-    reach_step: int = 0
-    reach_port: int = 0
+    reach_port: int | None = None
     extras: tuple[tuple[str, str], ...] = ()
     hash: str | None = None
     counts_null: tuple[str, str] | None = None
@@ -185,9 +183,10 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
 
 def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[Parcel]:
     """What every shard is told of how far the edge's rows reach."""
-    assert outlet.target is not None
-    # One turn per case and shard, where there is something to tell.
-    for case, steps in reach_steps(edge, cases, outlet.reach_step, slots) if outlet.reach_step else ():
+    if outlet.target is None or outlet.reach_port is None:
+        return
+    # One turn per case.
+    for case, steps in told_reach(edge, cases, slots):
         # One turn per shard.
         for shard in range(case * shards, (case + 1) * shards):
             yield Parcel(outlet.target, shard, outlet.reach_port, steps)

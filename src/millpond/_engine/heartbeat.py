@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millpond._engine.columns import Bools, Int64s, bools, ints
 from millpond._engine.exchange import Parcel
+from millpond._engine.idle import clock_row
 from millpond._plan.physical import Operator, Physical
 
 _UNKNOWN = np.iinfo(np.int64).min
@@ -39,6 +40,11 @@ class Beat:
 def beat_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Beat:
     """The beat of an operator that is told times."""
     return Beat(physical.time_port(operator), operator.id, operator.timing == "every", roots)
+
+
+def told_clock(target: int, port: int, wall: int, shards: int) -> Iterator[Parcel]:
+    """What every shard of an operator is told of the wall clock."""
+    return _to_all(target, port, clock_row(wall), shards, 0)
 
 
 def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Parcel]:

@@ -7,7 +7,7 @@ merge only sorts, and a run whose newest row is too old is dropped without being
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,10 +52,13 @@ class LogTable(_Table):
         query = np.concatenate([queries.asked(hit.queries) for hit in hits] or [np.zeros(0, dtype=np.int64)])
         return MultiLookup(query, self._gather(hits, wanted))
 
-    def between(self, low: int, high: int, flag: str | None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows with low <= time < high, of all keys, where the boolean column `flag` holds."""
-        hits = []
-        # One turn per piece of a run that reaches into these times.
+    def between(self, low: int, high: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows with low <= time < high, of all keys."""
+        return self.gather(list(self.hits(low, high)), columns)
+
+    def hits(self, low: int, high: int, flag: str | None = None) -> Iterator[Hits]:
+        """Places of the rows with low <= time < high, of all keys, where the boolean column `flag` holds."""
+        # One turn per layer that reaches into these times.
         for layer in self._reaching(low, high - 1):
             # One turn per piece of a run.
             for piece in layer:
@@ -65,7 +68,10 @@ class LogTable(_Table):
                 if flag is not None:
                     chosen &= batch.column(flag).to_numpy(zero_copy_only=False)
                 rows = np.flatnonzero(chosen)
-                hits.append(Hits(batch, rows, rows))
+                yield Hits(batch, rows, rows)
+
+    def gather(self, hits: Sequence[Hits], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at these places, one hit after the other."""
         return self._gather(hits, self._columns(columns))
 
     def expire(self, floors: Mapping[int, int], part: str | None = None) -> None:

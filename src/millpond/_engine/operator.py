@@ -79,14 +79,14 @@ class Events:
         self.setting = setting
         self.tables = [inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(setting.slots)]
-        order = order_by(columns)
+        keys = joined([table.column("key") for table in self.tables], setting.key)
+        order = order_by(columns, keys)
         self.position = [column[order] for column in columns]
         lengths = [len(table) for table in self.tables]
         self.side = np.repeat(np.arange(sides), lengths)[order]
         self.own = np.concatenate([np.arange(n, dtype=np.int64) for n in lengths])[order]
         self.ts = self._concat("ts")[order]
         self.hash = self._concat("hash")[order]
-        keys = joined([table.column("key") for table in self.tables], setting.key)
         self.key = keys.take(pa.array(order))
         self.present = np.concatenate([valid(table.column("value")) for table in self.tables])[order]
         self.silent = np.concatenate([silent_rows(table) for table in self.tables])[order]

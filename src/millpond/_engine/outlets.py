@@ -54,8 +54,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         counts_null_key=physical.node(flow).shape.kind == "stream",
         drops_null_value=edge.drops_null_value,
         keeps_time=edge.keeps_time,
-        reach_step=edge.reach_step,
-        reach_port=physical.reach_port(edge),
+        reach_port=physical.reach_port(edge) if edge.tells_reach else None,
     )
     return replace(plain, **_extras(physical, edge, columns))
 

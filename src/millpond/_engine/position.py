@@ -1,29 +1,72 @@
 """Order by position (law 2): operators sort, they never trust the order in which blobs arrive.
 
-Called by every operator and by the sinks.
+A position is integers, and of results that time brought about also their keys: `closing` has room for the
+first eight bytes of a key, so where these agree the whole keys are compared. Called by every operator and by
+the sinks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from millpond._engine.columns import Int64s, ints
+from millpond._engine.columns import LET_GO, Int64s, ints
+from millpond._engine.keys import encode_keys
+
+_BEFORE_KEY = 4
+"""Columns of a position that come before the key: order_ts, srcpart, offset, and the key's first bytes."""
 
 
-def order_by(columns: Sequence[Int64s]) -> Int64s:
+def order_by(columns: Sequence[Int64s], keys: pa.Array | pa.ChunkedArray | None = None) -> Int64s:
     """Row numbers in ascending order of `columns`, the most significant first; stable.
 
+    With `keys` the columns are those of a position, and keys decide where time let go of several.
     Columns that hold one value everywhere are left out and sorted input is recognised, since both are the
     rule: most topologies have one source partition in a shard's blob, and Kafka's order is kept by tasks.
     """
     rows = len(columns[0])
     varying = [c for c in columns if rows and c.min() != c.max()]
     if not varying or is_sorted(varying):
-        return np.arange(rows, dtype=np.int64)
-    return np.lexsort(tuple(reversed(varying)))
+        order = np.arange(rows, dtype=np.int64)
+    else:
+        order = np.lexsort(tuple(reversed(varying)))
+    return order if keys is None else _by_keys(order, columns, keys)
+
+
+def _by_keys(order: Int64s, columns: Sequence[Int64s], keys: pa.Array | pa.ChunkedArray) -> Int64s:
+    """`order`, put right where rows that time let go of have all but their keys in common."""
+    if not len(order) or columns[1].max() < LET_GO:
+        return order
+    same = columns[1][order[1:]] >= LET_GO
+    # One turn per column.
+    for column in columns[:_BEFORE_KEY]:
+        same &= column[order[1:]] == column[order[:-1]]
+    places = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if not len(places):
+        return order
+    rows = order[places]
+    group = np.cumsum(np.append(True, ~same))[places]
+    encoded = encode_keys(keys.take(pa.array(rows)))
+    rank = pc.rank(encoded, sort_keys="ascending", tiebreaker="dense").to_numpy()
+    rest = [column[rows] for column in reversed(columns[_BEFORE_KEY:])]
+    order = order.copy()
+    order[places] = rows[np.lexsort((*rest, rank, group))]
+    return order
+
+
+def places_of(columns: Sequence[Int64s], keys: pa.Array | pa.ChunkedArray) -> list[tuple[int | bytes, ...]]:
+    """Positions as tuples whose order is that of `order_by` with keys."""
+    let_go = columns[1] >= LET_GO
+    tails: npt.NDArray[np.object_] = np.full(len(let_go), b"", dtype=object)
+    if let_go.any():
+        tails[let_go] = encode_keys(keys.filter(pa.array(let_go))).fill_null(b"").to_pylist()
+    before, rest = columns[:_BEFORE_KEY], columns[_BEFORE_KEY:]
+    parts = [*(c.tolist() for c in before), tails.tolist(), *(c.tolist() for c in rest)]
+    return list(zip(*parts, strict=True))
 
 
 def is_sorted(columns: Sequence[Int64s]) -> bool:
@@ -41,6 +84,26 @@ def is_sorted(columns: Sequence[Int64s]) -> bool:
 
 def sort_by_position(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The rows of `table` in order of the position columns `names`."""
-    columns = [ints(table, name) for name in names]
-    order = order_by(columns)
-    return table if is_sorted(columns) else table.take(pa.array(order))
+    order = order_by([ints(table, name) for name in names], table.column("key"))
+    return table if is_sorted([order]) else table.take(pa.array(order))
+
+
+def merged(one: Iterator[pa.Table], other: Iterator[pa.Table], names: Sequence[str]) -> Iterator[pa.Table]:
+    """Two streams of tables, each in order of position, as one; no more than a table of each is held."""
+    sides = [filter(len, one), filter(len, other)]
+    held = [next(side, None) for side in sides]
+    # One turn per table.
+    while held[0] is not None and held[1] is not None:
+        first, both = len(held[0]), pa.concat_tables(held).combine_chunks()
+        order = order_by([ints(both, name) for name in names], both.column("key"))
+        ends = [int(np.flatnonzero(order == last)[0]) for last in (first - 1, len(both) - 1)]
+        # All rows before the end of one table have come; what is left belongs to the other.
+        done, left = (0, 1) if ends[0] < ends[1] else (1, 0)
+        yield both.take(pa.array(order[: ends[done] + 1]))
+        held[left] = both.take(pa.array(order[ends[done] + 1 :]))
+        held[done] = next(sides[done], None)
+    # One turn per side: one of them has ended.
+    for side, table in zip(sides, held, strict=True):
+        if table is not None:
+            yield table
+        yield from side

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.closing import closing_order, closing_positions
-from millpond._engine.columns import Int64s, gather, ints, joined, position_columns, valid
+from millpond._engine.columns import Int64s, gather, position_columns, valid
 from millpond._engine.meetings import LEFT, RIGHT, SIDES, Meetings, Met, Rules
-from millpond._engine.operator import HEADERS, Events, Setting
-from millpond._engine.position import sort_by_position
+from millpond._engine.operator import Events, Setting
+from millpond._engine.position import merged
 from millpond._engine.runs import State
 from millpond._engine.times import Times
+from millpond._engine.waiting import Waiting
 from millpond._engine.window_log import WindowLog
 
 
@@ -60,7 +60,7 @@ class _Join:
         at_once = np.flatnonzero((alone & ~patient) | self._unkeyed)
         closing = self._closing(close)
         self._write(close)
-        yield from self._results(at_once, closing)
+        yield from merged(self._by_events(at_once), closing, position_columns(self._setting.slots))
 
     # -- unmatched records ---------------------------------------------------------------------------------
 
@@ -83,64 +83,13 @@ class _Join:
         if later.any():
             self._log.match(self._numbers[later], close[waited][later])
 
-    def _closing(self, close: Int64s) -> pa.Table | None:
+    def _closing(self, close: Int64s) -> Iterator[pa.Table]:
         """Results of records whose window closes in this batch, in order of position."""
         if not self._rules.waits:
-            return None
+            return iter(())
         closes = self._waiting & (close < self._times.end[self._times.of_row])
-        parts = [self._closing_of(side, closes) for side in SIDES if self._rules.outer[side]]
-        rows = pa.concat_tables(parts)
-        return self._let_go(rows.combine_chunks()) if len(rows) else None
-
-    def _closing_of(self, side: int, closes: Int64s) -> pa.Table:
-        """Stored and new waiting rows of a side whose window closes."""
-        events, times = self._events, self._times
-        first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
-        wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])
-        stored = self._log.waiting(side, first - wait, last - wait)
-        index, close = times.index(ints(stored, "domain")), ints(stored, "ts") + wait
-        number = ints(stored, "arrival") * 2 + side
-        matched = np.concatenate([self._log.matched_between(first, last), self._numbers])
-        due = (close >= times.start[index]) & (close < times.end[index]) & ~np.isin(number, matched)
-        stored = stored.filter(pa.array(due))
-        mine = np.flatnonzero(closes & (events.side == side))
-        numbers = {
-            "ts": np.concatenate([ints(stored, "ts"), events.ts[mine]]),
-            "hash": np.concatenate([ints(stored, "hash"), events.hash[mine]]),
-            "arrival": np.concatenate([ints(stored, "arrival"), self._log.arrivals + mine]),
-            "domain": np.concatenate([ints(stored, "domain"), self._domain[mine]]),
-            "side": np.full(len(stored) + len(mine), side, dtype=np.int64),
-        }
-        columns = {name: pa.array(column) for name, column in numbers.items()}
-        columns["key"] = joined([stored.column("key"), events.key.take(pa.array(mine))], self._setting.key)
-        own = gather(self._own_values(side), events.own[mine])
-        value = joined([stored.column("value"), own], self._setting.values[side])
-        nothing = pa.nulls(len(value), self._setting.values[1 - side])
-        left, right = (value, nothing) if side == LEFT else (nothing, value)
-        return pa.table(columns | {"left": left, "right": right})
-
-    def _own_values(self, side: int) -> pa.Array:
-        return joined([self._events.tables[side].column("value")], self._setting.values[side])
-
-    def _let_go(self, rows: pa.Table) -> pa.Table:
-        """Closing rows as results, at the moments at which time lets them go."""
-        setting, operator = self._setting, self._setting.operator
-        ts, side = ints(rows, "ts"), ints(rows, "side")
-        close = moment = self._rules.close(ts, side)
-        if operator.timing == "every":
-            moment = self._times.first_after(self._times.index(ints(rows, "domain")), close) - 1
-        key = joined([rows.column("key")], setting.key)
-        order = closing_order(moment, ts, side, key, ints(rows, "hash"), ints(rows, "arrival"))
-        rows = rows.take(pa.array(order))
-        stands, now = moment[order] + operator.hold_back, close[order] + operator.hold_back
-        key, hashes = joined([rows.column("key")], setting.key), ints(rows, "hash")
-        out = closing_positions(setting, stands, now, ts[order], side[order], key, hashes)
-        out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": key}
-        if setting.headers:
-            out["headers"] = pa.nulls(len(rows), HEADERS)
-        out |= {"left": rows.column("left"), "right": rows.column("right")}
-        out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-        return pa.table(out).combine_chunks()
+        parts = self._setting, self._rules, self._log, self._events, self._times
+        return Waiting(*parts, closes, self._numbers).results()
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -169,26 +118,10 @@ class _Join:
 
     # -- results -------------------------------------------------------------------------------------------
 
-    def _results(self, at_once: Int64s, closing: pa.Table | None) -> Iterator[pa.Table]:
-        """All results in order of position, a block of events at a time."""
-        names = position_columns(self._setting.slots)
+    def _by_events(self, at_once: Int64s) -> Iterator[pa.Table]:
+        """Results that events trigger, in order of position, a block of events at a time."""
         for block in self._meetings.blocks():  # blocks of pairs
-            table = self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
-            if closing is not None and block.last > block.first:
-                count = self._standing_before(closing, block.last - 1)
-                both = pa.concat_tables([closing.slice(0, count), table]).combine_chunks()
-                table, closing = sort_by_position(both, names), closing.slice(count)
-            if len(table):
-                yield table
-        if closing is not None and len(closing):
-            yield closing
-
-    def _standing_before(self, closing: pa.Table, event: int) -> int:
-        """How many of the closing results stand before an event."""
-        order_ts, srcpart, offset = (column[event] for column in self._events.position[:3])
-        at, part = ints(closing, "order_ts"), ints(closing, "srcpart")
-        same = (at == order_ts) & ((part < srcpart) | ((part == srcpart) & (ints(closing, "offset") < offset)))
-        return int(np.count_nonzero((at < order_ts) | same))
+            yield self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
 
     def _triggered(self, block: Met, at_once: Int64s) -> pa.Table:
         """Results of the block's pairs and of its events that have one without a partner."""

@@ -14,13 +14,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import PARTITION_BITS, Int64s, ints, position_columns
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, partitions
+from millpond._engine.idle import Quiet, split
 from millpond._engine.operator import Events, Setting
+from millpond._engine.position import order_by
+from millpond._engine.reach import Steps, furthest_before
 from millpond._engine.runs import State
 from millpond._plan.physical import TIME_SIDE, reach_side
-
-LET_GO = 2**62
-"""srcpart of results that time brings about starts here: after all records of the time they stand at."""
 
 _TIME, _REACH = "time", "reach"
 
@@ -44,11 +44,11 @@ class Times:
         self._events = events
         self._sides = sides
         order_ts, srcpart, offset = events.position[:3]
-        told = inputs.get(TIME_SIDE)
-        told_domain = self._domain(ints(told, "srcpart")) if told is not None else _NONE
+        told, wall = split(inputs.get(TIME_SIDE))
+        told_domain = self._domain(ints(told, "srcpart") & _PARTITION) if told is not None else _NONE
         told_time = ints(told, "order_ts") - setting.operator.hold_back if told is not None else _NONE
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
-        mine = self._domain(srcpart)
+        mine = self._domain(partitions(events.position))
         self.domains = np.unique(np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
@@ -58,11 +58,23 @@ class Times:
         np.maximum.at(self.end, self.of_row, self.now)
         np.maximum.at(self.end, self.index(told_domain), told_time)
         self._told = (self.index(told_domain), told_time)
+        self._quiet = self._rest(state, wall) if setting.operator.idle_after_ms else None
         reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
-        self._steps = [inputs.get(reach_side(s)) for s in range(sides)]
+        self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
+
+    def _rest(self, state: State, wall: int | None) -> Quiet:
+        """Moves the time of the domains that rest on."""
+        fresh = np.zeros(len(self.domains), dtype=np.bool_)
+        fresh[self._told[0]] = True
+        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        end = quiet.moved(self.end, wall, self._setting.operator.idle_after_ms)
+        rests = np.flatnonzero(end > self.end)
+        self._told = np.concatenate([self._told[0], rests]), np.concatenate([self._told[1], end[rests]])
+        self.end = end
+        return quiet
 
     def index(self, domains: Int64s) -> Int64s:
         """Where these domains stand in `domains`."""
@@ -88,28 +100,23 @@ class Times:
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
         result = self._reached[side][domain]
-        steps = self._steps[side]
-        if steps is None:
+        if self._told_reach[side] is None:
             return result
-        step_rank, event_rank = self._ranks[side], self._ranks[-1]
-        step_domain = self.index(self._domain(ints(steps, "srcpart")))
-        reach = ints(steps, "reach")
+        steps, step_rank, event_rank = self._steps[side], self._ranks[side], self._ranks[-1]
+        step_domain = self.index(self._domain(steps.partition))
         # One turn per time domain.
         for d in np.unique(domain):
-            own = np.flatnonzero(step_domain == d)
-            own = own[np.argsort(step_rank[own])]
-            furthest = np.concatenate([self._reached[side][d : d + 1], reach[own]])
-            furthest = np.maximum.accumulate(furthest)
-            asking = np.flatnonzero(domain == d)
-            result[asking] = furthest[np.searchsorted(step_rank[own], event_rank[rows[asking]])]
+            own, asking = np.flatnonzero(step_domain == d), np.flatnonzero(domain == d)
+            start = int(self._reached[side][d])
+            result[asking] = furthest_before(step_rank[own], steps.reach[own], event_rank[rows[asking]], start)
         return result
 
     def reach_end(self, side: int) -> Int64s:
         """How far the rows of a side reach in each domain after the batch; -1 for not at all."""
         result = np.array(self._reached[side])
-        steps = self._steps[side]
-        if steps is not None:
-            np.maximum.at(result, self.index(self._domain(ints(steps, "srcpart"))), ints(steps, "reach"))
+        told = self._told_reach[side]
+        if told is not None:
+            np.maximum.at(result, self.index(self._domain(ints(told, "partition"))), ints(told, "reach"))
         return result
 
     def store(self, state: State) -> None:
@@ -118,26 +125,28 @@ class Times:
         state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(_REACH, reached)
+        if self._quiet is not None:
+            self._quiet.store(state, self.domains)
 
-    def _domain(self, srcpart: Int64s) -> Int64s:
-        if not self._setting.operator.domains:
-            return np.zeros(len(srcpart), dtype=np.int64)
-        return srcpart & ((1 << PARTITION_BITS) - 1)
+    def _domain(self, partition: Int64s) -> Int64s:
+        return partition if self._setting.operator.domains else np.zeros(len(partition), dtype=np.int64)
 
     @cached_property
-    def _ranks(self) -> list[Int64s]:
-        """Places of all sides' steps, and last of all events, in one order of position."""
-        names = position_columns(self._setting.slots)
-        tables = [steps for steps in self._steps if steps is not None]
-        columns = [
-            np.concatenate([own, *(ints(table, name) for table in tables)])
-            for name, own in zip(names, self._events.position, strict=True)
-        ]
+    def _steps(self) -> dict[int, Steps]:
+        """The steps of each side that was told any, unpacked for late records only."""
+        slots = self._setting.slots
+        return {side: Steps(told, slots) for side, told in enumerate(self._told_reach) if told is not None}
+
+    @cached_property
+    def _ranks(self) -> dict[int, Int64s]:
+        """Places of the sides' steps, and as side -1 of all events, in one order of position."""
+        parts = [self._events.position, *(self._steps[s].position for s in sorted(self._steps))]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         rank = np.empty(len(columns[0]), dtype=np.int64)
-        rank[np.lexsort(tuple(reversed(columns)))] = np.arange(len(rank))
-        cuts = np.cumsum([len(self._events), *(0 if t is None else len(t) for t in self._steps)])
-        parts = np.split(rank, cuts)
-        return [*parts[1 : 1 + self._sides], parts[0]]
+        rank[order_by(columns)] = np.arange(len(rank))
+        events, *ranks = np.split(rank, np.cumsum([len(position[0]) for position in parts])[:-1])
+        return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
 
 
+_PARTITION = (1 << PARTITION_BITS) - 1
 _NONE = np.zeros(0, dtype=np.int64)

@@ -8,6 +8,7 @@ is ever written, and all of it is dropped by time. Called by `stream_stream`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, bools, ints, joined
 from millpond._engine.operator import Events, Setting
 from millpond._engine.runs import LogTable, State
+from millpond._engine.search import Hits
 
 FLAGS = ("waits", "waits_right")
 _NUMBERS = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("close", pa.int64())])
@@ -100,14 +102,17 @@ class WindowLog:
         values = joined([batch, stored.column("value")], self._setting.values[side])
         return Book(group, ts, arrival, domains, pointer, row, known, values)
 
-    def waiting(self, side: int, low: int, high: int) -> pa.Table:
-        """Stored rows of a side that were waiting when they were stored, with low <= ts < high."""
-        names = ["hash", "key", "ts", "arrival", "domain", "value"]
-        return self._tables[side].between(low, high, self._flag(side), names)
+    def waiting(self, side: int, low: int, high: int) -> Iterator[Hits]:
+        """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
+        return self._tables[side].hits(low, high, self._flag(side))
+
+    def gathered(self, side: int, hits: Sequence[Hits]) -> pa.Table:
+        """The stored rows at these places."""
+        return self._tables[side].gather(hits, ["hash", "key", "ts", "arrival", "domain", "value"])
 
     def matched_between(self, low: int, high: int) -> Int64s:
         """Numbers of stored rows that were matched, of those whose window closes in [low, high)."""
-        return ints(self._matched.between(low, high, None, ["key"]), "key")
+        return ints(self._matched.between(low, high, ["key"]), "key")
 
     def match(self, numbers: Int64s, closes: Int64s) -> None:
         """Remember that these waiting rows, each given once, have been matched."""

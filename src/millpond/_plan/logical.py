@@ -54,6 +54,14 @@ class Plan:
                 found[name].append((node, side))
         return {name: tuple(children) for name, children in found.items()}
 
+    def below(self, name: str) -> tuple[Node, ...]:
+        """All nodes that read this one, directly or not, in order of construction."""
+        reached = {name}
+        for node in self.nodes:
+            if reached & set(node.inputs):
+                reached.add(node.name)
+        return tuple(node for node in self.nodes if node.name in reached - {name})
+
     @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
         """Names of the sources that reach each node."""

@@ -92,7 +92,7 @@ class Edge:
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
-    reach_step : every shard is told how far the rows' timestamps reach, in steps of so many ms; 0: it is not.
+    tells_reach : whether every shard is told how far the rows' timestamps reach.
     old : True when rows also carry the old value, since it is not what the target knows from before.
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
@@ -111,7 +111,7 @@ class Edge:
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
-    reach_step: int = 0
+    tells_reach: bool = False
     old: bool = False
     silent: bool = False
     drops_silent: bool = False
@@ -145,6 +145,7 @@ class Operator:
     told_by : names of the sources whose times it is told.
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
+    idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -167,6 +168,7 @@ class Operator:
     told_by: tuple[str, ...] = ()
     domains: bool = False
     hold_back: int = 0
+    idle_after_ms: int = 0
     stores: tuple[str, ...] = ()
 
 
@@ -219,7 +221,7 @@ class Physical:
         """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}
         sides |= {self.time_port(op): TIME_SIDE for op in self.operators if op.timing != "none"}
-        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.reach_step}
+        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
 
     def with_one_domain(self, node: str) -> Physical:
         """The same plan, one time for all partitions at this node: where their numbers do not match."""
@@ -227,6 +229,11 @@ class Physical:
             self,
             operators=tuple(replace(o, domains=o.domains and o.node != node) for o in self.operators),
         )
+
+    def with_idle_time(self, idle_after_ms: int) -> Physical:
+        """The same plan, its time moving on with the wall clock when the input has rested for so long."""
+        keeping = (replace(o, idle_after_ms=idle_after_ms if o.timing != "none" else 0) for o in self.operators)
+        return replace(self, operators=tuple(keeping))
 
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""

@@ -299,10 +299,16 @@ class _Rewrite:
         operator = self._operators[key]
         ins = [self._flows[e.flow].slot for e in self._edges if e.target == operator.id]
         opened = 1 if operator.fan else 0
+        opened += self._lets_go_to_another(self._plan.by_name[operator.node])
         operator = self._operators[key] = replace(operator, slot=max(ins, default=0) + opened)
         root = next((f for f in self._flows if f.operator == operator.id), None)
         for f in [f for f in self._flows if root is not None and f.root == root.id]:
             self._flows[f.id] = replace(f, slot=f.slot + operator.slot, store_slot=f.store_slot + operator.slot)
+
+    def _lets_go_to_another(self, node: Node) -> bool:
+        """True for a windowed join that holds results back and stands above another, which asks for their partition."""
+        held = isinstance(node, StreamStream) and node.holds_back_ms > 0
+        return held and any(isinstance(below, StreamStream) for below in self._plan.below(node.name))
 
     def _settle_visibility(self) -> None:
         """Marks the edges whose rows must say from where lookups see them, last operators first."""

@@ -7,18 +7,12 @@ all flows, edges and operators are there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Branch, Filter, FlatMap, MapValues, Node, Peek, Source, StreamStream
 from millpond._plan.physical import Edge, Flow, Operator
-
-REACH_PARTS = 1024
-"""A retention is told in at most this many steps: a small one to the millisecond. A record later than the
-grace may so meet rows that are older than the retention by one step. To the millisecond, every shard would be
-told of every row of an orderly stream.
-"""
 
 
 def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:
@@ -44,6 +38,7 @@ def settle_timing(
 ) -> None:
     """Gives operators their time domains and lag, and edges what they tell of time; in place."""
     by_id = {op.id: op for op in operators.values()}
+    in_place = _in_place(plan, flows, edges, by_id)
     lags: dict[int, int] = {}
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
@@ -52,12 +47,11 @@ def settle_timing(
         lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
         if operator.timing == "none":
             continue
-        domains = all(_keeps_partition(plan, flows, e) for e in mine) and _one_source_a_side(flows, mine)
-        told_by = _told_by(plan, flows, edges, operator, domains=domains)
+        domains = operator.id in in_place
+        told_by = _told_by(plan, flows, edges, operator, [o for o in by_id.values() if not domains or o.id in in_place])
         operators[key] = replace(operator, hold_back=lags[operator.id], domains=domains, told_by=told_by)
-        step = max(1, sum(operator.window) // REACH_PARTS)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=True, reach_step=step)
+            edges[edge.id] = replace(edge, keeps_time=True, tells_reach=True)
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
@@ -67,9 +61,9 @@ def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
 
 
 def _told_by(
-    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operator: Operator, *, domains: bool
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operator: Operator, others: Sequence[Operator]
 ) -> tuple[str, ...]:
-    """Its own sources, and those that its results meet further down.
+    """Its own sources, and those of the operators below it, as far as these are among `others`.
 
     What it lets go must stand before the records of a later time that meet it there, also where these come in
     an earlier batch than the record that moves the operator's own sources on.
@@ -79,10 +73,9 @@ def _told_by(
     for edge in sorted(edges, key=lambda edge: edge.target):
         if flows[flows[edge.flow].root].operator in below:
             below.add(edge.target)
-    own = plan.ancestors[operator.node]
-    met = [edge for edge in edges if edge.target in below and flows[flows[edge.flow].root].operator is None]
-    others = {flows[flows[e.flow].root].node for e in met if not domains or _keeps_partition(plan, flows, e)}
-    return tuple(source.name for source in plan.sources if source.name in own | others)
+    nodes = [operator.node, *(other.node for other in others if other.id in below)]
+    sources = frozenset[str]().union(*(plan.ancestors[node] for node in nodes))
+    return tuple(source.name for source in plan.sources if source.name in sources)
 
 
 def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
@@ -91,15 +84,32 @@ def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
     return lags[operator.id] + holds
 
 
-def _keeps_partition(plan: Plan, flows: Sequence[Flow], edge: Edge) -> bool:
+def _in_place(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Mapping[int, Operator]
+) -> frozenset[int]:
+    """Operators whose rows all stand in the partition of their source, under the key they have there."""
+    found: set[int] = set()
+    # In order of construction, so that those above are known.
+    for number, operator in operators.items():
+        mine = [edge for edge in edges if edge.target == number]
+        single = operator.timing == "none" or _one_source_a_side(flows, mine)
+        if operator.stem in _KEEP_KEY and single and all(_keeps_partition(plan, flows, e, found) for e in mine):
+            found.add(number)
+    return frozenset(found)
+
+
+def _keeps_partition(plan: Plan, flows: Sequence[Flow], edge: Edge, in_place: Collection[int]) -> bool:
     """True where the edge's rows stand in the partition of their source under the key they have there."""
-    flow: Flow | None = flows[edge.flow]
-    while flow is not None:
-        node = plan.by_name[flow.node]
-        if flow.operator is not None or not _keeps_key(node):
+    flow = flows[edge.flow]
+    while flow.parent is not None:
+        if not _keeps_key(plan.by_name[flow.node]):
             return False
-        flow = None if flow.parent is None else flows[flow.parent]
-    return True
+        flow = flows[flow.parent]
+    return flow.operator is None or flow.operator in in_place
+
+
+_KEEP_KEY = ("table", "table_table", "stream_table", "stream_stream")
+"""Stems of operators whose results have the key of the rows that trigger them."""
 
 
 def _keeps_key(node: Node) -> bool:

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
-from millpond._engine.columns import position_columns
-from millpond._engine.times import LET_GO
+from millpond._engine.columns import LET_GO, position_columns
+from millpond._engine.position import places_of
 from millpond._plan.physical import Physical
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import Metrics, add, counted
@@ -50,7 +53,7 @@ class Collected:
     ts: int
     headers: tuple[tuple[str, bytes], ...] | None
     step: int
-    position: tuple[int, ...]
+    position: tuple[int | bytes, ...]
 
 
 @dataclass
@@ -132,20 +135,30 @@ class BoundedRun:
         position = position_columns(self.physical.slots)
         for sink, select in compiled.selectors.items():
             rows = select(frame).collect()
+            places = _places(rows, position, self.physical.plan.by_name[sink].shape.key)
             # A task emits each case's rows in order; cases and shards may come from several tasks.
-            rows.sort(key=lambda row: (row["case"], *(row[name] for name in position)))
-            for row in rows:
-                results[(row["case"], sink)].append(_collected(row, position, cases[row["case"]]))
+            for at in sorted(range(len(rows)), key=lambda at: (rows[at]["case"], places[at])):
+                case = rows[at]["case"]
+                results[(case, sink)].append(_collected(rows[at], places[at], cases[case]))
         if shared:
             frame.unpersist()
         return results
 
 
-def _collected(row: Row, position: Sequence[str], case: Sequence[Piped]) -> Collected:
+def _places(rows: Sequence[Row], position: Sequence[str], key: DataType) -> list[tuple[int | bytes, ...]]:
+    columns = [np.array([row[name] for row in rows], dtype=np.int64) for name in position]
+    keys = [_plain(row["key"]) if row["srcpart"] >= LET_GO else None for row in rows]
+    return places_of(columns, pa.array(keys, to_arrow_type(key, timezone="UTC")))
+
+
+def _plain(key: Any) -> Any:
+    return key.asDict(recursive=True) if isinstance(key, Row) else key
+
+
+def _collected(row: Row, place: tuple[int | bytes, ...], case: Sequence[Piped]) -> Collected:
     headers = None
     if "headers" in row:
         headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
-    place = tuple(row[name] for name in position)
     step = row["offset"]
     if row["srcpart"] >= LET_GO:
         # Time brought it about: the first record of a later time did.

@@ -31,6 +31,7 @@ from millpond._engine.operator import Setting
 from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
+from millpond._spark import idle
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.selection import Selection
@@ -92,9 +93,11 @@ class Compiled:
     ends: str
 
 
-def compile_plan(physical: Physical, inputs: Sequence[Input], settings: Settings) -> Compiled:
-    """The plan over these inputs."""
-    return _Compiler(physical, settings).run(inputs)
+def compile_plan(
+    physical: Physical, inputs: Sequence[Input], settings: Settings, clock: DataFrame | None = None
+) -> Compiled:
+    """The plan over these inputs, and the wall clock where time goes on by it."""
+    return _Compiler(physical, settings).run(inputs, clock)
 
 
 class _Compiler:
@@ -105,8 +108,10 @@ class _Compiler:
         self._settings = settings
         self._metrics = metric_names(physical)
 
-    def run(self, inputs: Sequence[Input]) -> Compiled:
+    def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
         wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
+        if clock is not None:
+            wires.append(idle.told(clock, self._physical, self._settings.labels))
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)

@@ -77,8 +77,8 @@ class Pack:
             frame = self._prepared(gathered, clock, drops)
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
-            yield from _wire_batches(self._rows(parcels))
-            yield from _wire_batches(self._rows(times(frame, self.beats, self.labels.shards)))
+            yield from wire_batches(self._rows(parcels))
+            yield from wire_batches(self._rows(times(frame, self.beats, self.labels.shards)))
             yield from _passed_on(gathered)
         yield from self._counts(drops)
 
@@ -120,7 +120,7 @@ class Pack:
     def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
         numbers = {metric: number for number, metric in enumerate(self.metrics)}
         counted = [(-1, numbers[what], None, count) for what, count in drops.items() if count]
-        yield from _wire_batches(iter(counted))
+        yield from wire_batches(iter(counted))
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,8 @@ def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from rows.cast(WIRE_ARROW).to_batches()
 
 
-def _wire_batches(rows: Iterator[tuple[int, int, bytes | None, int]]) -> Iterator[pa.RecordBatch]:
+def wire_batches(rows: Iterator[tuple[int, int, bytes | None, int]]) -> Iterator[pa.RecordBatch]:
+    """Rows (label, port, blob, count) as batches, one each."""
     # One turn per blob; each goes out as it is made, so that no more than one is held.
     for row in rows:
         arrays = [pa.array([value], type=field.type) for value, field in zip(row, WIRE_ARROW, strict=True)]

@@ -20,13 +20,14 @@ from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
 from millpond._plan.physical import Physical
 from millpond._spark import checkpoint as checkpoints
-from millpond._spark import settings, sinks, sources
+from millpond._spark import idle, settings, sinks, sources
 from millpond._spark.compile import Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
 from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
 from millpond.options import DeadLetter, Kafka, Topic
+from millpond.windows import Duration, duration_ms
 
 if TYPE_CHECKING:
     from millpond.topology import Topology
@@ -45,6 +46,9 @@ class StartOptions:
     available_now : process what is there, in batches of the rate limit, and stop.
     local_cache : folder of the machine's cache of state; default below the system's temporary folder.
     allow_partition_change : start although a topic has another number of partitions than at the first start.
+    idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
+        clock, so that pending results of windowed joins come out. Off by default. See `Topology.start` for what
+        it gives up.
     name : the query's name in Spark.
     """
 
@@ -55,9 +59,12 @@ class StartOptions:
     available_now: bool = False
     local_cache: str | None = None
     allow_partition_change: bool = False
+    idle_after: Duration | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.idle_after is not None:
+            self._check_idle_after()
         for part in ("shards", "tasks"):
             given = getattr(self, part)
             if given is not None and (not isinstance(given, int) or given < 1):
@@ -68,6 +75,25 @@ class StartOptions:
                 given=type(self.kafka).__name__,
                 hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
             )
+
+    def _check_idle_after(self) -> None:
+        if self.idle_after_ms < 1_000:
+            raise ConfigError(
+                "The input has rested when nothing came for a second or more.",
+                given=f"idle_after={self.idle_after!r}",
+                hint='idle_after="1 minute"',
+            )
+        if self.available_now:
+            raise ConfigError(
+                "A query that stops when everything is processed does not wait for the input to rest.",
+                given=f"available_now=True, idle_after={self.idle_after!r}",
+                hint="Leave one of them out.",
+            )
+
+    @property
+    def idle_after_ms(self) -> int:
+        """`idle_after` in ms, 0 where it is off."""
+        return 0 if self.idle_after is None else duration_ms(self.idle_after, "idle_after")
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> StartOptions:
@@ -96,12 +122,13 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     options = StartOptions.of(given)
     settings.check(spark)
     _refuse_dead_letters(topology)
+    _refuse_idle_time(topology, options)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
         spark, checkpoint, facts, allow_partition_change=options.allow_partition_change
     )
-    physical = _with_known_domains(topology, facts.partitions)
+    physical = _with_known_domains(topology, facts.partitions).with_idle_time(options.idle_after_ms)
     metrics = metric_names(physical)
     layout = Settings(
         labels=spread_labels(spark, physical, shards, tasks),
@@ -114,7 +141,8 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     with settings.query_settings(spark, tasks, checkpoint):
         scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
         inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
-        compiled = compile_plan(physical, inputs, layout)
+        clock = idle.wall_clock(spark) if options.idle_after_ms else None
+        compiled = compile_plan(physical, inputs, layout, clock)
         streaming = sinks.start_writer(
             compiled,
             [(sink, sink.target) for sink in topology.plan.sinks],
@@ -164,11 +192,20 @@ def _refuse_dead_letters(topology: Topology) -> None:
             )
 
 
+def _refuse_idle_time(topology: Topology, options: StartOptions) -> None:
+    if options.idle_after_ms and all(operator.timing == "none" for operator in topology.physical.operators):
+        raise ConfigError(
+            "Nothing in this topology waits for time.",
+            given=f"idle_after={options.idle_after!r}",
+            hint="Leave it out: it is for windowed joins of streams.",
+        )
+
+
 def _facts(
     spark: SparkSession, topology: Topology, options: StartOptions, shards: int, tasks: int
 ) -> checkpoints.Facts:
     return checkpoints.Facts(
-        topology=_text(topology),
+        topology=_text(topology, options),
         generation=topology.plan.generation.value,
         shards=shards,
         tasks=tasks,
@@ -184,7 +221,7 @@ def _with_known_domains(topology: Topology, partitions: Mapping[str, int]) -> Ph
     """
     physical, plan = topology.physical, topology.plan
     for operator in physical.operators:
-        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node]]
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(operator.told_by)]
         counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
         if operator.domains and len(counts) > 1:
             physical = physical.with_one_domain(operator.node)
@@ -205,8 +242,10 @@ def _layout(spark: SparkSession, checkpoint: str, options: StartOptions) -> tupl
     return shards, tasks
 
 
-def _text(topology: Topology) -> str:
+def _text(topology: Topology, options: StartOptions) -> str:
     origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in topology.plan.sources]
+    # The clock is a source of the query, which must find it again; how long a rest is may change.
+    origins += ["  the wall clock (idle_after)"] if options.idle_after_ms else []
     return topology.describe() + "Inputs:\n" + "\n".join(origins) + "\n"
 
 

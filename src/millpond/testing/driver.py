@@ -46,7 +46,7 @@ class TestRecord:
     ts: int
     headers: tuple[Header, ...] | None = None
     step: int = field(default=-1, compare=False)
-    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
 
 
 class TopologyTestDriver:

@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import PARTITION_BITS, Int64s, ints, path_columns, position_columns
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, path_columns, position_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, pack
-from millpond._engine.heartbeat import beat_of, times
+from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import (
@@ -41,10 +41,9 @@ from millpond._engine.outlets import (
     exit_number,
     exit_outlets,
 )
-from millpond._engine.position import sort_by_position
+from millpond._engine.position import places_of, sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
-from millpond._engine.times import LET_GO
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
@@ -67,7 +66,7 @@ class Result:
     value: Any
     ts: int
     step: int
-    position: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,20 @@ class EngineDriver:
     topology : built with `arrow_builder`.
     shards : how many shards each operator has.
     partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
+    idle_after_ms : as the option `idle_after` of a start; 0: time waits for records.
     """
 
-    def __init__(self, topology: Topology, *, shards: int = 2, partitioned: bool = False) -> None:
+    def __init__(
+        self, topology: Topology, *, shards: int = 2, partitioned: bool = False, idle_after_ms: int = 0
+    ) -> None:
         self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
         self.drops: Drops = Counter()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
-        self._physical = topology.physical
-        self.layout = _layout(topology)
+        self.layout = _layout(topology, idle_after_ms)
+        self._physical = self.layout.physical
+        self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
         self._step = 0
@@ -113,6 +116,10 @@ class EngineDriver:
         self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
         self._reached.append(max(ts, self._reached[-1] if self._reached else ts))
         self._step += 1
+
+    def show_wall_clock(self, ms: int) -> None:
+        """What the wall clock shows in the next batch."""
+        self._wall_clock = ms
 
     def read(self, output: str) -> list[Result]:
         """The records of an output since the last read, in order."""
@@ -136,6 +143,9 @@ class EngineDriver:
         piped, self._piped = self._piped, []
         batch = self.new_batch()
         batch.run_sources(piped)
+        if self._wall_clock is not None:
+            batch.tell_wall_clock(self._wall_clock)
+            self._wall_clock = None
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
@@ -166,6 +176,12 @@ class Batch:
                 frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0], clock)
                 self._tell_time(root, frames[root.id])
         self._run_stage(0, frames)
+
+    def tell_wall_clock(self, ms: int) -> None:
+        """Show every shard of the operators that keep time what the wall clock shows."""
+        for operator in (op for op in self._physical.operators if op.timing != "none"):
+            for parcel in told_clock(operator.id, self._physical.time_port(operator), ms, self._driver.shards):
+                self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
     def run_level(self, level: int) -> None:
         """Run the operators of a level and bring their results to the next."""
@@ -266,6 +282,7 @@ class _Layout:
 
     Attributes
     ----------
+    physical : the plan.
     roots : the sources' flows.
     levels : operators of each level.
     flows, edges, exits : of each stage; an exit is (flow, sink, outlet, or None where no exchange comes last).
@@ -275,6 +292,7 @@ class _Layout:
     """
 
     def __init__(self, physical: Physical) -> None:
+        self.physical = physical
         stages = range(physical.levels + 1)
         self.flows = {stage: physical.stage_flows(stage) for stage in stages}
         self.roots = [flow for flow in self.flows[0] if flow.parent is None]
@@ -303,8 +321,8 @@ class _Layout:
 
 
 @lru_cache(maxsize=64)
-def _layout(topology: Topology) -> _Layout:
-    return _Layout(topology.physical)
+def _layout(topology: Topology, idle_after_ms: int) -> _Layout:
+    return _Layout(topology.physical.with_idle_time(idle_after_ms))
 
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:
@@ -338,6 +356,6 @@ def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list
     moved = np.searchsorted(reached, order_ts, side="right")
     steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-    places = zip(*(rows.column(name).to_pylist() for name in position), strict=True)
+    places = places_of([ints(rows, name) for name in position], rows.column("key"))
     rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
     return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

@@ -1,8 +1,9 @@
 """Golden tables: Markdown pages that are documentation and test at once (house rule 9).
 
-A page has one section per join type; a section states its operator and joiner in a list and its records in
-a table, a step a line, with all results that the step causes. `read` gives each section as a History, which
-every runner takes. Called by the tests, and by whoever wants to see what a join emits.
+A page has one section per join type; a section states its operator, its joiner and, where a join has one, its
+window in a list, and its records in a table, a step a line, with all results that the step causes. `read`
+gives each section as a History, which every runner takes. Called by the tests, and by whoever wants to see
+what a join emits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from millpond.testing.recordings import History, RecordingError, Step
 
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
+_WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
 _FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper"}
 _VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 
@@ -59,6 +61,10 @@ def _sections(histories: list[History]) -> Iterator[str]:
         yield f"- type: {vector['join_type']}"
         yield f"- generation: {generation}"
         yield f"- joiner: {vector['joiner']}"
+        if "before_ms" in vector["params"]:
+            yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(
+                vector["params"]
+            )
         yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
         yield ""
         yield "| step | side | key | value | ts | results |"
@@ -80,7 +86,7 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         "join_type": facts["type"],
         "joiner": facts["joiner"],
         **{name: facts[fact] for fact, name in _FUNCTIONS.items() if fact in facts},
-        "params": {},
+        "params": _window(path, title, facts["window"]) if "window" in facts else {},
         "inputs": sorted({str(step.topic) for step in steps}),
         "observes_changes": False,
         "emits_text": False,
@@ -94,6 +100,15 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         steps=tuple(steps),
         vector=vector,
     )
+
+
+def _window(path: Path, title: str, text: str) -> dict[str, int]:
+    match = _WINDOW.match(text)
+    if match is None:
+        raise RecordingError(
+            f"{path}: section {title!r}: a window is '1 ms before, 1 ms after, grace 0 ms', not {text!r}"
+        )
+    return {name: int(number) for name, number in match.groupdict().items()}
 
 
 def _step(path: Path, number: int, line: str) -> Step:

@@ -55,8 +55,7 @@ class StreamStreamJoin(Node):
         self._semantics = topology.semantics
         self._spec = spec
         self._joiner = joiner
-        step = max(1, (spec.retention_ms or 0) // 1024) if self._semantics.repaired(14) else 1
-        self._stores = (JoinStore(spec.retention_ms, step), JoinStore(spec.retention_ms, step))
+        self._stores = (JoinStore(spec.retention_ms), JoinStore(spec.retention_ms))
         self._eager = spec.eager or self._semantics.eager_only
         self._clock = Clock(topology, self, self._on_tick)
         self._earliest = _NOTHING_PENDING

@@ -2,8 +2,7 @@
 
 Owns which stored records are visible. Law: faithful, a record is visible while its timestamp is greater
 than the largest one put into this store less the retention; repaired (row 14), also while an on-time
-partner may come, and the largest one is counted in whole steps of a thousandth of the retention. Called by
-the stream-stream and self joins.
+partner may come. Called by the stream-stream and self joins.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from millpond.testing.oracle.records import Key, Value
 class JoinStore:
     """Values by key and timestamp, in order (timestamp, arrival)."""
 
-    def __init__(self, retention_ms: int | None, step_ms: int = 1) -> None:
+    def __init__(self, retention_ms: int | None) -> None:
         """Without a retention everything stays visible (generations whose stores kept a day)."""
-        self._step_ms = step_ms
         self._retention_ms = retention_ms
         self._newest = -1
         self._arrivals = 0
@@ -40,5 +38,4 @@ class JoinStore:
         ]
 
     def _visible(self, ts: int) -> bool:
-        newest = self._newest // self._step_ms * self._step_ms
-        return self._retention_ms is None or ts > newest - self._retention_ms
+        return self._retention_ms is None or ts > self._newest - self._retention_ms

@@ -1,0 +1,57 @@
+"""The wall clock as a source of the query, for topologies whose time goes on while the input rests.
+
+Spark's rate source gives a row a second; its offsets are in the checkpoint, so a replayed batch sees the same
+clock, on whatever machine. Called by `query` and `compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from millpond._engine import blob
+from millpond._engine.heartbeat import told_clock
+from millpond._plan.physical import Physical
+from millpond._spark.exchange import wire_batches
+from millpond._spark.wire import WIRE, Labels
+
+
+def wall_clock(spark: SparkSession) -> DataFrame:
+    """A stream of one row a second: `wall`, in ms since 1970."""
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return ticks.select(F.unix_millis("timestamp").alias("wall"))
+
+
+def told(clock: DataFrame, physical: Physical, labels: Labels) -> DataFrame:
+    """Wire rows that show the clock to every shard of the operators that keep time."""
+    targets = tuple((op.id, physical.time_port(op)) for op in physical.operators if op.idle_after_ms)
+    return clock.coalesce(1).mapInArrow(Tell(targets, labels), WIRE)
+
+
+@dataclass(frozen=True)
+class Tell:
+    """mapInArrow function: the latest of a batch's ticks as wire rows.
+
+    Parameters
+    ----------
+    targets : (operator, port on which it is told times).
+    labels : how (target, shard) are labelled.
+    """
+
+    targets: tuple[tuple[int, int], ...]
+    labels: Labels
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wire rows of one task."""
+        latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
+        if not latest:
+            return
+        for target, port in self.targets:
+            parcels = told_clock(target, port, max(latest), self.labels.shards)
+            rows = ((self.labels.label(target, p.shard), port, blob.encode(p.rows), 0) for p in parcels)
+            yield from wire_batches(rows)
