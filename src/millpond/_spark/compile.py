@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -274,7 +274,7 @@ class _Compiler:
     def _direct(self, stage: Stage) -> Compiled:
         """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
         selectors = {
-            sink: Selection(stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
+            sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
             for flow, sink in self._physical.stage_sinks(self._physical.levels)
         }
         return Compiled(stage.frame, selectors)
@@ -294,10 +294,13 @@ class _Compiler:
         leave = Leave(arrow, self._settings.labels, len(self._physical.operators), self._physical.slots)
         frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
         selectors = {
-            sink: Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+            sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
         }
         return Compiled(frame, selectors)
+
+    def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
+        return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
 
 
 def _naming_if(stage: Stage, flow: Flow) -> FlowColumns:
