@@ -193,6 +193,31 @@ def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> No
     assert got == [(1, "1/UA/UA|1545/United", 5), (None, "AA/AA|1141", 3), (2, "2/none", 4)]
 
 
+def test_a_view_of_global_tables_is_looked_up_in_one_level(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("view")
+    countries = b.global_table("countries", key="string", value=mp.json("name string, continent long"))
+    continents = b.global_table("continents", key="long", value="string")
+
+    def joiner(key: Column, country: Column, continent: Column) -> Column:
+        seen = F.when(country.isNull(), F.raise_error(F.lit("no row of the view"))).otherwise(country["name"])
+        return F.concat_ws("/", key, seen, continent)
+
+    places = countries.left_join(continents, joiner, key=lambda country: country["continent"])
+    visits = b.stream("visits", key="long", value="string")
+    visits.left_join(places, lambda visit, place: F.concat_ws(" ", visit, place), key=lambda visit: visit).to("out")
+    topology = b.build()
+    assert topology.physical.levels == 1
+    got = piped(
+        topology,
+        ("countries", "PT", {"name": "Portugal", "continent": 2**53 + 1}, 0),
+        ("visits", 1, "PT", 1),
+        ("continents", 2**53 + 1, "Europe", 0),
+        ("visits", 2, "PT", 2),
+        ("visits", 3, "XX", 3),
+    )
+    assert got == [(1, "PT PT/Portugal", 1), (2, "PT PT/Portugal/Europe", 2), (3, "XX", 3)]
+
+
 def test_a_table_joined_with_a_global_one_deletes_what_stands(spark: SparkSession) -> None:
     b = mp.StreamsBuilder("global table")
     left = b.table("left", key="string", value="string")

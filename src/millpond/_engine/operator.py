@@ -43,7 +43,7 @@ class Setting:
     key : Arrow type of the key.
     values : Arrow type of the value of each side.
     headers : whether rows carry headers.
-    extras : name and Arrow type of what side 0 carries beside key and value.
+    extras : name and Arrow type of what sides carry beside key and value.
     """
 
     operator: Operator
@@ -128,14 +128,19 @@ class Values:
         lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
         batch = events.tables[side]
         self.type = events.setting.values[side]
-        self._parts = [batch.column("value"), lookup.rows.column("value")]
+        self._rows = (batch, lookup.rows)
         self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
         self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
         """Pointer to the stored value of each key group, -1 where there is none."""
 
     def gather(self, pointers: Int64s) -> pa.Array:
         """The values pointed to; null for -1."""
-        return gather(joined(self._parts, self.type), pointers)
+        return self.gather_column("value", self.type, pointers)
+
+    def gather_column(self, name: str, kind: pa.DataType, pointers: Int64s) -> pa.Array:
+        """The same of another column that the rows carry."""
+        parts = [rows.column(name) for rows in self._rows if name in rows.column_names]
+        return gather(joined(parts, kind), pointers)
 
     def ts(self, pointers: Int64s) -> Int64s:
         """Timestamps of the values pointed to; the smallest integer for -1."""
@@ -164,7 +169,7 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
     if not len(rows):
         return
     own = events.tables[side].take(pa.array(events.own[rows]))
-    columns = {name: array(own, name) for name in ("hash", "key", "value")}
+    columns = {name: array(own, name) for name in table.schema.names if name != "ts"}
     stored = pa.table(columns | {"ts": array(own, stored_time(own))})
     table.put(stored.cast(table.schema), ~events.present[rows])
 

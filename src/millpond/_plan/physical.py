@@ -133,6 +133,7 @@ class Operator:
     told_by : names of the sources whose times it is told.
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
+    views : of what is looked up, the join type of each view, outermost first.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -154,6 +155,7 @@ class Operator:
     told_by: tuple[str, ...] = ()
     domains: bool = False
     hold_back: int = 0
+    views: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
 
 
