@@ -272,6 +272,41 @@ def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession
     assert last_of_each(sink.rows()) == expected
 
 
+def test_a_kill_between_the_commits_of_the_two_levels_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "left", *((n, f"{n % 3}|a{n}", n) for n in range(30)))
+    put(spark, tmp_path / "left", *((n, f"{n % 4}|b{n}", 100 + n) for n in range(0, 30, 2)), (1, None, 200))
+    put(spark, tmp_path / "right", *((n, f"R{n}", 50 + n) for n in range(3)))
+    put(spark, tmp_path / "right", (3, "R3", 150))
+
+    def joined(left: Column, right: Column) -> Column:
+        return F.concat(left, F.lit("+"), right)
+
+    def killed(left: Column, right: Column) -> Column:
+        # The joiner runs in the tasks of the second level: when it fails, the first one's have committed.
+        return F.when(left.contains("|b"), F.raise_error(F.lit("killed"))).otherwise(joined(left, right))
+
+    def started(sink: Collector, joiner: Any) -> None:
+        b = mp.StreamsBuilder("killed")
+        options = {"key": "k", "value": "v", "timestamp": "ts"}
+        left = b.table(reader(spark, tmp_path / "left"), name="left", **options)
+        right = b.table(reader(spark, tmp_path / "right"), name="right", **options)
+        left.join(right, joiner, foreign_key=lambda value: reference(value).cast("long")).to(
+            mp.ForeachBatch(sink), name="out"
+        )
+        run(b.build(), spark, tmp_path)
+
+    sink = Collector()
+    with pytest.raises(StreamingQueryException, match="killed"):
+        started(sink, killed)
+    assert set(sink.batches) == {0}
+    started(sink, joined)
+    left = {n: f"{n % 3}|a{n}" for n in range(30)} | {n: f"{n % 4}|b{n}" for n in range(0, 30, 2)}
+    del left[1]
+    assert last_of_each(sink.rows()) == {n: f"{value}+R{value[0]}" for n, value in left.items()}
+    moved = [row for row in sink.rows() if row[0] == 0]
+    assert [value for _, value, _ in moved] == ["0|a0+R0", "0|b0+R0"]
+
+
 def test_a_global_table_is_read_to_its_end_before_the_first_record(spark: SparkSession, tmp_path: Path) -> None:
     for batch in range(3):
         put(spark, tmp_path / "left", *((n, f"{n}|x", 10 * batch) for n in range(batch * 10, batch * 10 + 10)))
