@@ -44,7 +44,7 @@ class Setting:
     key : Arrow type of the key.
     values : Arrow type of the value of each side.
     headers : whether rows carry headers.
-    extras : name and Arrow type of what side 0 carries beside key and value.
+    extras : name and Arrow type of what sides carry beside key and value.
     """
 
     operator: Operator
@@ -139,18 +139,25 @@ class Values:
         lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
         batch = events.tables[side]
         self.type = events.setting.values[side]
-        self._parts = [batch.column("value"), lookup.rows.column("value")]
+        self._rows = (batch, lookup.rows)
         self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
         self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
         self.carried = None
+        self._old: list[pa.ChunkedArray] = []
         if "old" in batch.column_names:
             known = len(self._times)
             self.carried = np.where(valid(batch.column("old")), np.arange(known, known + len(batch)), -1)
-            self._parts.append(batch.column("old"))
+            self._old = [batch.column("old")]
 
     def gather(self, pointers: Int64s) -> pa.Array:
         """The values pointed to; null for -1."""
-        return gather(joined(self._parts, self.type), pointers)
+        values = [rows.column("value") for rows in self._rows]
+        return gather(joined([*values, *self._old], self.type), pointers)
+
+    def gather_column(self, name: str, kind: pa.DataType, pointers: Int64s) -> pa.Array:
+        """The same of another column that the rows carry; not for old values."""
+        parts = [rows.column(name) for rows in self._rows if name in rows.column_names]
+        return gather(joined(parts, kind), pointers)
 
     def ts(self, pointers: Int64s) -> Int64s:
         """Timestamps of the values pointed to; the smallest integer for -1."""
@@ -184,7 +191,7 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
     if not len(rows):
         return
     own = events.tables[side].take(pa.array(events.own[rows]))
-    columns = {name: array(own, name) for name in ("hash", "key", "value")}
+    columns = {name: array(own, name) for name in table.schema.names if name != "ts"}
     stored = pa.table(columns | {"ts": array(own, stored_time(own))})
     table.put(stored.cast(table.schema), ~events.present[rows])
 

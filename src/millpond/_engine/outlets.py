@@ -84,7 +84,9 @@ def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, A
     """What differs from a plain edge where an operator needs more than key and value."""
     operator = physical.operators[edge.target]
     if edge.broadcast:
-        return {"broadcast": True}
+        # A row of a table before the last of a view carries the key of its row in the next.
+        carried = extras_of(physical, operator)[edge.side : edge.side + 1] if edge.side else ()
+        return {"broadcast": True, "extras": tuple((name, extra_column(edge)) for name, _ in carried)}
     if operator.stem in ("global_lookup", "global_table_lookup"):
         mapped, left = extra_column(edge), (("left_key", columns.key),)
         return {"key": mapped, "extras": left, "shard_by": columns.key, "counts_null_key": True}

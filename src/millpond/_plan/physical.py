@@ -146,6 +146,7 @@ class Operator:
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    views : of what is looked up, the join type of each view, outermost first.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -169,6 +170,7 @@ class Operator:
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
+    views: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
 
 

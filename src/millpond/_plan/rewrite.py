@@ -30,6 +30,7 @@ from millpond._plan.nodes import (
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
 from millpond._plan.timing import settle_timing, stream_stream_settings
+from millpond._plan.views import GlobalView, lookups_of, tables_of, views_of
 from millpond.generation import Generation
 
 
@@ -150,12 +151,15 @@ class _Rewrite:
         )
 
     def _with_global_settings(self, operator: Operator, node: GlobalLookup) -> Operator:
-        source = self._plan.by_name[node.inputs[1]]
-        replica = source.store if source.store not in self._taken else None
-        self._taken.add(replica)
-        standing = (f"{node.name}.standing",) if node.shape.kind == "table" else ()
-        stores = (replica or f"{node.name}.replica", *standing)
-        return replace(operator, how=node.how, generation=node.generation.value, stores=stores)
+        stores = []
+        for number, table in enumerate(tables_of(self._plan, node.inputs[1])):
+            replica = table.store if table.store not in self._taken else None
+            self._taken.add(replica)
+            stores.append(replica or f"{node.name}.replica{number or ''}")
+        if node.shape.kind == "table":
+            stores.append(f"{node.name}.standing")
+        views = tuple(view.how for view in views_of(self._plan, node.inputs[1]))
+        return replace(operator, how=node.how, generation=node.generation.value, views=views, stores=tuple(stores))
 
     def _store_names(self) -> dict[str, tuple[int, str]]:
         pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
@@ -221,6 +225,11 @@ class _Rewrite:
             number += self._size(child.name)
 
     def _child(self, parent: Flow, child: Node, side: int, number: int) -> None:
+        if isinstance(child, GlobalView):
+            # A view keeps nothing: the tables behind it stand where it is looked up.
+            for join, place in lookups_of(self._plan, child, side):
+                self._enter(parent, number, self._operators[(join.name, join.stem)], place)
+            return
         if isinstance(child, STATEFUL):
             stem, side = entry(child, side)
             self._enter(parent, number, self._operators[(child.name, stem)], side)

@@ -61,7 +61,9 @@ def table_rules(plan: Plan) -> TableRules:
     kept = frozenset(
         n.name
         for n in plan.nodes
-        if (n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries)
+        # A global table's store is a copy that a join with it keeps anyway.
+        if n.shape.kind != "global"
+        and ((n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries))
     )
     return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases)
 

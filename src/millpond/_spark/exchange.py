@@ -162,19 +162,8 @@ class Unpack:
             if "case" in self.schema.names:
                 case = self.labels.place(label)[1] // self.labels.shards
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
-            own = {
-                "key",
-                "mapped_key",
-                "value",
-                "old",
-                "left",
-                "right",
-                "joined",
-                "old_left",
-                "old_right",
-                "old_joined",
-            }
-            renamed = {(f"o{operator}_{n}" if n in own else n): column for n, column in given.items()}
+            wide, own = self.schema.names, f"o{operator}_"
+            renamed = {(own + name if own + name in wide else name): column for name, column in given.items()}
             yield _fitted(renamed, self.schema, len(part))
 
     def _passing(self, row: pa.RecordBatch) -> pa.RecordBatch:

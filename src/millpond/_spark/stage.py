@@ -16,6 +16,7 @@ from millpond._engine.outlets import FlowColumns, extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
 from millpond._plan.sides import extra_function
+from millpond._plan.views import views_of
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,23 @@ class Stage:
 
     def _join_values(self, flow: Flow, number: int) -> None:
         node: Any = self._physical.node(flow)
+        self._view_values(node, number)
         for prefix, name in (("", "value"), ("old_", "old")):
             joined = f"o{number}_{prefix}joined"
             if joined in self.frame.columns:
                 parts = [prefix + part if part in ("left", "right") else part for part in node.operands]
                 operands = [F.col(f"o{number}_{part}") for part in parts]
                 self._with(f"o{number}_{name}", F.when(F.col(joined), node.joiner(*operands)))
+
+    def _view_values(self, node: Node, number: int) -> None:
+        """The value of the view that was looked up, where one was, in the place of the right one."""
+        prefix = f"o{number}_"
+        views = views_of(self._physical.plan, node.inputs[1])
+        # innermost first
+        for place in reversed(range(len(views))):
+            names = (f"mapped_key{place or ''}", f"right{place or ''}", f"right{place + 1}")
+            value = views[place].joiner(*(F.col(prefix + name) for name in names))
+            self._with(f"{prefix}right{place or ''}", F.when(F.col(f"{prefix}view{place}"), value))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)
