@@ -7,14 +7,17 @@ lookups are right all the same, since they go to the stores of the inputs.
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check
+from millpond.testing.histories.blueprint import beside
 from millpond.testing.histories.check import run_oracle
 from millpond.testing.histories.choices import Choices, Dice
-from millpond.testing.histories.draw import draw_case
+from millpond.testing.histories.draw import draw_case, draw_records
 from millpond.testing.histories.kinds import Params
 from millpond.testing.histories.registry import KINDS
 from millpond.testing.histories.report import page
+from millpond.testing.histories.spark import Bundle, check_bundle
 
 
 def op(kind: str, *inputs: int, **params: object) -> Op:
@@ -144,3 +147,15 @@ def test_deep_topologies_of_tables_are_what_the_oracle_says(piece: int) -> None:
         dice = Dice(f"deep/{number}")
         found = check(draw_case(dice, deep(dice)))
         assert found is None, page(found)
+
+
+@pytest.mark.spark
+def test_diamonds_hold_on_spark(spark: SparkSession) -> None:
+    names = ("a loss two joins above is seen", "what a filter keeps to itself is seen by lookups")
+    parts = [Blueprint(CASES[name][0]) for name in names]
+    mapped = op("table_map_values", 1), op("table_table", 2, 0, how="left"), op("table_to", 3), op("table_to", 1)
+    together = beside([*parts, Blueprint((*LOST, *mapped))])
+    records = [draw_records(Dice(f"spark/{number}"), together, most=40) for number in range(30)]
+    bundle = Bundle(tuple(Case(together, piped, shards=2) for piped in records), len(parts) + 1)
+    differences = check_bundle(bundle, spark)
+    assert not differences, page(differences[0])
