@@ -7,14 +7,17 @@ lookups are right all the same, since they go to the stores of the inputs.
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check
+from millpond.testing.histories.blueprint import beside
 from millpond.testing.histories.check import run_oracle
 from millpond.testing.histories.choices import Choices, Dice
-from millpond.testing.histories.draw import draw_case
+from millpond.testing.histories.draw import draw_case, draw_records
 from millpond.testing.histories.kinds import Params
 from millpond.testing.histories.registry import KINDS
 from millpond.testing.histories.report import page
+from millpond.testing.histories.spark import Bundle, check_bundle
 
 
 def op(kind: str, *inputs: int, **params: object) -> Op:
@@ -54,6 +57,20 @@ CASES: dict[str, tuple[tuple[Op, ...], tuple[Input, ...]]] = {
             op("table_to", 4),
         ),
         (ADDED, GONE, OTHER),
+    ),
+    "a row that loses both sides at once loses its one-to-many result": (
+        (op("table"), op("table_table", 0, 0, how="left"), op("one_to_many", 0, 1), op("table_to", 2)),
+        (ADDED, GONE),
+    ),
+    "a join with what came by a foreign key is seen as it goes from one result to the next": (
+        (
+            op("table"),
+            op("foreign_key", 0, 0, how="left"),
+            op("table_table", 1, 0, how="inner"),
+            op("table_table", 2, 0, how="outer"),
+            op("table_to", 3),
+        ),
+        (ADDED, Input("n0", "a", "a|2", 1), GONE._replace(ts=2), ADDED._replace(ts=3)),
     ),
     "a repeated tombstone comes twice": (
         (op("table"), op("table_table", 0, 0, how="outer"), op("table_table", 1, 1, how="left"), op("table_to", 2)),
@@ -126,7 +143,19 @@ def deep(choices: Choices) -> Blueprint:
 
 @pytest.mark.parametrize("piece", range(4))
 def test_deep_topologies_of_tables_are_what_the_oracle_says(piece: int) -> None:
-    for number in range(piece * 40, (piece + 1) * 40):
+    for number in range(piece * 15, (piece + 1) * 15):
         dice = Dice(f"deep/{number}")
         found = check(draw_case(dice, deep(dice)))
         assert found is None, page(found)
+
+
+@pytest.mark.spark
+def test_diamonds_hold_on_spark(spark: SparkSession) -> None:
+    names = ("a loss two joins above is seen", "what a filter keeps to itself is seen by lookups")
+    parts = [Blueprint(CASES[name][0]) for name in names]
+    mapped = op("table_map_values", 1), op("table_table", 2, 0, how="left"), op("table_to", 3), op("table_to", 1)
+    together = beside([*parts, Blueprint((*LOST, *mapped))])
+    records = [draw_records(Dice(f"spark/{number}"), together, most=40) for number in range(30)]
+    bundle = Bundle(tuple(Case(together, piped, shards=2) for piped in records), len(parts) + 1)
+    differences = check_bundle(bundle, spark)
+    assert not differences, page(differences[0])

@@ -94,6 +94,11 @@ def missing_tombstone(patch: Patch) -> None:
     patch.setattr(table_table, "_current_rule", never)
 
 
+def sees_what_was_sent(patch: Patch) -> None:
+    """A join keeps what the join before it sent, not what lookups see."""
+    patch.setattr(table_table, "_views", lambda events, values: iter(()))
+
+
 def key_prefix(patch: Patch) -> None:
     """A key that begins like another is taken for it."""
     grouped = operator.group_keys
@@ -286,6 +291,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
     (crash_between_levels, "foreign_key inner"),
     (spurious_tombstone, "table_table outer"),
     (missing_tombstone, "table_table inner"),
+    (sees_what_was_sent, "table_table chain"),
     (key_prefix, "table_table inner"),
     (late_update_ignored, "table_table inner"),
     (closes_early, "stream_stream left"),

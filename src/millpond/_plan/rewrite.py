@@ -145,7 +145,8 @@ class _Rewrite:
         return replace(
             operator,
             suppress=(False, node.referred in self._rules.fused),
-            shared_root=self._plan.meet_in_step(node.referring, node.referred),
+            # One-to-many goes by what has arrived: so a row that loses both sides at once loses its result once.
+            shared_root=operator.stem != "one_to_many" and self._plan.meet_in_step(node.referring, node.referred),
             fan=1 + self._below(node.name),
             stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
         )
