@@ -14,6 +14,7 @@ from datasets import DDL, SIDES
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
+from workloads import WORKLOADS
 
 _Joined = Row("key", "value", "ts")
 OUT = "key long, value string, ts long"
@@ -38,16 +39,14 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
 
 def start_on_kafka(workload: str) -> Any:
-    """The same from topics to a topic, exactly once; `data` is "servers output batch"."""
+    """A workload from topics to a topic, exactly once; `data` is "servers output batch"."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
         servers, out, batch = str(data).split(" ")
         builder = mp.StreamsBuilder("bench")
-        open_left = builder.table if workload == "table_table" else builder.stream
-        left = open_left("left", key="long", value="string")
-        left.join(builder.table("right", key="long", value="string"), F.concat).to(out)
+        WORKLOADS[workload].join(builder).to(out)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         return builder.build().start(
             spark,

@@ -1,7 +1,7 @@
 """`make bench`: runs the workloads and prints Markdown tables.
 
-`python bench/run.py [workload ...] [--turns N] [--sizes N] [--quick] [--cpu]`; docs/performance.md keeps what
-was measured. Data, checkpoints and logs lie under .bench/.
+`python bench/run.py [workload ...] [--turns N] [--sizes N] [--only WORKLOAD ...] [--quick] [--cpu]`;
+docs/performance.md keeps what was measured. Data, checkpoints and logs lie under .bench/.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import report
 from datasets import Shape, prepared
 from turns import Turn, alternate, spark_turn
+from workloads import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
 MILLION = Shape(keys=1_000_000, fill=125_000, updates=8, rows=125_000)
@@ -52,26 +53,25 @@ def growth(options: argparse.Namespace) -> list[Turn]:
 
 def kafka(options: argparse.Namespace) -> list[Turn]:
     """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
-    from kafka import CACHE_BYTES, KafkaBroker, Place, compiled, load, millpond_turn, streams_turn
+    from kafka import KafkaBroker, Place, compiled, load, one_turn_each
 
-    shape = Shape(20_000, 10_000, 2, 10_000) if options.quick else MILLION
     classes = compiled(WORK)
     everything = []
-    for workload in ("table_table", "stream_table"):
+    for name in options.only or ON_KAFKA:
+        workload = ON_KAFKA[name]
+        data = workload.data(WORK, options.quick)
         found: dict[str, list[Turn]] = {}
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
-            place = Place(broker, shape, WORK)
+            place = Place(broker, data, WORK)
             load(place)
             for number in range(options.turns):
-                name = f"{workload}-{number}".replace("_", "-")
-                for cache in (0, CACHE_BYTES):
-                    turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache)
+                for turn in one_turn_each(place, name, number, classes):
                     found.setdefault(turn.contender, []).append(turn)
-                found.setdefault("millpond", []).append(millpond_turn(place, workload, f"{name}-mp"))
-                print(f"kafka: turn {number + 1} of {workload} done", file=sys.stderr, flush=True)
-        print(f"## {workload}, Kafka to Kafka: {shape.keys:,} keys per side\n")
-        for theirs in [name for name in found if name != "millpond"]:
+                print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
+        print(f"## {name}, Kafka to Kafka: {data.shown}\n")
+        print(found["millpond"][-1].report["agreed"] + "\n")
+        for theirs in [contender for contender in found if contender != "millpond"]:
             print(report.side_by_side(found, "millpond", theirs) + "\n")
         everything += [turn for each in found.values() for turn in each]
     return everything
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
+    parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
     options = parser.parse_args()

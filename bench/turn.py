@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import joins
 from measure import batches_of
+from workloads import WORKLOADS
 
 import millpond
 from dev.jars import spark_jars
@@ -25,8 +26,7 @@ from millpond._spark.settings import AT_START
 STARTS = {
     "millpond": joins.start_millpond,
     "per key": joins.start_per_key,
-    "kafka table_table": joins.start_on_kafka("table_table"),
-    "kafka stream_table": joins.start_on_kafka("stream_table"),
+    **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
 }
 
 
