@@ -15,7 +15,6 @@ from millpond.testing.histories.case import of_json, to_json
 from millpond.testing.histories.draw import case_of
 from millpond.testing.histories.limits import (
     MIXED_CHAIN,
-    STORED_LOSS,
     TIME_OF_OTHERS,
     limit_of,
 )
@@ -52,21 +51,6 @@ LIMITS = {
             table_op("to", 3),
         ),
         (Input("n0", "a", "1", 0), Input("n1", "b", "1", 9), Input("n1", "a", "1", 55)),
-    ),
-    "what a stored join did not send stands behind a foreign-key join": (
-        STORED_LOSS,
-        (
-            *TWO_TABLES,
-            table_op("table_table", 0, 0, how="inner", stored=True),
-            table_op("foreign_key", 2, 1, how="inner"),
-            table_op("table_to", 3),
-        ),
-        (
-            Input("n1", "a", "1", 0),
-            Input("n0", "a", "a|1", 1),
-            Input("n0", "a", None, 2),
-            Input("n0", "a", "1", 3),
-        ),
     ),
 }
 

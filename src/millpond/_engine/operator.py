@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from millpond._engine.position import order_by
 from millpond._engine.runs import StateTable
 from millpond._plan.physical import Operator
 
+_NOTHING = np.zeros(0, dtype=np.int64)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -63,6 +65,11 @@ class Setting:
         fields += [pa.field("key", self.key), pa.field("value", self.values[side])]
         return pa.schema(fields + ([pa.field("headers", HEADERS)] if self.headers else []))
 
+    @cached_property
+    def empty_sides(self) -> tuple[pa.Table, ...]:
+        """A table without rows for each side."""
+        return tuple(self.side_schema(side).empty_table() for side in range(len(self.values)))
+
 
 class Events:
     """The rows of all sides, numbered in order of position, grouped by key.
@@ -77,7 +84,7 @@ class Events:
 
     def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], sides: int) -> None:
         self.setting = setting
-        self.tables = [inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)]
+        self.tables = [inputs[s] if s in inputs else setting.empty_sides[s] for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(setting.slots)]
         keys = joined([table.column("key") for table in self.tables], setting.key)
         order = order_by(columns, keys)
@@ -97,7 +104,8 @@ class Events:
         return len(self.side)
 
     def _concat(self, name: str) -> Int64s:
-        return np.concatenate([ints(table, name) for table in self.tables])
+        parts = [ints(table, name) for table in self.tables if len(table)]
+        return parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
 
     def visible(self) -> list[Int64s]:
         """The position from which lookups see each row, most significant column first."""

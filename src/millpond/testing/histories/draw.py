@@ -20,6 +20,7 @@ from millpond.testing.histories.registry import KINDS, SOURCES, sources_of
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
+SHORT = 10
 FAR_FUTURE = 253_402_300_799_999
 _INNER = {
     generation: tuple(
@@ -137,10 +138,11 @@ def _timestamp(choices: Choices, time: int, *, far: int) -> int:
 
 
 def _cuts(choices: Choices, records: int) -> tuple[int, ...]:
-    """Every record its own batch now and then only: a batch costs as much as a hundred records."""
+    """Every record its own batch in short histories only: a batch costs as much as a hundred records."""
     style = choices.number(0, 9)
     if style < 3:
         return ()
     if style == 9:
-        return tuple(range(1, records))
+        size = 1 if records <= SHORT else 3
+        return tuple(range(size, records, size))
     return tuple(sorted(choices.number(0, records) for _ in range(choices.number(1, 4))))

@@ -12,7 +12,6 @@ from millpond.testing.histories.registry import KINDS
 from millpond.testing.histories.settled import all_above
 
 TIME_OF_OTHERS = "an operator that keeps time, which some piped records do not reach"
-STORED_LOSS = "a foreign-key join of a stored join of a table with itself"
 MIXED_CHAIN = "a windowed join behind an outer windowed join whose bounds differ"
 _PASSES_ALL = ("stream", "map_values", "select_key", "merge", "stream_stream")
 
@@ -25,17 +24,11 @@ def limit_of(blueprint: Blueprint) -> str | None:
 
     An outer windowed join of unequal bounds lets go of several results when a record moves time, in order of
     timestamp; a windowed join behind it places what it lets go of itself by its own window, perhaps before.
-
-    Where a stored join of a table with itself loses a tombstone (KAFKA-6443), a foreign-key join behind it compares
-    the next row with the old value that Kafka Streams computes at that moment, which is none, and a result whose
-    row is gone stays; millpond compares with what the join was sent, and deletes it.
     """
     if not all(_sees_all(blueprint, number) for number, op in enumerate(blueprint.ops) if KINDS[op.kind].timed):
         return TIME_OF_OTHERS
     if any(_is_mixed_chain(blueprint, number) for number in range(len(blueprint.ops))):
         return MIXED_CHAIN
-    if any(_compares_with_computed(blueprint, number) for number in range(len(blueprint.ops))):
-        return STORED_LOSS
     return None
 
 
@@ -53,24 +46,3 @@ def _is_mixed_chain(blueprint: Blueprint, number: int) -> bool:
 def _is_mixed(op: Op) -> bool:
     params = op.params
     return KINDS[op.kind].timed and params["how"] == "outer" and params["before"] != params["after"]
-
-
-def _compares_with_computed(blueprint: Blueprint, number: int) -> bool:
-    """A foreign-key join whose left table is computed from a stored join of a table with itself."""
-    op = blueprint.ops[number]
-    if op.kind != "foreign_key":
-        return False
-    above = (blueprint.ops[place] for place in _tables_above(blueprint, op.inputs[0]))
-    return any(join.kind == "table_table" and join.params.get("stored") and _meet(blueprint, join) for join in above)
-
-
-def _meet(blueprint: Blueprint, join: Op) -> bool:
-    left, right = join.inputs
-    return bool(all_above(blueprint, left) & all_above(blueprint, right))
-
-
-def _tables_above(blueprint: Blueprint, ref: Ref) -> set[int]:
-    """The tables that this one is computed from; a to_table begins a new one."""
-    op = blueprint.ops[ref.op]
-    tables = [above for above, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"]
-    return {ref.op}.union(*(_tables_above(blueprint, above) for above in tables))

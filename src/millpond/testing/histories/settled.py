@@ -4,10 +4,11 @@ Kafka Streams sends messages through topics for a foreign key, and works on them
 finished; millpond works depth-first. Where a record goes several ways, the ways meet in another order, so that
 they give other intermediate results. Law: what then stands, after each record, is the same.
 
-One thing stands in Kafka Streams that should not: where one record changes a left row and deletes the right row
+Two things stand in Kafka Streams that should not. Where one record changes a left row and deletes the right row
 that it refers to, an inner join's answer to the deletion is stale when it arrives, and the left change is answered
-only where there is a right row. What comes through such a join is compared with millpond itself alone: in one
-batch, on one shard. Called by `check`.
+only where there is a right row. And where a join of a table with itself loses the tombstone of a left row
+(KAFKA-6443), a result stands without its row. What comes through such a foreign-key join is compared with millpond
+itself alone: in one batch, on one shard. Called by `check`.
 """
 
 from __future__ import annotations
@@ -66,12 +67,23 @@ def all_above(blueprint: Blueprint, ref: Ref) -> set[int]:
 
 def _settles(blueprint: Blueprint, numbers: Collection[int]) -> bool:
     kinds = all(blueprint.ops[number].kind in _SETTLES for number in numbers)
-    return kinds and not any(_answers_are_stale(blueprint, number) for number in numbers)
+    return kinds and not any(_outlives_its_row(blueprint, number) for number in numbers)
 
 
-def _answers_are_stale(blueprint: Blueprint, number: int) -> bool:
+def _outlives_its_row(blueprint: Blueprint, number: int) -> bool:
+    """Whether a result of a foreign-key join may stand without its row."""
     op = blueprint.ops[number]
-    return op.kind == "foreign_key" and op.params["how"] == "inner" and _forks(blueprint, number)
+    if op.kind != "foreign_key":
+        return False
+    stale = op.params["how"] == "inner" and _forks(blueprint, number)
+    return stale or any(_forks(blueprint, place) for place in _tables_above(blueprint, op.inputs[0]))
+
+
+def _tables_above(blueprint: Blueprint, ref: Ref) -> set[int]:
+    """The tables that this one is computed from; a to_table begins a new one."""
+    op = blueprint.ops[ref.op]
+    tables = [above for above, shape in zip(op.inputs, KINDS[op.kind].takes, strict=True) if shape == "table"]
+    return {ref.op}.union(*(_tables_above(blueprint, above) for above in tables))
 
 
 def _takes_one_way(blueprint: Blueprint, number: int) -> bool:
