@@ -14,7 +14,7 @@ from datasets import DDL, SIDES
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
-from workloads import WORKLOADS
+from workloads import WINDOW, WORKLOADS
 
 _Joined = Row("key", "value", "ts")
 OUT = "key long, value string, ts long"
@@ -35,6 +35,20 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         for side in SIDES
     )
     left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
+    return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
+
+
+def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+    """Two streams joined within a window, from files."""
+    import millpond as mp
+
+    builder = mp.StreamsBuilder("bench")
+    left, right = (
+        builder.stream(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
+        for side in SIDES
+    )
+    within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
+    left.join(right, F.concat, within).to(mp.Writer("noop"), name="joined")
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from datasets import SIDES
-from measure import Batch, Sampler, rates
+from measure import Batch, Sampler, folder_bytes, rates
 from outcomes import agreement, outcome_of
-from turns import ROOT, Turn, folder_bytes, spark_turn
+from turns import ROOT, Turn, spark_turn
 from workloads import WORKLOADS, Data
 
 sys.path.insert(0, str(ROOT))

@@ -74,6 +74,15 @@ def batches_of(progress: Sequence[Any]) -> list[Batch]:
     return found
 
 
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, of which some may go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):  # one turn per file
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
 @dataclass
 class Usage:
     """CPU-seconds and peak memory of a tree of processes."""

@@ -17,6 +17,7 @@ import report
 from datasets import Shape, prepared
 from turns import Turn, alternate, spark_turn
 from workloads import WORKLOADS as ON_KAFKA
+from workloads import a_day
 
 WORK = ROOT / ".bench"
 MILLION = Shape(keys=1_000_000, fill=125_000, updates=24, rows=125_000)
@@ -53,6 +54,14 @@ def growth(options: argparse.Namespace) -> list[Turn]:
     return [turn for _, turn, _ in rows]
 
 
+def day(options: argparse.Namespace) -> list[Turn]:
+    """A windowed join over a day of event time: how much state it keeps."""
+    data = a_day(WORK, options.quick)
+    turn = spark_turn("windows", data.folder, WORK / "work" / "day")
+    print(f"## day: {data.shown}\n\n{report.kept(turn)}\n")
+    return [turn]
+
+
 def kafka(options: argparse.Namespace) -> list[Turn]:
     """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
     from kafka import KafkaBroker, Place, compiled, load, one_turn_each
@@ -79,7 +88,7 @@ def kafka(options: argparse.Namespace) -> list[Turn]:
     return everything
 
 
-WORKLOADS = {"table_table": table_table, "growth": growth, "kafka": kafka}
+WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka}
 
 
 def main() -> None:

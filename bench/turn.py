@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import joins
-from measure import batches_of
+from measure import batches_of, folder_bytes
 from workloads import WORKLOADS
 
 import millpond
@@ -25,6 +25,7 @@ from millpond._spark.settings import AT_START
 
 STARTS = {
     "millpond": joins.start_millpond,
+    "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
 }
@@ -52,7 +53,9 @@ def main(contender: str, data: str, work: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
-    query.awaitTermination()
+    kept: list[tuple[float, int]] = []
+    while not query.awaitTermination(0.5):  # one turn per look
+        kept.append((time.time(), folder_bytes(Path(f"{work}/checkpoint-cache"))))
     progress = query.recentProgress
     print(
         json.dumps(
@@ -60,6 +63,7 @@ def main(contender: str, data: str, work: str) -> None:
                 "launched": launched,
                 "started": started,
                 "batches": [[b.begin, b.end, b.records] for b in batches_of(progress)],
+                "kept": kept,
                 "durations": [p["durationMs"] for p in progress],
                 "state": [
                     {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}

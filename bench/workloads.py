@@ -23,6 +23,7 @@ REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
+DAY_MS = 86_400_000
 _VERSION = 1
 _RECORDS_PER_MS = 10
 
@@ -99,11 +100,19 @@ def _streams(root: Path, quick: bool) -> Data:
     return _written(root / "data" / f"streams-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, files), shown)
 
 
-def _stream_pieces(rows: int, keys: int, files: int) -> Pieces:
+def a_day(root: Path, quick: bool) -> Data:
+    """Two streams in step over a day of event time, an hour a file; a record in five meets another."""
+    rows, keys = (24_000, 30) if quick else (2_400_000, 3_000)
+    shown = f"{rows:,} records a side over a day, {keys:,} keys, window {WINDOW} before and after"
+    return _written(root / "data" / f"day-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, 24, DAY_MS), shown)
+
+
+def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:
     rng, each = np.random.default_rng([_VERSION, rows]), rows // files
+    span = span or rows // _RECORDS_PER_MS
 
     def piece(number: int) -> Piece:
-        ts = EPOCH + np.arange(number * each, (number + 1) * each) // _RECORDS_PER_MS - rng.integers(0, 50, each)
+        ts = EPOCH + np.arange(number * each, (number + 1) * each) * span // rows - rng.integers(0, 50, each)
         return key_of(rng.integers(0, keys, each)), values(each, rng), ts
 
     for number in range(files):
