@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from dev.broker import KafkaBroker
 from millpond._spark.compile import Compiled
 from millpond._spark.kafka_client import SinkError
-from millpond._spark.producers import TransactionalSender
+from millpond._spark.producers import BY_KEY, TransactionalSender
 from millpond._spark.selection import Selection
 from millpond._spark.sinks import start_writer
 from millpond.options import Kafka, TopicSink
@@ -159,7 +159,7 @@ def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alon
 
 
 def send(sender: TransactionalSender, topic: str, value: bytes) -> None:
-    sender.send([topic], [b"k"], [value], [1], [None])
+    sender.send([topic], [b"k"], [value], [1], [None], [BY_KEY])
 
 
 def test_of_two_writers_of_one_task_the_later_wins_and_the_other_is_told(broker: KafkaBroker) -> None:
