@@ -21,7 +21,7 @@ SIDES = ("left", "right")
 VALUE_BYTES = 100
 SCHEMA = pa.schema([("key", pa.int64()), ("value", pa.string()), ("ts", pa.int64()), ("seq", pa.int64())])
 DDL = "key long, value string, ts long, seq long"
-_EPOCH = 1_700_000_000_000
+EPOCH = 1_700_000_000_000
 _VERSION = 1
 
 
@@ -95,7 +95,7 @@ def _rows(keys: np.ndarray, seq: int, rng: np.random.Generator) -> pa.Table:
     numbers = np.arange(seq, seq + count, dtype=np.int64)
     jitter = rng.integers(0, 50, count)
     return pa.table(
-        {"key": keys, "value": values(count, rng), "ts": _EPOCH + numbers // 10 - jitter, "seq": numbers},
+        {"key": keys, "value": values(count, rng), "ts": EPOCH + numbers // 10 - jitter, "seq": numbers},
         schema=SCHEMA,
     )
 

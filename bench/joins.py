@@ -14,6 +14,7 @@ from datasets import DDL, SIDES
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
+from workloads import WINDOW, WORKLOADS
 
 _Joined = Row("key", "value", "ts")
 OUT = "key long, value string, ts long"
@@ -37,17 +38,29 @@ def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
+def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+    """Two streams joined within a window, from files."""
+    import millpond as mp
+
+    builder = mp.StreamsBuilder("bench")
+    left, right = (
+        builder.stream(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
+        for side in SIDES
+    )
+    within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
+    left.join(right, F.concat, within).to(mp.Writer("noop"), name="joined")
+    return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
+
+
 def start_on_kafka(workload: str) -> Any:
-    """The same from topics to a topic, exactly once; `data` is "servers output batch"."""
+    """A workload from topics to a topic, exactly once; `data` is "servers output batch"."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
         servers, out, batch = str(data).split(" ")
         builder = mp.StreamsBuilder("bench")
-        open_left = builder.table if workload == "table_table" else builder.stream
-        left = open_left("left", key="long", value="string")
-        left.join(builder.table("right", key="long", value="string"), F.concat).to(out)
+        WORKLOADS[workload].join(builder).to(out)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         return builder.build().start(
             spark,

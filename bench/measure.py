@@ -74,13 +74,22 @@ def batches_of(progress: Sequence[Any]) -> list[Batch]:
     return found
 
 
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, of which some may go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):  # one turn per file
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
 @dataclass
 class Usage:
     """CPU-seconds and peak memory of a tree of processes."""
 
     cpu: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    threads: dict[tuple[int, str], float] = field(default_factory=dict)
+    threads: dict[int, tuple[str, float]] = field(default_factory=dict)
     peak_bytes: int = 0
     looks: list[tuple[float, float]] = field(default_factory=list)
 
@@ -98,7 +107,7 @@ class Usage:
     def by_thread(self) -> dict[str, float]:
         """CPU-seconds of the JVM's threads, by name without number, from the most on."""
         kinds: dict[str, float] = {}
-        for (_, name), seconds in self.threads.items():  # one turn per thread
+        for name, seconds in self.threads.values():  # one turn per thread
             kinds[name] = kinds.get(name, 0.0) + seconds
         return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
@@ -161,7 +170,9 @@ class Sampler:
             for entry in Path(f"/proc/{pid}/task").iterdir():  # one turn per thread
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     name, _, seconds = _stat(entry / "stat")
-                    self.usage.threads[int(entry.name), re.sub(r"[#\d]+$", "", name)] = seconds
+                    # Spark names a thread anew for each task: what it has used so far is counted under the last name.
+                    kind = "Executor task" if name.startswith("Executor task") else re.sub(r"[#\d]+$", "", name)
+                    self.usage.threads[int(entry.name)] = (kind, seconds)
 
 
 def _stats() -> dict[int, tuple[int, float, str]]:

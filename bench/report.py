@@ -78,6 +78,19 @@ def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
     return "\n".join(lines)
 
 
+def kept(turn: Turn) -> str:
+    """State (the live runs, as the machine's cache has them) by the share of the batches that are done."""
+    lines = ["| batches done | records read | state, MB |", "|---|---|---|"]
+    read, quarters = 0, [round(len(turn.batches) * part / 4) for part in range(1, 5)]
+    for number, batch in enumerate(turn.batches, start=1):
+        read += batch.records
+        if number in quarters:
+            sizes = [size for at, size in turn.report["kept"] if at <= batch.end + 0.5]
+            lines.append(f"| {number} | {read:,} | {(sizes[-1] if sizes else 0) / 1e6:.1f} |")
+    most = max(size for _, size in turn.report["kept"])
+    return "\n".join([*lines, f"| most at any time | | {most / 1e6:.1f} |"])
+
+
 def cpu(turn: Turn) -> str:
     """Where a turn's CPU went: by program, the JVM's by thread."""
     lines = ["| CPU-seconds | |", "|---|---|"]

@@ -1,7 +1,7 @@
 """`make bench`: runs the workloads and prints Markdown tables.
 
-`python bench/run.py [workload ...] [--turns N] [--sizes N] [--quick] [--cpu]`; docs/performance.md keeps what
-was measured. Data, checkpoints and logs lie under .bench/.
+`python bench/run.py [workload ...] [--turns N] [--sizes N] [--only WORKLOAD ...] [--slice]
+[--quick] [--cpu]`; docs/performance.md keeps what was measured. Data, checkpoints and logs lie under .bench/.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ sys.path.insert(0, str(ROOT / "bench"))
 import report
 from datasets import Shape, prepared
 from turns import Turn, alternate, spark_turn
+from workloads import WORKLOADS as ON_KAFKA
+from workloads import a_day
 
 WORK = ROOT / ".bench"
-MILLION = Shape(keys=1_000_000, fill=125_000, updates=8, rows=125_000)
-# One group per key is so slow that it gets a slice: fewer keys, which is to its advantage.
+MILLION = Shape(keys=1_000_000, fill=125_000, updates=24, rows=125_000)
+# One group per key is so slow that it gets fewer updates, ten minutes of them; or a slice: fewer keys, which is to
+# its advantage.
+FEW_UPDATES = Shape(keys=1_000_000, fill=125_000, updates=2, rows=125_000)
 SLICE = Shape(keys=12_000, fill=12_000, updates=2, rows=12_000)
 GROWTH = tuple(Shape(keys, fill=250_000, updates=10, rows=50_000) for keys in (100_000, 1_000_000, 10_000_000))
 COUNTED = 8
@@ -29,10 +33,10 @@ COUNTED = 8
 def table_table(options: argparse.Namespace) -> list[Turn]:
     """millpond's join of two updating tables beside one group per key."""
     shape = Shape(50_000, 25_000, 2, 25_000) if options.quick else MILLION
-    part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE
+    part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE if options.slice else FEW_UPDATES
     contenders = [("per key", prepared(WORK, part)), ("millpond", prepared(WORK, shape))]
     turns = alternate(contenders, options.turns, WORK / "work")
-    print(f"## table_table: {shape.keys:,} keys per side; per key on a slice of {part.keys:,} keys\n")
+    print(f"## table_table: {shape.keys:,} keys per side, one group per key: {part.keys:,}\n")
     print(report.side_by_side(turns, "millpond", "per key") + "\n")
     return [turn for each in turns.values() for turn in each]
 
@@ -50,34 +54,41 @@ def growth(options: argparse.Namespace) -> list[Turn]:
     return [turn for _, turn, _ in rows]
 
 
+def day(options: argparse.Namespace) -> list[Turn]:
+    """A windowed join over a day of event time: how much state it keeps."""
+    data = a_day(WORK, options.quick)
+    turn = spark_turn("windows", data.folder, WORK / "work" / "day")
+    print(f"## day: {data.shown}\n\n{report.kept(turn)}\n")
+    return [turn]
+
+
 def kafka(options: argparse.Namespace) -> list[Turn]:
     """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
-    from kafka import CACHE_BYTES, KafkaBroker, Place, compiled, load, millpond_turn, streams_turn
+    from kafka import KafkaBroker, Place, compiled, load, one_turn_each
 
-    shape = Shape(20_000, 10_000, 2, 10_000) if options.quick else MILLION
     classes = compiled(WORK)
     everything = []
-    for workload in ("table_table", "stream_table"):
+    for name in options.only or ON_KAFKA:
+        workload = ON_KAFKA[name]
+        data = workload.data(WORK, options.quick)
         found: dict[str, list[Turn]] = {}
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
-            place = Place(broker, shape, WORK)
+            place = Place(broker, data, WORK)
             load(place)
             for number in range(options.turns):
-                name = f"{workload}-{number}".replace("_", "-")
-                for cache in (0, CACHE_BYTES):
-                    turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache)
+                for turn in one_turn_each(place, name, number, classes):
                     found.setdefault(turn.contender, []).append(turn)
-                found.setdefault("millpond", []).append(millpond_turn(place, workload, f"{name}-mp"))
-                print(f"kafka: turn {number + 1} of {workload} done", file=sys.stderr, flush=True)
-        print(f"## {workload}, Kafka to Kafka: {shape.keys:,} keys per side\n")
-        for theirs in [name for name in found if name != "millpond"]:
+                print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
+        print(f"## {name}, Kafka to Kafka: {data.shown}\n")
+        print(found["millpond"][-1].report["agreed"] + "\n")
+        for theirs in [contender for contender in found if contender != "millpond"]:
             print(report.side_by_side(found, "millpond", theirs) + "\n")
         everything += [turn for each in found.values() for turn in each]
     return everything
 
 
-WORKLOADS = {"table_table": table_table, "growth": growth, "kafka": kafka}
+WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka}
 
 
 def main() -> None:
@@ -86,6 +97,8 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
+    parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
+    parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
     options = parser.parse_args()

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import joins
-from measure import batches_of
+from measure import batches_of, folder_bytes
+from pyspark.sql import SparkSession
+from workloads import WORKLOADS
 
 import millpond
 from dev.jars import spark_jars
@@ -24,35 +26,21 @@ from millpond._spark.settings import AT_START
 
 STARTS = {
     "millpond": joins.start_millpond,
+    "windows": joins.start_windows,
     "per key": joins.start_per_key,
-    "kafka table_table": joins.start_on_kafka("table_table"),
-    "kafka stream_table": joins.start_on_kafka("stream_table"),
+    **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
 }
 
 
 def main(contender: str, data: str, work: str) -> None:
     """Run the contender over the data until all is read."""
     launched = time.time()
-    spark = millpond.session(
-        "bench",
-        master="local[2]",
-        jars=spark_jars() if contender.startswith("kafka") else None,
-        config={
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "2g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.streaming.numRecentProgressUpdates": "10000",
-            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
-            **AT_START,
-            # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
-            "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
-        },
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = _session(kafka=contender.startswith("kafka"))
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
-    query.awaitTermination()
+    kept: list[tuple[float, int]] = []
+    while not query.awaitTermination(0.5):  # one turn per look
+        kept.append((time.time(), folder_bytes(Path(f"{work}/checkpoint-cache"))))
     progress = query.recentProgress
     print(
         json.dumps(
@@ -60,6 +48,7 @@ def main(contender: str, data: str, work: str) -> None:
                 "launched": launched,
                 "started": started,
                 "batches": [[b.begin, b.end, b.records] for b in batches_of(progress)],
+                "kept": kept,
                 "durations": [p["durationMs"] for p in progress],
                 "state": [
                     {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}
@@ -70,6 +59,23 @@ def main(contender: str, data: str, work: str) -> None:
         )
     )
     spark.stop()
+
+
+def _session(*, kafka: bool) -> SparkSession:
+    config = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
+        **AT_START,
+        # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+        **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
+    }
+    spark = millpond.session("bench", master="local[2]", jars=spark_jars() if kafka else None, config=config)
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 if __name__ == "__main__":

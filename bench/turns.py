@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Batch, Rates, Sampler, Usage, rates
+from measure import Batch, Rates, Sampler, Usage, folder_bytes, rates
 
 BENCH = Path(__file__).resolve().parent
 ROOT = BENCH.parent
@@ -85,8 +85,3 @@ def alternate(contenders: Sequence[tuple[str, Path]], count: int, work: Path) ->
             took = time.monotonic() - begin
             print(f"turn {number + 1} of {count}, {name}: {shown} ({took:.0f} s)", file=sys.stderr, flush=True)
     return found
-
-
-def folder_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -5,12 +5,16 @@ Independent of millpond and of Spark. Called by `flights` at the end of a run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from demo.inputs import Inputs
 
 DEPARTURE = ["flight", "carrier", "origin", "dest", "scheduled", "tailnum", "departed", "delay"]
-FLOWN = ["flight", "origin", "dest", "departed", "delay", "manufacturer", "model", "year", "seats"]
+PLANE = ["manufacturer", "model", "year", "seats"]
+FLOWN = ["flight", "origin", "dest", "departed", "delay", *PLANE]
+FLIGHT = ["airline", "flight", "origin", "dest", "tailnum", "departed", "delay", *PLANE]
 
 
 def expected_departures(inputs: Inputs) -> pd.DataFrame:
@@ -23,32 +27,51 @@ def expected_by_plane(inputs: Inputs) -> pd.DataFrame:
     return expected_departures(inputs).merge(inputs.planes, on="tailnum", validate="m:1")[["tailnum", *FLOWN]]
 
 
-def differences(inputs: Inputs, departures: pd.DataFrame, by_plane: pd.DataFrame, dropped: int) -> dict[str, list[str]]:
+def expected_flights(inputs: Inputs) -> pd.DataFrame:
+    """Every flight with its airline's name, and with its plane where that is known."""
+    airlines = inputs.airlines.rename(columns={"name": "airline"})
+    named = expected_departures(inputs).merge(airlines, on="carrier", how="left", validate="m:1")
+    return named.merge(inputs.planes, on="tailnum", how="left", validate="m:1")[FLIGHT]
+
+
+def final_rows(changes: pd.DataFrame) -> pd.DataFrame:
+    """The table of flights that changes leave: the last of each key, unless it deletes."""
+    table = changes.drop_duplicates("key", keep="last")
+    return table[table["flight"].notna()]
+
+
+def differences(inputs: Inputs, outputs: Mapping[str, pd.DataFrame], dropped: int) -> dict[str, list[str]]:
     """What was checked, each with the differences that were found: none, if all is well.
 
     Parameters
     ----------
-    departures : all changes of the table of departures: key, and the fields of its value (null in all of
-        them: deleted), each key's changes in order.
-    by_plane : all records of that output: key, and the fields of its value.
+    outputs : of each output all records: key, and the fields of its value (null in all of them: deleted), each
+        key's in order.
     dropped : how many records of departures had no plane, as the query counted them.
     """
-    table = departures.drop_duplicates("key", keep="last")
-    table = table[table["flight"].notna()]
-    flown = by_plane.rename(columns={"key": "tailnum"})
+    departures = outputs["departures"]
+    flown = outputs["flights-by-plane"].rename(columns={"key": "tailnum"})
     without_plane = int(departures["tailnum"].isna().sum())
     count = [] if dropped == without_plane else [f"{dropped:,} counted, {without_plane:,} written"]
-    wrong_key = int((table["key"] != table["flight"]).sum())
     return {
-        "the final table of departures is the merge that pandas makes": [
-            *([f"{wrong_key:,} flights under another's key"] if wrong_key else []),
-            *_unequal(table[DEPARTURE], expected_departures(inputs)),
-        ],
+        "the final table of departures is the merge that pandas makes": _unequal_tables(
+            departures, expected_departures(inputs)
+        ),
         "the flights by plane are the merge that pandas makes, each once": _unequal(
             flown[["tailnum", *FLOWN]], expected_by_plane(inputs)
         ),
         "the records dropped are those without a plane": count,
+        "the final table of flights with airlines and planes is the merge that pandas makes": _unequal_tables(
+            outputs["flights"], expected_flights(inputs)
+        ),
     }
+
+
+def _unequal_tables(changes: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:
+    table = final_rows(changes)
+    wrong_key = int((table["key"] != table["flight"]).sum())
+    found = [f"{wrong_key:,} flights under another's key"] if wrong_key else []
+    return found + _unequal(table[list(wanted)], wanted)
 
 
 def _unequal(got: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:

@@ -1,4 +1,4 @@
-"""The demo: a year of real flights through two joins, shown, and checked against plain pandas.
+"""The demo: a year of real flights through four joins, shown, and checked against plain pandas.
 
     python demo/flights.py              from Parquet files to Parquet files
     python demo/flights.py --kafka      from Kafka topics to Kafka topics, through a broker of its own
@@ -113,7 +113,7 @@ def _what(inputs: Inputs) -> str:
     flights = len(inputs.schedule)
     return (
         f"{flights:,} flights from New York in 2013: {flights - cancelled:,} departures, {cancelled:,} "
-        f"cancelled; {len(inputs.planes):,} planes. {inputs.records:,} records."
+        f"cancelled; {len(inputs.planes):,} planes, {len(inputs.airlines)} airlines. {inputs.records:,} records."
     )
 
 
@@ -180,7 +180,7 @@ def _through_kafka(spark: SparkSession, inputs: Inputs, place: Place, batches: i
         run = Run()
         with _bar(inputs) as bar:
             # First the planes, so that departures find them; then, from the checkpoint on, the flights.
-            for names in (("planes",), ("schedule", "actual")):
+            for names in (("airlines", "planes"), ("schedule", "actual")):
                 for name in names:
                     _produce(servers, name, inputs)
                 query = flights.start(
@@ -210,19 +210,24 @@ def _produce(servers: str, name: str, inputs: Inputs) -> None:
 
 
 def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
-    departures, by_plane = (report.read_files(place.out / name) for name in topology.OUTPUTS)
+    outputs = {name: report.read_files(place.out / name) for name in topology.OUTPUTS}
     print(f"\n{_speed(run)}")
-    print(f"  departures        {len(departures):>9,} changes of {departures['key'].nunique():,} flights")
-    print(f"  flights-by-plane  {len(by_plane):>9,} departures of {by_plane['key'].nunique():,} planes")
+    for name, what, of in (
+        ("departures", "changes", "flights"),
+        ("flights-by-plane", "departures", "planes"),
+        ("flights", "changes", "flights"),
+    ):
+        print(f"  {name:16}  {len(outputs[name]):>9,} {what} of {outputs[name]['key'].nunique():,} {of}")
     print("Dropped records, by operator and reason:")
     for (operator, reason), count in sorted(run.drops.items()):
         print(f"  {operator}: {reason}: {count:,}")
     flown = spark.read.parquet(str(place.out / "flights-by-plane"))
     print(f"\nThe longest delays:\n{report.most_delayed(flown)}")
     print(f"\nDelay of departure by the plane's manufacturer:\n{report.delay_by_manufacturer(flown)}")
+    print(f"\nDelay of departure by airline:\n{report.delay_by_airline(check.final_rows(outputs['flights']))}")
     print(f"\nResults: {', '.join(place.shown(place.out / name) for name in topology.OUTPUTS)}")
     dropped = sum(count for (operator, _), count in run.drops.items() if operator == topology.ENRICH)
-    return judge(check.differences(inputs, departures, by_plane, dropped))
+    return judge(check.differences(inputs, outputs, dropped))
 
 
 def _speed(run: Run) -> str:

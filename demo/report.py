@@ -67,8 +67,19 @@ def delay_by_manufacturer(flown: DataFrame) -> str:
     return _table(rows)
 
 
+def delay_by_airline(flights: pd.DataFrame) -> str:
+    """Flights, and mean delay of those that left, by airline; of the final table of flights."""
+    by_airline = flights.groupby("airline")
+    columns = {"flights": by_airline.size(), "mean delay, min": by_airline["delay"].mean().astype(float).round(1)}
+    return _text(pd.DataFrame(columns).sort_values("mean delay, min", ascending=False).reset_index())
+
+
 def _table(rows: DataFrame) -> str:
-    text = rows.toPandas().to_string(index=False, justify="right")
+    return _text(rows.toPandas())
+
+
+def _text(frame: pd.DataFrame) -> str:
+    text = frame.to_string(index=False, justify="right")
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 

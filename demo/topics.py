@@ -41,6 +41,15 @@ _FIELDS = {
             *[(name, pa.int32()) for name in ("year", "seats")],
         ]
     ),
+    "flights": pa.schema(
+        [
+            *[(name, pa.string()) for name in ("airline", "flight", "origin", "dest", "tailnum")],
+            ("departed", pa.timestamp("us", "UTC")),
+            ("delay", pa.int32()),
+            *[(name, pa.string()) for name in ("manufacturer", "model")],
+            *[(name, pa.int32()) for name in ("year", "seats")],
+        ]
+    ),
 }
 
 

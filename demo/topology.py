@@ -1,6 +1,6 @@
-"""The demo's topology: flights, scheduled and real, and the planes that flew them.
+"""The demo's topology: flights, scheduled and real, their airlines, and the planes that flew them.
 
-One topology, one query, two outputs; the same whether its inputs are files or Kafka topics. Called by
+One topology, one query, three outputs; the same whether its inputs are files or Kafka topics. Called by
 `flights`, and a fair place to begin reading.
 """
 
@@ -16,15 +16,16 @@ from pyspark.sql import functions as F
 import millpond as mp
 from demo.inputs import TABLES
 
-OUTPUTS = ("departures", "flights-by-plane")
+OUTPUTS = ("departures", "flights-by-plane", "flights")
 ENRICH = "departures-with-planes"
 
-KEYS = {"schedule": "flight", "actual": "flight", "planes": "tailnum"}
+KEYS = {"schedule": "flight", "actual": "flight", "planes": "tailnum", "airlines": "carrier"}
 """The name of each input's key, a string."""
 VALUES = {
     "schedule": "carrier string, origin string, dest string, scheduled timestamp",
     "actual": "tailnum string, departed timestamp, delay int",
     "planes": "manufacturer string, model string, year int, seats int",
+    "airlines": "name string",
 }
 """The fields of each input's value."""
 
@@ -35,7 +36,7 @@ class Ends:
 
     Parameters
     ----------
-    tables : the arguments of `builder.table` for each input.
+    tables : the arguments of `builder.table` for each input, of `builder.global_table` for the airlines.
     sinks : what each output is written to.
     """
 
@@ -46,7 +47,8 @@ class Ends:
 def build(ends: Ends) -> mp.Topology:
     """The topology between these ends."""
     builder = mp.StreamsBuilder("flights")
-    schedule, actual, planes = (builder.table(name=name, **ends.tables[name]) for name in TABLES)
+    schedule, actual, planes = (builder.table(name=name, **ends.tables[name]) for name in TABLES[:3])
+    airlines = builder.global_table(name="airlines", **ends.tables["airlines"])
 
     # Each flight, with its real departure once it has left. A cancelled one is a tombstone in `actual`.
     departures = schedule.left_join(actual, departure, name="schedule-with-actual")
@@ -58,6 +60,11 @@ def build(ends: Ends) -> mp.Topology:
     by_plane = changes.select_key(lambda flight: flight["tailnum"], name="by-tailnum")
     flown = by_plane.join(planes, flight_and_plane, name=ENRICH)
     flown.to(ends.sinks["flights-by-plane"], name="flights-by-plane")
+
+    # The same as a table, and of every flight: a plane that becomes known later changes the rows of all its flights.
+    named = departures.left_join(airlines, with_airline, foreign_key=lambda flight: flight["carrier"], name="airline")
+    flights = named.left_join(planes, with_plane, foreign_key=lambda flight: flight["tailnum"], name="plane")
+    flights.to(ends.sinks["flights"], name="flights")
     return builder.build()
 
 
@@ -74,6 +81,20 @@ def flight_and_plane(flight: Column, plane: Column) -> Column:
     """A departure with the plane that flew it; the joiner of `flights-by-plane`."""
     return F.struct(
         *[flight[name].alias(name) for name in ("flight", "origin", "dest", "departed", "delay")],
+        *[plane[name].alias(name) for name in ("manufacturer", "model", "year", "seats")],
+    )
+
+
+def with_airline(flight: Column, airline: Column) -> Column:
+    """A flight with the name of its airline instead of its code."""
+    names = ("flight", "origin", "dest", "tailnum", "departed", "delay")
+    return F.struct(airline["name"].alias("airline"), *[flight[name].alias(name) for name in names])
+
+
+def with_plane(flight: Column, plane: Column) -> Column:
+    """A flight with its plane, whose fields are null where it is not known; the joiner of `flights`."""
+    return F.struct(
+        *[flight[name].alias(name) for name in ("airline", "flight", "origin", "dest", "tailnum", "departed", "delay")],
         *[plane[name].alias(name) for name in ("manufacturer", "model", "year", "seats")],
     )
 

@@ -73,6 +73,7 @@ class KafkaBroker:
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._admin: Any = None
 
     def __enter__(self) -> KafkaBroker:
         self.start()
@@ -121,6 +122,7 @@ class KafkaBroker:
     def stop(self) -> None:
         """Kills the JVM (its data is thrown away, so there is nothing to close) and removes its folder."""
         atexit.unregister(self.stop)
+        self._admin = None
         self._kill()
         if not self._keep_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -143,10 +145,13 @@ class KafkaBroker:
         from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        if self._admin is None:
+            # kept: a client that is given up right behind an answer can bring the process down (librdkafka still
+            # has an event for it), seen on a busy machine
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         settings = dict(config or {})
         topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
-        for made in admin.create_topics(topics, operation_timeout=30).values():
+        for made in self._admin.create_topics(topics, operation_timeout=30).values():
             made.result(timeout=60)
 
     def log_tail(self, lines: int = _LOG_TAIL) -> str:
@@ -157,6 +162,7 @@ class KafkaBroker:
 
     def _start_once(self) -> None:
         self._port, controller_port = free_ports(2)
+        self._admin = None
         data = self.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)

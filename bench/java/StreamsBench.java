@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serdes;
@@ -5,10 +6,17 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.StreamJoined;
 
 /** The same joins in Kafka Streams, for the comparison: runs until its standard input is closed. */
 public final class StreamsBench {
+    private static final Consumed<Long, String> WITH = Consumed.with(Serdes.Long(), Serdes.String());
+    private static final Duration WINDOW = Duration.ofSeconds(10);
+
     private StreamsBench() {}
 
     /** Arguments: servers, workload, left, right and output topic, application id, bytes of record cache, state folder. */
@@ -22,15 +30,7 @@ public final class StreamsBench {
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         StreamsBuilder builder = new StreamsBuilder();
-        Consumed<Long, String> with = Consumed.with(Serdes.Long(), Serdes.String());
-        Produced<Long, String> out = Produced.with(Serdes.Long(), Serdes.String());
-        if (args[1].equals("table_table")) {
-            builder.table(args[2], with).join(builder.table(args[3], with), String::concat).toStream().to(args[4], out);
-        } else if (args[1].equals("stream_table")) {
-            builder.stream(args[2], with).join(builder.table(args[3], with), String::concat).to(args[4], out);
-        } else {
-            throw new IllegalArgumentException("no workload " + args[1]);
-        }
+        joined(builder, args[1], args[2], args[3]).to(args[4], Produced.with(Serdes.Long(), Serdes.String()));
         KafkaStreams streams = new KafkaStreams(builder.build(settings), settings);
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
@@ -40,5 +40,30 @@ public final class StreamsBench {
         streams.start();
         while (System.in.read() >= 0) {}
         streams.close();
+    }
+
+    private static KStream<Long, String> joined(StreamsBuilder builder, String workload, String left, String right) {
+        switch (workload) {
+            case "table_table":
+                return builder.table(left, WITH).join(builder.table(right, WITH), String::concat).toStream();
+            case "stream_table":
+                return builder.stream(left, WITH).join(builder.table(right, WITH), String::concat);
+            case "foreign_key":
+                KTable<Long, String> referred = builder.table(right, WITH);
+                return builder.table(left, WITH).join(referred, StreamsBench::reference, String::concat).toStream();
+            case "stream_stream":
+                return builder.stream(left, WITH).join(
+                    builder.stream(right, WITH),
+                    String::concat,
+                    JoinWindows.ofTimeDifferenceAndGrace(WINDOW, WINDOW),
+                    StreamJoined.with(Serdes.Long(), Serdes.String(), Serdes.String()));
+            default:
+                throw new IllegalArgumentException("no workload " + workload);
+        }
+    }
+
+    /** The right key that a left value begins with. */
+    private static Long reference(String value) {
+        return Long.valueOf(value.substring(0, 8));
     }
 }

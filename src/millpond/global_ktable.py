@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from millpond._plan.nodes import GlobalLookup, GlobalTableLookup, How, Shape
+from millpond._plan.views import GlobalView
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt, wants
 from millpond.handle import Handle, same_type, type_text
@@ -16,6 +17,50 @@ from millpond.handle import Handle, same_type, type_text
 
 class GlobalKTable(Handle):
     """A global table: it can be joined and looked up, nothing else."""
+
+    def join(self, other: GlobalKTable, joiner: Function, *, key: Function, name: str | None = None) -> GlobalKTable:
+        """Inner join with another global table, as a view (KIP-99): a row where both have one.
+
+        It is resolved whenever it is looked up, and gives no results of its own accord. Whoever looks it up needs
+        no further exchange for the second table.
+
+        Parameters
+        ----------
+        other : a global table, or a view of some.
+        joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        key : Column function of (value) or (key, value) of this table that gives the other's key; null: none.
+        name : name of the view.
+        """
+        return self._view(other, joiner, "inner", key, name)
+
+    def left_join(
+        self, other: GlobalKTable, joiner: Function, *, key: Function, name: str | None = None
+    ) -> GlobalKTable:
+        """Left join as a view: a row for each of this table's; right may be null. Parameters as for `join`."""
+        return self._view(other, joiner, "left", key, name)
+
+    def _view(
+        self, other: GlobalKTable, joiner: Function, how: How, mapper: Function, name: str | None
+    ) -> GlobalKTable:
+        if not isinstance(other, GlobalKTable):
+            raise TopologyError(
+                "A global table joins with global tables only: it drives nothing.",
+                given=repr(other),
+                hint="Let the other one drive: stream.join(table, joiner, key=...).",
+            )
+        if isinstance(self._node, GlobalView):
+            raise TopologyError(
+                "A view cannot be the left side of a view: the key to look up would come from a value that is only "
+                "joined when the view is looked up.",
+                given=repr(self),
+                hint="Join from the inside out: a.join(b.join(c, ...), ...).",
+            )
+        mapper = _mapper(self, other, mapper)
+        joiner, value = self._joiner(joiner, other)
+        shape = Shape("global", self.key_type, value)
+        name = self._builder._name(name, GlobalView.stem)
+        node = GlobalView(name, (self.name, other.name), shape, how=how, mapper=mapper, joiner=joiner)
+        return GlobalKTable(self._builder, self._attach(node))
 
 
 def lookup_node(
@@ -40,9 +85,7 @@ def lookup_node(
             given="no key=",
             hint="join(countries, joiner, key=lambda value: value['country'])",
         )
-    left._require_same_builder(right, "join")
-    mapper = adapt(mapper, ("key", "value"), "key mapper")
-    _check_mapped(left, right, mapper)
+    mapper = _mapper(left, right, mapper)
     joiner = _with_both_keys(joiner)
     value = left._builder._functions.value_type(
         joiner, (left.key_type, right.key_type, left.value_type, right.value_type), "joiner"
@@ -62,7 +105,10 @@ def lookup_node(
     return node
 
 
-def _check_mapped(left: Handle, right: GlobalKTable, mapper: Function) -> None:
+def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
+    """The key mapper as a function of (key, value), if it gives keys of the right side."""
+    left._require_same_builder(right, "join")
+    mapper = adapt(mapper, ("key", "value"), "key mapper")
     kind = left._builder._functions.value_type(mapper, left._types(), "key mapper")
     if not same_type(kind, right.key_type):
         raise TopologyError(
@@ -70,6 +116,7 @@ def _check_mapped(left: Handle, right: GlobalKTable, mapper: Function) -> None:
             given=f"{type_text(kind)}, and {right.name!r} has keys of {type_text(right.key_type)}",
             hint="Cast it in the mapper.",
         )
+    return mapper
 
 
 def _with_both_keys(joiner: Function) -> Function:

@@ -112,7 +112,7 @@ class KTable(Handle):
         key : Column function of (value) or (key, value) of `many` that gives the key of this table.
         result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the
             result's key out of both, a different one for each pair; without it the key is the struct
-            (`prefix`, `suffix`).
+            (`prefix`, `suffix`), which a Kafka topic gets as KIP-213's bytes, in the partition of the prefix.
         name, store : names of the operator and of its queryable table.
         """
         if not isinstance(many, KTable):

@@ -193,7 +193,7 @@ class TopicSink:
     ----------
     name : the topic; it has to exist.
     key, value : formats; left out, they follow from the types: strings, ints, longs and bytes as Kafka's
-        serializers write them, anything else as JSON.
+        serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
     delivery : "exactly_once" (a reader with `read_committed` sees each record once) or "at_least_once".
     """
 

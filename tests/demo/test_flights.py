@@ -13,12 +13,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from demo.check import DEPARTURE, FLOWN, differences, expected_by_plane, expected_departures
+from demo.check import DEPARTURE, FLIGHT, FLOWN, differences, expected_by_plane, expected_departures, expected_flights
 from demo.flights import judge
 from demo.inputs import TABLES, Inputs, load, write_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = 3000
+Outputs = dict[str, pd.DataFrame]
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +27,20 @@ def inputs() -> Inputs:
     return load(FLIGHTS)
 
 
-def right_results(inputs: Inputs) -> tuple[pd.DataFrame, pd.DataFrame, int]:
-    """What a run without fault writes, but for the changes of departures that later ones replace."""
-    departures = expected_departures(inputs)
-    by_plane = expected_by_plane(inputs).rename(columns={"tailnum": "key"})
-    return (
-        departures.assign(key=departures["flight"]),
-        by_plane,
-        int(departures["tailnum"].isna().sum()),
-    )
+def right_results(inputs: Inputs) -> tuple[Outputs, int]:
+    """What a run without fault writes, but for the changes that later ones replace."""
+    departures, flights = expected_departures(inputs), expected_flights(inputs)
+    outputs = {
+        "departures": departures.assign(key=departures["flight"]),
+        "flights-by-plane": expected_by_plane(inputs).rename(columns={"tailnum": "key"}),
+        "flights": flights.assign(key=flights["flight"]),
+    }
+    return outputs, int(departures["tailnum"].isna().sum())
 
 
-def faults(inputs: Inputs, departures: pd.DataFrame, by_plane: pd.DataFrame, dropped: int) -> list[bool]:
-    """Which of the three checks find something."""
-    return [bool(found) for found in differences(inputs, departures, by_plane, dropped).values()]
+def faults(inputs: Inputs, outputs: Outputs, dropped: int) -> list[bool]:
+    """Which of the four checks find something."""
+    return [bool(found) for found in differences(inputs, outputs, dropped).values()]
 
 
 def with_a_later_change(departures: pd.DataFrame, emptied: list[str]) -> pd.DataFrame:
@@ -66,23 +67,25 @@ def test_the_demo_runs_shows_its_results_and_finds_them_as_pandas_has_them(tmp_p
         "3,000 flights from New York",
         "Topology flights (current semantics)",
         "departures-with-planes: null_key: 3,022",
-        "9,322 records in 2 batches",
+        "9,338 records in 2 batches",
         "2013-01-01 EV 4321 EWR MCI  6 h 19 N21197",
         "mean delay, min",
+        "Envoy Air",
         str(tmp_path / "out" / "flights-by-plane"),
     ):
         assert shown in done.stdout
     assert "DIFFERS" not in done.stdout
-    assert "9.32k/9.32k" in done.stderr
-    for output in ("departures", "flights-by-plane"):
+    assert "9.34k/9.34k" in done.stderr
+    for output, rows in {"departures": 6000, "flights-by-plane": 2502, "flights": 6000}.items():
         written = pq.read_table(tmp_path / "out" / output, columns=["key"], partitioning=None)
-        assert written.num_rows == {"departures": 6000, "flights-by-plane": 2502}[output]
+        assert written.num_rows == rows
 
 
 def test_each_flight_and_each_plane_has_a_key_of_its_own(inputs: Inputs) -> None:
     assert inputs.schedule["flight"].is_unique
     assert inputs.actual["flight"].is_unique
     assert inputs.planes["tailnum"].is_unique
+    assert inputs.airlines["carrier"].is_unique
     assert load().schedule["flight"].is_unique
 
 
@@ -114,42 +117,59 @@ def test_files_that_are_there_are_not_written_again(inputs: Inputs, tmp_path: Pa
 
 
 def test_the_check_finds_nothing_in_right_results(inputs: Inputs) -> None:
-    assert faults(inputs, *right_results(inputs)) == [False, False, False]
+    assert faults(inputs, *right_results(inputs)) == [False, False, False, False]
 
 
-def test_the_check_finds_a_departure_that_is_missing(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
-    assert faults(inputs, departures[departures["flight"] != departures["flight"].iloc[7]], by_plane, dropped)[0]
+@pytest.mark.parametrize(("name", "check"), [("departures", 0), ("flights", 3)])
+def test_the_check_finds_a_flight_that_is_missing(inputs: Inputs, name: str, check: int) -> None:
+    outputs, dropped = right_results(inputs)
+    rows = outputs[name]
+    found = faults(inputs, outputs | {name: rows[rows["flight"] != rows["flight"].iloc[7]]}, dropped)
+    assert found[check]
 
 
-def test_the_check_finds_a_departure_that_an_older_change_has_replaced(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
-    older = with_a_later_change(departures, ["tailnum", "departed", "delay"])
-    assert faults(inputs, older, by_plane, dropped + 1) == [True, False, False]
+@pytest.mark.parametrize(("name", "check"), [("departures", 0), ("flights", 3)])
+def test_the_check_finds_a_flight_that_an_older_change_has_replaced(inputs: Inputs, name: str, check: int) -> None:
+    outputs, dropped = right_results(inputs)
+    older = with_a_later_change(outputs[name], ["tailnum", "departed", "delay"])
+    counted = dropped + 1 if name == "departures" else dropped
+    assert faults(inputs, outputs | {name: older}, counted) == [number == check for number in range(4)]
 
 
-def test_the_check_finds_a_deleted_flight(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
-    deleted = with_a_later_change(departures, DEPARTURE)
-    assert faults(inputs, deleted, by_plane, dropped + 1) == [True, False, False]
+@pytest.mark.parametrize(("name", "check"), [("departures", 0), ("flights", 3)])
+def test_the_check_finds_a_deleted_flight(inputs: Inputs, name: str, check: int) -> None:
+    outputs, dropped = right_results(inputs)
+    deleted = with_a_later_change(outputs[name], DEPARTURE if name == "departures" else FLIGHT)
+    counted = dropped + 1 if name == "departures" else dropped
+    assert faults(inputs, outputs | {name: deleted}, counted) == [number == check for number in range(4)]
 
 
 def test_the_check_finds_a_record_that_was_written_twice(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
+    outputs, dropped = right_results(inputs)
+    by_plane = outputs["flights-by-plane"]
     twice = pd.concat([by_plane, by_plane.iloc[[3]]])
-    assert faults(inputs, departures, twice, dropped) == [False, True, False]
+    assert faults(inputs, outputs | {"flights-by-plane": twice}, dropped) == [False, True, False, False]
 
 
-def test_the_check_finds_another_plane_under_a_departure(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
-    wrong = by_plane.assign(seats=by_plane["seats"].where(by_plane.index != 3, 1))
-    assert FLOWN[-1] == "seats"
-    assert faults(inputs, departures, wrong, dropped) == [False, True, False]
+@pytest.mark.parametrize(("name", "check"), [("flights-by-plane", 1), ("flights", 3)])
+def test_the_check_finds_another_plane_under_a_departure(inputs: Inputs, name: str, check: int) -> None:
+    outputs, dropped = right_results(inputs)
+    rows = outputs[name]
+    wrong = rows.assign(seats=rows["seats"].where(rows.index != 3, 1))
+    assert FLOWN[-1] == FLIGHT[-1] == "seats"
+    assert faults(inputs, outputs | {name: wrong}, dropped) == [number == check for number in range(4)]
+
+
+def test_the_check_finds_another_airline_under_a_flight(inputs: Inputs) -> None:
+    outputs, dropped = right_results(inputs)
+    flights = outputs["flights"]
+    wrong = flights.assign(airline=flights["airline"].where(flights.index != 3, None))
+    assert faults(inputs, outputs | {"flights": wrong}, dropped) == [False, False, False, True]
 
 
 def test_the_check_finds_a_dropped_record_that_was_not_counted(inputs: Inputs) -> None:
-    departures, by_plane, dropped = right_results(inputs)
-    assert faults(inputs, departures, by_plane, dropped - 1) == [False, False, True]
+    outputs, dropped = right_results(inputs)
+    assert faults(inputs, outputs, dropped - 1) == [False, False, True, False]
 
 
 def test_a_difference_is_shown_and_ends_the_demo_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:

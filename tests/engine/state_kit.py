@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 )
 # Every merge in many small steps; one row of this schema has some 50 bytes.
 EAGER = Policy(small=64, work=2, steps=1000, segment=1024)
-POLICIES = {"eager": EAGER, "default": Policy(), "lazy": Policy(small=1, work=1, segment=256)}
+POLICIES = {"eager": EAGER, "default": Policy(), "lazy": Policy(fanout=4, small=1, work=1, segment=256)}
 Hasher = Callable[[pa.Array], np.ndarray]
 HASHERS: dict[str, Hasher] = {
     "hash": hash_keys,

@@ -6,10 +6,9 @@ import random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from millpond._engine import exchange, subscriptions
+from millpond._engine import exchange, foreign_key_send, subscriptions
 from tests.engine.kit import (
     PLUS,
     Step,
@@ -82,18 +81,57 @@ def test_keys_that_begin_alike_stay_apart() -> None:
         assert run(driver, ("right", key, "R", 1)) == [(f"to {key!r}", f"{key}+R", 1)]
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_pairs_of_keys_whose_bytes_run_together_stay_apart(*, cut: bool) -> None:
+    driver = driver_of(lambda b: by_value(*tables(b, "left", "right")), shards=1)
+    steps: list[Step] = [("left", "b", "a", 0), ("left", "", "ab", 0), ("left", "ab", "", 0)]
+    steps += [("right", "a", "A", 1), ("right", "ab", "AB", 1), ("right", "", "O", 1), ("left", "", None, 2)]
+    steps += [("right", "a", "A2", 3), ("right", "ab", "AB2", 3), ("right", "", "O2", 3)]
+    said = by_step(driver, steps, {3, 6, 7} if cut else set())
+    assert said[3:] == [
+        [("b", "a+A", 1)],
+        [("", "ab+AB", 1)],
+        [("ab", "+O", 1)],
+        [("", None, 2)],
+        [("b", "a+A2", 3)],
+        [],
+        [("ab", "+O2", 3)],
+    ]
+
+
 def by_value(left: Any, right: Any) -> Any:
     """The join whose foreign key is the left value itself."""
     return left.join(right, PLUS, foreign_key=lambda value: value)
 
 
-def test_keys_that_share_a_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def zeros(keys: pa.Array) -> Any:
-        return np.zeros(len(keys), dtype=np.int64)
+@pytest.fixture
+def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All keys have one hash."""
+    for module in (exchange, foreign_key_send, subscriptions):
+        monkeypatch.setattr(module, "hash_keys", lambda keys: np.zeros(len(keys), dtype=np.int64))
 
-    monkeypatch.setattr(exchange, "hash_keys", zeros)
-    monkeypatch.setattr("millpond._engine.foreign_key_send.hash_keys", zeros)
-    monkeypatch.setattr(subscriptions, "hash_keys", zeros)
+
+@pytest.mark.parametrize("cuts", [set(), {3}, {2, 3, 4, 5, 6, 7}])
+@pytest.mark.usefixtures("one_hash")
+def test_a_left_key_under_two_foreign_keys_that_share_a_hash_is_two_rows(cuts: set[int]) -> None:
+    steps: list[Step] = [("right", "p", "P", 0), ("left", "k", "p|1", 1), ("left", "k", "q|2", 2)]
+    steps += [("right", "q", "Q", 3), ("right", "p", "P2", 4), ("left", "k", "p|3", 5), ("right", "q", None, 6)]
+    steps += [("right", "p", "P3", 7)]
+    said = by_step(foreign(shards=1), steps, cuts)
+    assert said == [
+        [],
+        [("k", "p|1+P", 1)],
+        [("k", None, 2)],
+        [("k", "q|2+Q", 3)],
+        [],
+        [("k", "p|3+P2", 5)],
+        [],
+        [("k", "p|3+P3", 7)],
+    ]
+
+
+@pytest.mark.usefixtures("one_hash")
+def test_keys_that_share_a_hash_stay_apart() -> None:
     driver = foreign("left", shards=1)
     run(driver, ("left", "k", "p|1", 0), ("left", "l", "q|2", 0), ("left", "m", "3", 0))
     assert run(driver, ("right", "p", "P", 1)) == [("k", "p|1+P", 1)]

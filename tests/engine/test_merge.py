@@ -45,7 +45,7 @@ def test_a_deleted_key_leaves_nothing_behind_after_a_merge() -> None:
 
 
 def test_a_tombstone_stays_while_an_older_run_has_the_key() -> None:
-    state = State(MemoryChunkStore(), policy=Policy(small=1, work=1))
+    state = State(MemoryChunkStore(), policy=Policy(small=1, work=1, fanout=4))
     table = state.table("t", SCHEMA)
     write(table, {f"k{i}": 1 for i in range(1000)})
     state.commit()
@@ -149,7 +149,7 @@ def test_the_work_of_a_commit_follows_the_batch_not_the_state() -> None:
 
 
 def test_levels_grow_with_the_logarithm_of_the_number_of_batches() -> None:
-    state = State(MemoryChunkStore(), policy=Policy(small=1 << 8))
+    state = State(MemoryChunkStore(), policy=Policy(small=1 << 8, fanout=4))
     table = state.table("t", SCHEMA)
     most = 0
     for batch in range(1, 300):
@@ -178,7 +178,7 @@ def level(rows: int, tombstones: int = 0) -> Level:
 
 def planned(*levels: Level) -> list[int]:
     """How many layers each level has after planning; nothing here is small enough to be merged at once."""
-    return [len(each.layers) for each in plan(levels, Policy(small=1))]
+    return [len(each.layers) for each in plan(levels, Policy(small=1, fanout=4))]
 
 
 def test_four_levels_of_one_size_are_merged_and_three_are_not() -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from millpond._engine.keys import hash_keys
+from millpond._engine.rundata import LARGEST
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond.errors import CorruptData, StateError
@@ -33,12 +34,26 @@ def test_no_chunk_is_larger_than_allowed_however_uneven_the_rows() -> None:
     assert reread.aligned("value").to_pylist() == values
 
 
-def test_a_row_too_large_for_the_store_is_refused_by_its_key() -> None:
-    state = State(MemoryChunkStore(), chunk_bytes=4000)
-    keys = pa.array(["small", "huge"])
-    values = [{"n": 1, "tags": [random.Random(i).randbytes(4000 * i).hex()]} for i in range(2)]
-    rows = pa.table({"hash": hash_keys(keys), "key": keys, "value": values, "ts": [1, 1]})
+def put_sizes(state: State, sizes: dict[str, int]) -> None:
+    keys = pa.array(sizes)
+    values = [{"n": 1, "tags": [random.Random(i).randbytes(size).hex()]} for i, size in enumerate(sizes.values())]
+    rows = pa.table({"hash": hash_keys(keys), "key": keys, "value": values, "ts": [1] * len(sizes)})
     state.table("t", SCHEMA).put(rows.cast(SCHEMA))
+
+
+def test_a_row_larger_than_a_chunk_is_a_chunk_of_its_own() -> None:
+    store = MemoryChunkStore()
+    state = State(store, chunk_bytes=4000)
+    put_sizes(state, {"small": 0, "large": 4000, "tiny": 1})
+    state.commit()
+    assert sorted(len(blob) > 4000 for blob in store.chunks.values())[-2:] == [False, True]
+    found = pa.concat_tables(State(store).table("t", SCHEMA).scan())
+    assert set(found["key"].to_pylist()) == {"small", "large", "tiny"}
+
+
+def test_a_row_too_large_for_the_store_is_refused_by_its_key() -> None:
+    state = State(MemoryChunkStore())
+    put_sizes(state, {"small": 0, "huge": LARGEST})
     with pytest.raises(StateError, match=r"too large(.|\n)*'huge'"):
         state.commit()
 

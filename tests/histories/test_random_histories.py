@@ -11,13 +11,12 @@ from itertools import pairwise
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from millpond.testing.histories import Case, check
 from millpond.testing.histories.draw import case_of, draw_blueprint, draw_case
-from millpond.testing.histories.limits import limit_of
 from millpond.testing.histories.report import page
 from millpond.testing.histories.soak import run_chunk
 from millpond.testing.histories.spark import bundle_of, check_bundle
@@ -56,7 +55,6 @@ class Drawn:
 def test_histories_that_hypothesis_draws_are_what_the_oracle_says(data: st.DataObject) -> None:
     choices = Drawn(data)
     blueprint = draw_blueprint(choices)
-    assume(limit_of(blueprint) is None)
     found = check(draw_case(choices, blueprint, most=12))
     assert found is None, page(found)
 

@@ -18,17 +18,18 @@ from pyspark.sql import functions as F
 from dev.broker import KafkaBroker
 from millpond._spark.compile import Compiled
 from millpond._spark.kafka_client import SinkError
-from millpond._spark.producers import TransactionalSender
+from millpond._spark.producers import BY_KEY, TransactionalSender
 from millpond._spark.selection import Selection
-from millpond._spark.sinks import BatchSinks, start_writer
+from millpond._spark.sinks import start_writer
 from millpond.options import Kafka, TopicSink
+from tests.kafka.ends import ENDS, ClosingSinks, closed
 from tests.kafka.topics import committed, new_topic
 
 
-def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> BatchSinks:
+def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> ClosingSinks:
     chosen = tuple((TopicSink(topic), Selection(F.lit(True), "key", "value")) for topic in topics)
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    return BatchSinks(chosen, settings, identity or f"app-{topics[0]}")
+    return ClosingSinks(chosen, settings, identity or f"app-{topics[0]}")
 
 
 def rows(spark: SparkSession, first: int, count: int, tasks: int = 2) -> DataFrame:
@@ -113,7 +114,7 @@ class FailOnce:
             time.sleep(0.1)
 
 
-def torn_off(sinks: BatchSinks, frame: DataFrame, how: str, mark: Path) -> None:
+def torn_off(sinks: ClosingSinks, frame: DataFrame, how: str, mark: Path) -> None:
     """Runs a batch that fails half way; "stopped": cancelled when all its rows are out, but not the end."""
 
     def cancel() -> None:
@@ -158,7 +159,7 @@ def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alon
 
 
 def send(sender: TransactionalSender, topic: str, value: bytes) -> None:
-    sender.send([topic], [b"k"], [value], [1], [None])
+    sender.send([topic], [b"k"], [value], [1], [None], [BY_KEY])
 
 
 def test_of_two_writers_of_one_task_the_later_wins_and_the_other_is_told(broker: KafkaBroker) -> None:
@@ -211,7 +212,7 @@ def test_a_transaction_that_outlasts_kafkas_patience_is_an_error_and_leaves_noth
 def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic: str) -> None:
     frame = spark.readStream.schema("key string, value string, ts long").parquet(str(source))
     query = start_writer(
-        Compiled(frame.repartition(2, "key"), {"out": Selection(F.lit(True), "key", "value")}),
+        Compiled(closed(frame.repartition(2, "key")), {"out": Selection(F.lit(True), "key", "value")}, ENDS),
         [(SimpleNamespace(name="out"), TopicSink(topic))],
         kafka=kafka,
         query_name=None,

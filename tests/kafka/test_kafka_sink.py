@@ -16,6 +16,7 @@ from millpond._spark.selection import Selection
 from millpond._spark.sinks import BatchSinks
 from millpond.errors import ConfigError, MillpondError, TopologyError
 from millpond.options import Delivery, ForeachBatch, Kafka, TopicSink
+from tests.kafka.ends import ENDS, ClosingSinks
 from tests.kafka.topics import committed, new_topic
 
 BOTH = pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
@@ -29,13 +30,13 @@ def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
 
 
 def everything() -> Selection:
-    return Selection(F.lit(True), "key", "value")
+    return Selection(F.col(ENDS).isNull(), "key", "value")
 
 
 def write(broker: KafkaBroker, frame: DataFrame, *topics: TopicSink, batch: int = 0, **settings: str) -> None:
     chosen = tuple((topic, everything()) for topic in topics)
     all_settings = {"bootstrap.servers": broker.bootstrap_servers, **settings}
-    BatchSinks(chosen, all_settings, f"app-{topics[0].name}")(frame, batch)
+    ClosingSinks(chosen, all_settings, f"app-{topics[0].name}")(frame, batch)
 
 
 @BOTH
@@ -115,10 +116,10 @@ def test_several_topics_are_written_in_one_pass(spark: SparkSession, broker: Kaf
     frame = spark.createDataFrame([("a", 1, 10), ("b", 2, 20)], "word string, number long, ts long").coalesce(1)
     frame = frame.mapInArrow(Runs(tmp_path), frame.schema)
     chosen = (
-        (TopicSink(words), Selection(F.lit(True), "word", "number")),
+        (TopicSink(words), Selection(F.col(ENDS).isNull(), "word", "number")),
         (TopicSink(numbers), Selection(F.col("number") > 1, "number", "word")),
     )
-    BatchSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-two")(frame, 0)
+    ClosingSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-two")(frame, 0)
     assert len(list(tmp_path.iterdir())) == 1
     seen = {(record.topic, record.key, record.value) for record in committed(broker, words, numbers)}
     assert seen == {
@@ -136,7 +137,7 @@ def test_a_topic_beside_a_users_function_gets_the_same_rows(spark: SparkSession,
         (ForeachBatch(lambda frame, _: seen.extend(r["key"] for r in frame.collect())), everything()),
     )
     frame = frame_of(spark, [("a", "1", 1, None), ("b", "2", 2, None)])
-    BatchSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-beside")(frame, 0)
+    ClosingSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-beside")(frame, 0)
     assert sorted(seen) == ["a", "b"]
     assert sorted(record.key or b"" for record in committed(broker, topic)) == [b"a", b"b"]
 
@@ -190,7 +191,7 @@ def test_a_kafka_that_is_not_there_is_an_error_and_not_a_wait_for_ever(spark: Sp
     with pytest.raises(MillpondError, match="Kafka does not answer"):
         check_topics(nobody, ["any"])
     settings = {"bootstrap.servers": nobody.bootstrap_servers, "message.timeout.ms": "500"}
-    sinks = BatchSinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")
+    sinks = ClosingSinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")
     with pytest.raises(Exception, match="Kafka does not answer"):
         sinks(frame_of(spark, [("k", "v", 1, None)]), 0)
 
@@ -209,5 +210,5 @@ def test_a_refused_setting_is_named_without_its_value(broker: KafkaBroker) -> No
 
 
 def test_no_secret_is_shown_by_what_carries_it() -> None:
-    sinks = BatchSinks((), {"sasl.password": "canary-5431"}, "app")
+    sinks = BatchSinks((), {"sasl.password": "canary-5431"}, "app", "root")
     assert "canary" not in repr(sinks)

@@ -42,6 +42,15 @@ NETS: dict[str, Blueprint] = {
             op("to", 3),
         )
     ),
+    "table_table chain": Blueprint(
+        (
+            op("table"),
+            op("table_table", 0, 0, how="inner"),
+            op("table"),
+            op("table_table", 1, 2, how="outer"),
+            op("table_to", 3),
+        )
+    ),
     "foreign_key inner": Blueprint(foreign("inner")),
     "foreign_key left": Blueprint(foreign("left")),
 }

@@ -29,6 +29,7 @@ from millpond._engine import (
     operator,
     runs,
     stream_stream,
+    subscriptions,
     table_table,
     tables,
 )
@@ -40,6 +41,14 @@ from millpond._engine.store import MemoryChunkStore
 from millpond._plan import rewrite
 from millpond.errors import StateError
 from millpond.testing import engine
+from millpond.testing.histories.driver import RoughDriver
+from tests.mutants.foreign_keys import (
+    double_tombstone,
+    forgets_within_the_batch,
+    left_keys_shard,
+    null_foreign_key_ignored,
+    old_foreign_key_alive,
+)
 from tests.mutants.net import NETS, caught
 
 Patch = pytest.MonkeyPatch
@@ -51,26 +60,16 @@ def no_order(patch: Patch) -> None:
     patch.setattr(operator, "order_by", lambda columns: np.arange(len(columns[0]), dtype=np.int64))
 
 
-def old_foreign_key_alive(patch: Patch) -> None:
-    """The foreign key that a row referred to before is not told."""
-    changed = foreign_key_send._changes
+def crash_between_levels(patch: Patch) -> None:
+    """A crash between the commits of two levels leaves the first one's state of the crashed batch."""
 
-    def without_old(*arguments: Any) -> Any:
-        changes = changed(*arguments)
-        return replace(changes, old=np.where(changes.new >= 0, -1, changes.old))
+    def restore(broken: Any, before: Any) -> None:
+        empty = MemoryChunkStore().snapshot()
+        for place, store in broken.stores.items():
+            if place[0] > 0:
+                store.restore(before.get(place, empty))
 
-    patch.setattr(foreign_key_send, "_changes", without_old)
-
-
-def null_foreign_key_ignored(patch: Patch) -> None:
-    """A row whose foreign key goes to null is ignored, as up to 3.9.0."""
-    changed = foreign_key_send._changes
-
-    def without_nulls(*arguments: Any) -> Any:
-        changes = changed(*arguments)
-        return replace(changes, old=np.where(changes.present & (changes.new < 0), -1, changes.old))
-
-    patch.setattr(foreign_key_send, "_changes", without_nulls)
+    patch.setattr(RoughDriver, "_restore", restore)
 
 
 def spurious_tombstone(patch: Patch) -> None:
@@ -93,6 +92,11 @@ def missing_tombstone(patch: Patch) -> None:
         return emitted & joins, joins, old_joins
 
     patch.setattr(table_table, "_current_rule", never)
+
+
+def sees_what_was_sent(patch: Patch) -> None:
+    """A join keeps what the join before it sent, not what lookups see."""
+    patch.setattr(table_table, "_views", lambda events, values: iter(()))
 
 
 def key_prefix(patch: Patch) -> None:
@@ -281,8 +285,13 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
     (no_order, "table_table inner"),
     (old_foreign_key_alive, "foreign_key left"),
     (null_foreign_key_ignored, "foreign_key inner"),
+    (forgets_within_the_batch, "foreign_key inner"),
+    (double_tombstone, "foreign_key left"),
+    (left_keys_shard, "foreign_key inner"),
+    (crash_between_levels, "foreign_key inner"),
     (spurious_tombstone, "table_table outer"),
     (missing_tombstone, "table_table inner"),
+    (sees_what_was_sent, "table_table chain"),
     (key_prefix, "table_table inner"),
     (late_update_ignored, "table_table inner"),
     (closes_early, "stream_stream left"),
@@ -317,9 +326,11 @@ def test_the_net_tears(monkeypatch: Patch, mutant: Callable[[Patch], None], net:
     assert caught(net, 200) is not None
 
 
-def test_hash_collisions_alone_tear_nothing(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(exchange, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
-    assert caught("table_table inner") is None
+@pytest.mark.parametrize("net", ["table_table inner", "foreign_key inner", "foreign_key left"])
+def test_hash_collisions_alone_tear_nothing(monkeypatch: Patch, net: str) -> None:
+    for module in (exchange, foreign_key_send, subscriptions):
+        monkeypatch.setattr(module, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
+    assert caught(net) is None
 
 
 def test_a_cached_run_of_another_checkpoint_is_seen_unless_nobody_looks(tmp_path: Path, monkeypatch: Patch) -> None:

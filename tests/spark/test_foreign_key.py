@@ -193,6 +193,31 @@ def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> No
     assert got == [(1, "1/UA/UA|1545/United", 5), (None, "AA/AA|1141", 3), (2, "2/none", 4)]
 
 
+def test_a_view_of_global_tables_is_looked_up_in_one_level(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("view")
+    countries = b.global_table("countries", key="string", value=mp.json("name string, continent long"))
+    continents = b.global_table("continents", key="long", value="string")
+
+    def joiner(key: Column, country: Column, continent: Column) -> Column:
+        seen = F.when(country.isNull(), F.raise_error(F.lit("no row of the view"))).otherwise(country["name"])
+        return F.concat_ws("/", key, seen, continent)
+
+    places = countries.left_join(continents, joiner, key=lambda country: country["continent"])
+    visits = b.stream("visits", key="long", value="string")
+    visits.left_join(places, lambda visit, place: F.concat_ws(" ", visit, place), key=lambda visit: visit).to("out")
+    topology = b.build()
+    assert topology.physical.levels == 1
+    got = piped(
+        topology,
+        ("countries", "PT", {"name": "Portugal", "continent": 2**53 + 1}, 0),
+        ("visits", 1, "PT", 1),
+        ("continents", 2**53 + 1, "Europe", 0),
+        ("visits", 2, "PT", 2),
+        ("visits", 3, "XX", 3),
+    )
+    assert got == [(1, "PT PT/Portugal", 1), (2, "PT PT/Portugal/Europe", 2), (3, "XX", 3)]
+
+
 def test_a_table_joined_with_a_global_one_deletes_what_stands(spark: SparkSession) -> None:
     b = mp.StreamsBuilder("global table")
     left = b.table("left", key="string", value="string")
@@ -245,6 +270,41 @@ def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession
     right = {n: f"R{n}" for n in range(2, 5)} | {1: "S1", 6: "S6"}
     expected = {n: f"{value}+{right.get(int(value[0]))}" for n, value in left.items() if value}
     assert last_of_each(sink.rows()) == expected
+
+
+def test_a_kill_between_the_commits_of_the_two_levels_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "left", *((n, f"{n % 3}|a{n}", n) for n in range(30)))
+    put(spark, tmp_path / "left", *((n, f"{n % 4}|b{n}", 100 + n) for n in range(0, 30, 2)), (1, None, 200))
+    put(spark, tmp_path / "right", *((n, f"R{n}", 50 + n) for n in range(3)))
+    put(spark, tmp_path / "right", (3, "R3", 150))
+
+    def joined(left: Column, right: Column) -> Column:
+        return F.concat(left, F.lit("+"), right)
+
+    def killed(left: Column, right: Column) -> Column:
+        # The joiner runs in the tasks of the second level: when it fails, the first one's have committed.
+        return F.when(left.contains("|b"), F.raise_error(F.lit("killed"))).otherwise(joined(left, right))
+
+    def started(sink: Collector, joiner: Any) -> None:
+        b = mp.StreamsBuilder("killed")
+        options = {"key": "k", "value": "v", "timestamp": "ts"}
+        left = b.table(reader(spark, tmp_path / "left"), name="left", **options)
+        right = b.table(reader(spark, tmp_path / "right"), name="right", **options)
+        left.join(right, joiner, foreign_key=lambda value: reference(value).cast("long")).to(
+            mp.ForeachBatch(sink), name="out"
+        )
+        run(b.build(), spark, tmp_path)
+
+    sink = Collector()
+    with pytest.raises(StreamingQueryException, match="killed"):
+        started(sink, killed)
+    assert set(sink.batches) == {0}
+    started(sink, joined)
+    left = {n: f"{n % 3}|a{n}" for n in range(30)} | {n: f"{n % 4}|b{n}" for n in range(0, 30, 2)}
+    del left[1]
+    assert last_of_each(sink.rows()) == {n: f"{value}+R{value[0]}" for n, value in left.items()}
+    moved = [row for row in sink.rows() if row[0] == 0]
+    assert [value for _, value, _ in moved] == ["0|a0+R0", "0|b0+R0"]
 
 
 def test_a_global_table_is_read_to_its_end_before_the_first_record(spark: SparkSession, tmp_path: Path) -> None:

@@ -49,20 +49,44 @@ def test_speculation_is_refused_and_a_python_of_its_own_for_every_task_warned_of
     settings.check_running(lambda name, default: default)
 
 
-def test_settings_are_put_back_even_after_an_error(spark: SparkSession) -> None:
+def test_settings_are_put_back_even_after_an_error(spark: SparkSession, tmp_path: Path) -> None:
     names = [*settings.AT_START, PARTITIONS]
     spark.conf.set(BATCH_SIZE, "123")
     try:
         before = {name: spark.conf.get(name, None) for name in names}
-        with settings.query_settings(spark, tasks=5):
+        with settings.query_settings(spark, 5, str(tmp_path)):
             assert spark.conf.get(PARTITIONS) == "5"
             assert spark.conf.get(BATCH_SIZE) == settings.AT_START[BATCH_SIZE]
-        with pytest.raises(AnalysisException), settings.query_settings(spark, tasks=5):
+        with pytest.raises(AnalysisException), settings.query_settings(spark, 5, str(tmp_path)):
             spark.sql("select nothing")
         assert {name: spark.conf.get(name, None) for name in names} == before
         assert spark.conf.get(BATCH_SIZE) == "123"
     finally:
         spark.conf.unset(BATCH_SIZE)
+
+
+def test_files_of_a_checkpoint_on_this_disk_are_renamed_without_asking_for_links(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "millpond").mkdir()
+    assert spark.conf.get(settings.FILE_MANAGER) == settings.PLAIN_FILES
+    with settings.overridden(spark, {settings.FILE_MANAGER: "mine"}):
+        with settings.query_settings(spark, 2, str(tmp_path)):
+            assert spark.conf.get(settings.FILE_MANAGER) == "mine"
+        spark.conf.unset(settings.FILE_MANAGER)
+        for elsewhere in ("s3a://bucket/c", str(tmp_path / "none")):
+            with settings.query_settings(spark, 2, elsewhere):
+                assert spark.conf.get(settings.FILE_MANAGER, None) is None
+        for here in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
+            with settings.query_settings(spark, 2, here):
+                assert spark.conf.get(settings.FILE_MANAGER) == settings.PLAIN_FILES
+
+
+def test_spark_keeps_enough_progress_for_all_drops_to_be_counted(spark: SparkSession, tmp_path: Path) -> None:
+    name = "spark.sql.streaming.numRecentProgressUpdates"
+    for given, kept in (("1", "100"), ("5000", "5000")):
+        with settings.overridden(spark, {name: given}), settings.query_settings(spark, 2, str(tmp_path)):
+            assert spark.conf.get(name) == kept
 
 
 def test_a_setting_that_no_one_had_set_is_unset_again(spark: SparkSession) -> None:
@@ -85,7 +109,7 @@ def test_a_query_keeps_what_it_took_at_its_start_whatever_the_session_has_later(
     def run(tasks: int, batch_size: str) -> int:
         folder = tmp_path / "in" / f"{len(seen)}"
         spark.range(1).write.parquet(str(folder))
-        with settings.query_settings(spark, tasks), settings.overridden(spark, {BATCH_SIZE: batch_size}):
+        with settings.query_settings(spark, tasks, str(tmp_path)), settings.overridden(spark, {BATCH_SIZE: batch_size}):
             query = (
                 spark.readStream.schema("id long").parquet(f"{tmp_path}/in/*").groupBy("id").count()
                 .writeStream.outputMode("update").option("checkpointLocation", f"{tmp_path}/c")

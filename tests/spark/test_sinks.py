@@ -56,7 +56,7 @@ def counted(spark: SparkSession, folder: Path) -> tuple[DataFrame, Runs]:
 
 
 def sinks_of(*chosen: tuple[SinkTarget, Selection]) -> BatchSinks:
-    return BatchSinks(chosen, {}, "app-1")
+    return BatchSinks(chosen, {}, "app-1", "root")
 
 
 def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Selection]]) -> None:
@@ -67,7 +67,7 @@ def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Se
     names = [f"sink{i}" for i in range(len(chosen))]
     selectors = {name: selection for name, (_, selection) in zip(names, chosen, strict=True)}
     query = start_writer(
-        Compiled(frame, selectors),
+        Compiled(frame, selectors, "root"),
         [(SimpleNamespace(name=name), target) for name, (target, _) in zip(names, chosen, strict=True)],
         kafka=None,
         query_name=None,

@@ -142,8 +142,8 @@ class ContractProcessor(StatefulProcessor):
         pass
 
 
-def test_sparks_state_keeps_the_contract_of_a_chunk_store(spark: SparkSession) -> None:
-    with query_settings(spark, 2):
+def test_sparks_state_keeps_the_contract_of_a_chunk_store(spark: SparkSession, tmp_path: Path) -> None:
+    with query_settings(spark, 2, str(tmp_path)):
         _ = spark.streams.active
         checks = spark.range(len(CONTRACT)).select(F.col("id").cast("int").alias("check"))
         ran = checks.groupBy("check").transformWithState(

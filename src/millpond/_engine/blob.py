@@ -20,7 +20,7 @@ from millpond.errors import CorruptData
 
 MAGIC = b"MLPD"
 VERSION = 1
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
 """Rows of one blob at most, before compression: far below what the JVM's buffers and sockets suffer from."""
 _HEADER = struct.Struct("<4sHHQ")
 # One worker process per core does the work: Arrow's own threads would only contend with the others.

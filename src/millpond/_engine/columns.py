@@ -7,6 +7,7 @@ runners use these names and nothing else to speak of position, time and key.
                                         partition; offset; emission path
     v0..vN                              position from which lookups see the change, where it differs
     stored_ts                           timestamp that lookups see, where it differs
+    silent                              true for a row that only says what lookups see (`Operator.emits_views`)
     ts, hash, key                       event time in ms, hash of the key, key
     value, old                          of a plain row
     left, right, joined                 of a join's result: what the joiner gets, and whether it is called

@@ -58,6 +58,8 @@ class Outlet:
     drops_null_key, drops_null_value : rows that end here.
     counts_null_key : False where a null key was counted before (where a table begins).
     stored_ts : whether its rows carry the timestamp that lookups see.
+    silent : column that marks rows which only say what lookups see (`Operator.emits_views`); None: there are none.
+    drops_silent : whether such rows end here.
     keeps_time : whether records that end here move time all the same.
     reach_port : every shard is told on this port how far the rows reach; None: it is not.
     visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
@@ -82,6 +84,8 @@ class Outlet:
     drops_null_key: bool = False
     counts_null_key: bool = True
     drops_null_value: bool = False
+    silent: str | None = None
+    drops_silent: bool = False
     keeps_time: bool = False
     reach_port: int | None = None
     extras: tuple[tuple[str, str], ...] = ()
@@ -213,6 +217,8 @@ def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
 
 def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
+    if outlet.silent and outlet.drops_silent:
+        mask = mask & ~bools(frame, outlet.silent)
     if outlet.drops_null_key:
         keyed = valid(frame.column(outlet.key))
         if outlet.counts_null_key:
@@ -234,6 +240,7 @@ def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
     names += [outlet.old] if outlet.old else []
     names += ["headers"] if "headers" in frame.column_names else []
     names += ["stored_ts"] if outlet.stored_ts else []
+    names += [outlet.silent] if outlet.silent else []
     names += ["case"] if "case" in frame.column_names else []
     names += [column for _, column in outlet.extras]
     names += [name for name in (outlet.hash, outlet.shard_by) if name]
@@ -259,6 +266,8 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         columns["old"] = part.column(outlet.old)
     if outlet.stored_ts:
         columns["stored_ts"] = part.column("stored_ts")
+    if outlet.silent:
+        columns["silent"] = part.column(outlet.silent)
     if "headers" in part.column_names:
         columns["headers"] = part.column("headers")
     columns |= {name: part.column(column) for name, column in outlet.extras}

@@ -29,10 +29,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     rows, table = tables(setting, state)
     values = Values(events, RIGHT, table)
-    silent = _suppressed(setting, events, values)
-    if silent.any():
+    void = _suppressed(setting, events, values)
+    if void.any():
         # They change nothing: as if they had not come.
-        yield from run(setting, keep_rows(inputs, events, ~silent), state)
+        yield from run(setting, keep_rows(inputs, events, ~void), state)
         return
     rights = Rights(events)
     left, right, emitted = _answered(events, rights, values)
@@ -48,11 +48,11 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
 
 def _suppressed(setting: Setting, events: Events, values: Values) -> Bools:
     """Right rows that are null after null, where a filter above knows old values."""
-    silent = np.zeros(len(events), dtype=np.bool_)
+    void = np.zeros(len(events), dtype=np.bool_)
     if setting.operator.suppress[RIGHT]:
         old = own_before(events, [values, values])
-        silent = (events.side == RIGHT) & ~events.present & (old < 0)
-    return silent
+        void = (events.side == RIGHT) & ~events.present & (old < 0)
+    return void
 
 
 def _verbs(events: Events, rows: Int64s) -> Int64s:
@@ -86,9 +86,8 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
-    everyone = np.ones(len(rights.rows), dtype=np.bool_)
     # One turn per piece of bounded size.
-    for piece in subscriptions.told(rights, everyone):
+    for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
         called = np.full(len(rows), True) if events.setting.operator.how == "left" else present

@@ -18,7 +18,7 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, array, gather, joined, valid
 from millpond._engine.keys import equal_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting
+from millpond._engine.operator import Events, Setting, keep_rows
 from millpond._engine.runs import State, StateTable
 
 PUT, TELL, KNOWN = 1, 2, 4
@@ -42,6 +42,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=1)
     if not len(events):
         return
+    kept_rows = ~events.silent | _lost(events)
+    if not kept_rows.all():
+        yield from run(setting, keep_rows(inputs, events, kept_rows), state)
+        return
     (name, kind), *_ = setting.extras
     (table,) = tables(setting, state)
     schema = table.schema
@@ -58,6 +62,19 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     rows = {"hash": events.hash[stored], "key": events.key.take(pa.array(stored))}
     table.put(pa.table(rows | {name: gather(keys, changes.new[stored])}).cast(schema), ~kept[stored])
     yield from _messages(setting, events, changes)
+
+
+def _lost(events: Events) -> Bools:
+    """Rows whose deletion nobody sent: lookups see none when their input record is finished (KAFKA-6443).
+
+    Kafka Streams looks the left row up before it answers, so nobody hears of such a row again.
+    """
+    order = events.groups.order
+    keys = np.stack([events.groups.group_of_row, *events.position[:3]])[:, order]
+    last = np.append((keys[:, 1:] != keys[:, :-1]).any(axis=0), True)
+    lost: Bools = events.silent & ~events.present
+    lost[order[~last]] = False
+    return lost
 
 
 def tables(setting: Setting, state: State) -> tuple[StateTable]:
@@ -84,13 +101,13 @@ def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[p
     refers, referred = changes.new >= 0, changes.old >= 0
     moved = referred & ~changes.same
     if setting.operator.how == "left":
-        puts = changes.present | changes.was_present
+        puts = (changes.present | changes.was_present) & ~events.silent
         told = np.ones(len(events), dtype=np.bool_)
         last_word = np.zeros(len(events), dtype=np.bool_)
     else:
         puts = refers
         told = moved
-        last_word = ~refers
+        last_word = ~refers & ~events.silent
     removes = np.flatnonzero(moved)
     put = np.flatnonzero(puts)
     rows = np.concatenate([removes, put])

@@ -14,6 +14,7 @@ from millpond._engine import (
     foreign_key_send,
     global_lookup,
     global_table_lookup,
+    global_view,
     one_to_many,
     stream_stream,
     stream_table,
@@ -41,7 +42,7 @@ TABLES: dict[str, Callable[[Setting, State], Sequence[StateTable | MultiTable]]]
     "foreign_key_send": foreign_key_send.tables,
     "foreign_key_receive": subscriptions.tables,
     "one_to_many": subscriptions.tables,
-    "global_lookup": global_lookup.tables,
+    "global_lookup": global_view.tables,
     "global_table_lookup": global_table_lookup.tables,
 }
 """How an operator's tables are opened, where they are not plain tables of its inputs' values."""

@@ -18,8 +18,14 @@ from millpond._engine.operator import Events, Values
 
 
 def own_before(events: Events, values: list[Values]) -> Int64s:
-    """Pointer to the value that each row's own side had before it, -1 for none."""
-    return _per_side(events, values, own=True)
+    """Pointer to the value that each row's own side had before it, -1 for none: what the row says, if it does."""
+    result = _per_side(events, values, own=True)
+    for side in (0, 1):  # the two sides
+        carried = values[side].carried
+        if carried is not None:
+            mine = events.side == side
+            result[mine] = carried[events.own[mine]]
+    return result
 
 
 def other_side(events: Events, values: list[Values]) -> Int64s:
@@ -48,25 +54,35 @@ def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
 
 
 def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
-    """As `_per_side`, with every row standing twice: as an update where it becomes visible, and as a lookup.
+    """As `_per_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
+    seen = Seen(events, events.position)
+    return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
 
-    At one place updates stand before lookups.
+
+class Seen:
+    """What lookups see at a position of each row; of two changes at one place, both.
+
+    Parameters
+    ----------
+    events : the rows; each is an update where it becomes visible.
+    at : columns of the position at which each row looks, most significant first.
     """
-    rows = len(events)
-    columns = [np.concatenate(pair) for pair in zip(events.visible(), events.position, strict=True)]
-    is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
-    order = np.lexsort((is_lookup, *reversed(columns)))
-    row = order % rows if rows else order
-    groups = group_keys(events.hash[row], events.key.take(pa.array(row)))
-    ordered = Ordered(groups)
-    update, side = is_lookup[order] == 0, events.side[row]
-    result = np.full(rows, -1, dtype=np.int64)
-    for mine in (0, 1):  # the two sides
-        last = ordered.last_before(update & (side != mine), inclusive=False)
-        asking = ~update & (side == mine)
-        last_row = np.where(last >= 0, row[last], -1)
-        found = np.full(rows, -1, dtype=np.int64)
-        found[row[asking]] = last_row[asking]
-        pointers = _pointers(events, found, values[1 - mine])
-        result[events.side == mine] = pointers[events.side == mine]
-    return result
+
+    def __init__(self, events: Events, at: list[Int64s]) -> None:
+        rows = len(events)
+        columns = [np.concatenate(pair) for pair in zip(events.visible(), at, strict=True)]
+        is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
+        # At one place updates stand before lookups.
+        order = np.lexsort((is_lookup, *reversed(columns)))
+        self._events = events
+        self._row = order % rows if rows else order
+        self._is_lookup = is_lookup[order] == 1
+        self._ordered = Ordered(group_keys(events.hash[self._row], events.key.take(pa.array(self._row))))
+
+    def pointers(self, side: int, values: Values) -> Int64s:
+        """Pointer to the value of a side that each row sees, -1 for none."""
+        updates = ~self._is_lookup & (self._events.side[self._row] == side)
+        last = self._ordered.last_before(updates, inclusive=False)[self._is_lookup]
+        found = np.empty(len(self._events), dtype=np.int64)
+        found[self._row[self._is_lookup]] = np.where(last >= 0, self._row[last], -1)
+        return _pointers(self._events, found, values)

@@ -1,15 +1,13 @@
 """How runs become fewer: which levels are merged, how much of it a commit does, and the merge itself.
 
-Size-tiered: four levels of one size class are merged into one of the next, and all newer levels into the
+Size-tiered: a dozen levels of one size class are merged into one of the next, and all newer levels into the
 oldest when together they have as many rows (a tombstone counts twice, since it removes two); so a row is
-rewritten about log4(state / batch) times. A merge goes up the hashes in steps and may stop after each (see
+rewritten about 1 + log12(state / batch) times. A merge goes up the hashes in steps and may stop after each (see
 `manifest`), so that a commit's work is bounded by a few times its batch even where the state is a thousand
 times larger.
 
-Why not let a newer level swallow older ones less than four times its size: it keeps fewer levels, but a level
-costs a lookup 0.1 microseconds per key and a rewritten row 2 on Spark (50 MB/s). Rows written per row of a
-batch, random updates of a state 10, 100, 1000 batches large: swallowing 4.3, 7.5, 10.9 with 2 to 4 levels;
-this policy 2.4, 3.7, 5.6 with 4 to 8 levels. Called by `runs`.
+Why so many levels: one costs a lookup 0.1 microseconds per key, a rewritten row 2 on Spark (50 MB/s);
+docs/decisions/0002 has the figures. Called by `runs`.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Policy:
     segment : bytes of a step and so of a run, at most.
     """
 
-    fanout: int = 4
+    fanout: int = 12
     small: int = 1 << 20
     work: int = 2
     steps: int = 32

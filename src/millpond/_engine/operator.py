@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from millpond._engine.columns import (
     Bools,
     Int64s,
     array,
+    bools,
     gather,
     ints,
     joined,
@@ -29,6 +31,7 @@ from millpond._engine.position import order_by
 from millpond._engine.runs import StateTable
 from millpond._plan.physical import Operator
 
+_NOTHING = np.zeros(0, dtype=np.int64)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -43,7 +46,7 @@ class Setting:
     key : Arrow type of the key.
     values : Arrow type of the value of each side.
     headers : whether rows carry headers.
-    extras : name and Arrow type of what side 0 carries beside key and value.
+    extras : name and Arrow type of what sides carry beside key and value.
     """
 
     operator: Operator
@@ -62,6 +65,11 @@ class Setting:
         fields += [pa.field("key", self.key), pa.field("value", self.values[side])]
         return pa.schema(fields + ([pa.field("headers", HEADERS)] if self.headers else []))
 
+    @cached_property
+    def empty_sides(self) -> tuple[pa.Table, ...]:
+        """A table without rows for each side."""
+        return tuple(self.side_schema(side).empty_table() for side in range(len(self.values)))
+
 
 class Events:
     """The rows of all sides, numbered in order of position, grouped by key.
@@ -70,12 +78,13 @@ class Events:
     ----------
     side : side of each row, 0 left.
     own : number of the row within its side's own table, as it was given.
+    silent : rows that only say what lookups see.
     groups : rows by key.
     """
 
     def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], sides: int) -> None:
         self.setting = setting
-        self.tables = [inputs[s] if s in inputs else setting.side_schema(s).empty_table() for s in range(sides)]
+        self.tables = [inputs[s] if s in inputs else setting.empty_sides[s] for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(setting.slots)]
         keys = joined([table.column("key") for table in self.tables], setting.key)
         order = order_by(columns, keys)
@@ -87,6 +96,7 @@ class Events:
         self.hash = self._concat("hash")[order]
         self.key = keys.take(pa.array(order))
         self.present = np.concatenate([valid(table.column("value")) for table in self.tables])[order]
+        self.silent = np.concatenate([silent_rows(table) for table in self.tables])[order]
         self.groups: KeyGroups = group_keys(self.hash, self.key)
         self._order = order
 
@@ -94,7 +104,8 @@ class Events:
         return len(self.side)
 
     def _concat(self, name: str) -> Int64s:
-        return np.concatenate([ints(table, name) for table in self.tables])
+        parts = [ints(table, name) for table in self.tables if len(table)]
+        return parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
 
     def visible(self) -> list[Int64s]:
         """The position from which lookups see each row, most significant column first."""
@@ -121,27 +132,51 @@ class Events:
 
 
 class Values:
-    """Values of one side: the batch's rows first, then those found in state. Pointers count over both."""
+    """Values of one side: the batch's rows, then those found in state, then the old values that rows carry.
+
+    Pointers count over all three.
+
+    Attributes
+    ----------
+    prior : pointer to the stored value of each key group, -1 where there is none.
+    carried : pointer to the old value that each of the side's rows carries, -1 for none; None where they do not.
+    """
 
     def __init__(self, events: Events, side: int, table: StateTable) -> None:
         groups = events.groups
         lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
         batch = events.tables[side]
         self.type = events.setting.values[side]
-        self._parts = [batch.column("value"), lookup.rows.column("value")]
+        self._rows = (batch, lookup.rows)
         self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
         self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
-        """Pointer to the stored value of each key group, -1 where there is none."""
+        self.carried = None
+        self._old: list[pa.ChunkedArray] = []
+        if "old" in batch.column_names:
+            known = len(self._times)
+            self.carried = np.where(valid(batch.column("old")), np.arange(known, known + len(batch)), -1)
+            self._old = [batch.column("old")]
 
     def gather(self, pointers: Int64s) -> pa.Array:
         """The values pointed to; null for -1."""
-        return gather(joined(self._parts, self.type), pointers)
+        values = [rows.column("value") for rows in self._rows]
+        return gather(joined([*values, *self._old], self.type), pointers)
+
+    def gather_column(self, name: str, kind: pa.DataType, pointers: Int64s) -> pa.Array:
+        """The same of another column that the rows carry; not for old values."""
+        parts = [rows.column(name) for rows in self._rows if name in rows.column_names]
+        return gather(joined(parts, kind), pointers)
 
     def ts(self, pointers: Int64s) -> Int64s:
         """Timestamps of the values pointed to; the smallest integer for -1."""
         if not len(self._times):
             return np.full(len(pointers), np.iinfo(np.int64).min)
         return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
+
+
+def silent_rows(rows: pa.Table) -> Bools:
+    """Which rows only say what lookups see."""
+    return bools(rows, "silent") if "silent" in rows.column_names else np.zeros(len(rows), dtype=np.bool_)
 
 
 def stored_time(rows: pa.Table) -> str:
@@ -164,7 +199,7 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
     if not len(rows):
         return
     own = events.tables[side].take(pa.array(events.own[rows]))
-    columns = {name: array(own, name) for name in ("hash", "key", "value")}
+    columns = {name: array(own, name) for name in table.schema.names if name != "ts"}
     stored = pa.table(columns | {"ts": array(own, stored_time(own))})
     table.put(stored.cast(table.schema), ~events.present[rows])
 

@@ -16,13 +16,17 @@ from millpond._plan.sides import extra_reason, extras_of
 
 @dataclass(frozen=True)
 class FlowColumns:
-    """Names of the columns that hold a flow's rows; `index` names the record index of a flat_map's flow."""
+    """Names of the columns that hold a flow's rows.
+
+    `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see.
+    """
 
     key: str
     value: str
     old: str | None = None
     active: str | None = None
     index: str | None = None
+    silent: str | None = None
 
 
 Naming = Callable[[Flow], FlowColumns]
@@ -38,11 +42,14 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         target=edge.target,
         key=columns.key,
         value=columns.value,
+        old=columns.old if edge.old else None,
         active=columns.active,
         moves=_moves(physical, flow, edge.path, naming),
         visible=_visible(physical, flow, naming) if edge.visible else None,
         visible_from_root=flow.store_path is None,
         stored_ts=edge.stored_ts,
+        silent=columns.silent if edge.silent else None,
+        drops_silent=edge.drops_silent,
         drops_null_key=edge.drops_null_key,
         counts_null_key=physical.node(flow).shape.kind == "stream",
         drops_null_value=edge.drops_null_value,
@@ -77,7 +84,9 @@ def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, A
     """What differs from a plain edge where an operator needs more than key and value."""
     operator = physical.operators[edge.target]
     if edge.broadcast:
-        return {"broadcast": True}
+        # A row of a table before the last of a view carries the key of its row in the next.
+        carried = extras_of(physical, operator)[edge.side : edge.side + 1] if edge.side else ()
+        return {"broadcast": True, "extras": tuple((name, extra_column(edge)) for name, _ in carried)}
     if operator.stem in ("global_lookup", "global_table_lookup"):
         mapped, left = extra_column(edge), (("left_key", columns.key),)
         return {"key": mapped, "extras": left, "shard_by": columns.key, "counts_null_key": True}

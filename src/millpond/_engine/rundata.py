@@ -20,6 +20,9 @@ from millpond._engine.merge import TOMBSTONE, Layout, hashes, joined
 from millpond._engine.store import ChunkStore
 from millpond.errors import CorruptData, StateError
 
+LARGEST = 16 << 20
+"""Largest value put into the store: the JVM dies of much larger ones."""
+
 
 class RunReader:
     """Gives the rows of runs, from where they are nearest: this commit, the cache, the store."""
@@ -153,18 +156,22 @@ def cut_by_hash(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def chunks(rows: pa.RecordBatch, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Rows as blobs of at most `limit` bytes, each with its number of rows."""
+    """Rows as blobs of at most `limit` bytes, or of one row, each with its number of rows."""
     if rows.nbytes <= limit or rows.num_rows == 1:
         blob = encode(rows)
-        if len(blob) <= limit:
+        if len(blob) <= limit or rows.num_rows == 1:
+            _check_size(rows, blob)
             yield rows.num_rows, blob
             return
-        if rows.num_rows == 1:
-            raise StateError(
-                "a row is too large for the state store",
-                given=f"key {rows.column('key')[0].as_py()!r:.80}: {len(blob)} bytes, {limit} allowed",
-                hint="keep large values elsewhere and let the row refer to them",
-            )
     half = rows.num_rows // 2
     yield from chunks(rows.slice(0, half), limit)
     yield from chunks(rows.slice(half), limit)
+
+
+def _check_size(rows: pa.RecordBatch, blob: bytes) -> None:
+    if len(blob) > LARGEST:
+        raise StateError(
+            "a row is too large for the state store",
+            given=f"key {rows.column('key')[0].as_py()!r:.80}: {len(blob)} bytes, {LARGEST} allowed",
+            hint="keep large values elsewhere and let the row refer to them",
+        )

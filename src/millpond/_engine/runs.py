@@ -38,8 +38,8 @@ from millpond.errors import StateError
 
 __all__ = ["CHUNK_BYTES", "LogTable", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
 
-CHUNK_BYTES = 16 << 20
-"""Largest value put into the store: the JVM dies of much larger ones."""
+CHUNK_BYTES = 1 << 20
+"""Size of the values put into the store: the JVM copies larger ones into memory of their own each time."""
 
 AnyTable = TypeVar("AnyTable", StateTable, MultiTable, LogTable)
 Tables = StateTable | MultiTable | LogTable
@@ -52,7 +52,7 @@ class State:
     ----------
     store : where the bytes lie.
     cache : the machine's cache of runs; without it rows are held in memory.
-    chunk_bytes : largest value put into the store.
+    chunk_bytes : size of the values put into the store; only a row of its own may be larger.
     policy : when to merge runs, and how much at a time.
     """
 

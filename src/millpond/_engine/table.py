@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.match import Ordered
+from millpond._engine.lookup import own_before
 from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
 from millpond._engine.runs import State
 
@@ -23,13 +23,9 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     table = state.table(setting.operator.stores[0], state_schema(setting, 0))
     values = Values(events, 0, table)
-    ordered = Ordered(events.groups)
-    everyone = np.ones(len(events), dtype=np.bool_)
-    before = ordered.last_before(everyone, inclusive=False)
-    prior = values.prior[events.groups.group_of_row]
-    old = np.where(before >= 0, np.where(events.present[before], events.own[before], -1), prior)
+    old = own_before(events, [values, values])
     new = np.where(events.present, events.own, -1)
-    emitted = (new >= 0) | (old >= 0) if setting.operator.suppress[0] else everyone
+    emitted = (new >= 0) | (old >= 0) | (not setting.operator.suppress[0])
     store_last(events, 0, events.groups.last, values.prior, table)
     rows = np.flatnonzero(emitted)
     if not len(rows):

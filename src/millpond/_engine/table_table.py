@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import Bools, Int64s
-from millpond._engine.lookup import other_side, own_before
+from millpond._engine.columns import Bools, Int64s, path_columns, visible_columns
+from millpond._engine.lookup import Seen, other_side, own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, keep_rows, state_schema, store_last
 from millpond._engine.runs import State, StateTable
@@ -38,10 +38,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     tables = [state.table(name, state_schema(setting, s)) for s, name in enumerate(setting.operator.stores)]
     values = [Values(events, side, tables[side]) for side in (0, 1)]
     old = own_before(events, values)
-    silent = _suppressed(setting.operator, events, old)
-    if silent.any():
+    void = _suppressed(setting.operator, events, old)
+    if void.any():
         # They change nothing, for this operator and for what comes after: as if they had not come.
-        yield from run(setting, keep_rows(inputs, events, ~silent), state)
+        yield from run(setting, keep_rows(inputs, events, ~void), state)
         return
     changes = _Changes(
         is_left=events.side == 0,
@@ -55,8 +55,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
 
 def _suppressed(operator: Operator, events: Events, old: Int64s) -> Bools:
     suppress: Bools = np.array(operator.suppress, dtype=np.bool_)[events.side]
-    silent: Bools = suppress & ~events.present & (old < 0)
-    return silent
+    void: Bools = suppress & ~events.present & (old < 0)
+    return void
 
 
 def _store(events: Events, values: list[Values], tables: list[StateTable]) -> None:
@@ -71,7 +71,9 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     old_generation = operator.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
     emitted, joins, old_joins = rule(operator.how, changes)
-    rows = np.flatnonzero(emitted)
+    rows = np.flatnonzero(emitted & ~events.silent)
+    if operator.emits_views:
+        yield from _views(events, values)
     if not len(rows):
         return
     left = np.where(changes.is_left, changes.new, changes.other)[rows]
@@ -82,6 +84,8 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
         ts = np.maximum(ts, values[1].ts(np.where(by_left, other, -1)))
         ts = np.maximum(ts, values[0].ts(np.where(by_left, -1, other)))
     out = events.meta(rows, ts)
+    if operator.emits_views:
+        out |= _seen_at(events, rows, events.position) | {"silent": pa.array(np.zeros(len(rows), dtype=np.bool_))}
     if operator.emits_stored_ts:
         out["stored_ts"] = pa.array(np.maximum(values[0].ts(left), values[1].ts(right)))
     called = joins[rows]
@@ -91,6 +95,41 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
         right = np.where(changes.is_left, changes.other, changes.old)[rows]
         out |= _pair(values, left, right, old_joins[rows], "old_")
     yield pa.table(out)
+
+
+def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
+    """What lookups see wherever that changes: silent rows, where each change became visible.
+
+    Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
+    Streams does not notice, since it looks the result up in the stores of the inputs.
+    """
+    operator, rows = events.setting.operator, np.arange(len(events))
+    visible = events.visible()
+    seen = Seen(events, visible)
+    left, right = (seen.pointers(side, values[side]) for side in (0, 1))
+    called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[operator.how]
+    ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
+    out = events.meta(rows, ts) | _seen_at(events, rows, visible)
+    out |= dict(zip(path_columns(events.setting.slots), _paths(events, rows, visible), strict=True))
+    out["silent"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    if operator.emits_stored_ts:
+        out["stored_ts"] = out["ts"]
+    out |= _pair(values, left, right, called, "")
+    if operator.emits_old:
+        nothing = np.full(len(rows), -1, dtype=np.int64)
+        out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
+    yield pa.table(out)
+
+
+def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
+    """The columns that say from where lookups see results, where they are wanted."""
+    if not events.setting.operator.emits_visible:
+        return {}
+    return dict(zip(visible_columns(events.setting.slots), _paths(events, rows, position), strict=True))
+
+
+def _paths(events: Events, rows: Int64s, position: list[Int64s]) -> list[pa.Array]:
+    return [pa.array(column[rows]) for column in position[-events.setting.slots :]]
 
 
 def _pair(values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str) -> dict[str, pa.Array]:

@@ -10,7 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from millpond._plan.nodes import Node, Reference, Sink, Source
+from millpond._plan.nodes import (
+    FlatMap,
+    ForeignKey,
+    GlobalLookup,
+    Map,
+    Node,
+    OneToMany,
+    Reference,
+    SelectKey,
+    Sink,
+    Source,
+)
 from millpond.errors import TopologyError
 from millpond.generation import Generation
 
@@ -85,6 +96,24 @@ class Plan:
             begins = isinstance(node, Source | Reference)
             reach[node.name] = frozenset({node.name}) if begins else frozenset().union(*above)
         return reach
+
+    def meet_in_step(self, one: str, other: str) -> bool:
+        """Whether one input record moves both nodes at once."""
+        return bool(self.in_step[one] & self.in_step[other])
+
+    @cached_property
+    def combined(self) -> frozenset[str]:
+        """Names of the nodes whose keys are those of one-to-many joins as they were made, whatever the path.
+
+        They belong together by their prefix alone (semantics.md, section 21).
+        """
+        found: set[str] = set()
+        for node in self.nodes:
+            rekeyed = isinstance(node, Source | Map | SelectKey) or (isinstance(node, FlatMap) and not node.values_only)
+            above = node.inputs[:1] if isinstance(node, ForeignKey | GlobalLookup) else node.inputs
+            if isinstance(node, OneToMany) or not (rekeyed or set(above) - found):
+                found.add(node.name)
+        return frozenset(found)
 
     def parents(self, node: Node) -> tuple[Node, ...]:
         """The nodes that `node` reads, left before right."""

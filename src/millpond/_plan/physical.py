@@ -51,8 +51,10 @@ class Flow:
     store_path : number of the flow whose store shows its changes; None: as the operator says (`visible`).
     store_slot : slot of that number.
     carries_old : whether rows carry the old value.
-    suppress : whether null after null is dropped here (a filter that knows the old value).
+    suppress : whether null after null is dropped here (a filter that knows the old value), or made silent.
     drops_null_key : whether records without a key end here, counted.
+    silent : whether rows are among its own that only say what lookups see (`Operator.emits_views`).
+    drops_silent : whether such rows end here.
     """
 
     id: int
@@ -70,6 +72,8 @@ class Flow:
     carries_old: bool
     suppress: bool
     drops_null_key: bool
+    silent: bool = False
+    drops_silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,9 @@ class Edge:
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
     tells_reach : whether every shard is told how far the rows' timestamps reach.
+    old : True when rows also carry the old value, since it is not what the target knows from before.
+    silent : True when rows also say whether they are silent.
+    drops_silent : whether silent rows end here.
     direct : True between the two operators of one node: rows are packed where they are made, since no
         function stands between.
     broadcast : True for the updates of a global table, which go to every shard.
@@ -105,6 +112,9 @@ class Edge:
     stored_ts: bool = False
     keeps_time: bool = False
     tells_reach: bool = False
+    old: bool = False
+    silent: bool = False
+    drops_silent: bool = False
     direct: bool = False
     broadcast: bool = False
 
@@ -124,6 +134,8 @@ class Operator:
     emits_old : whether results carry the old result too.
     emits_visible, emits_stored_ts : whether results say from which position lookups see them, and with
         which timestamp.
+    emits_views : whether silent rows say what lookups see, wherever that changes; its results themselves are
+        then seen at their own position.
     shared_root : whether one input record can reach both sides, so that visibility must be told apart
         from position.
     slot : path slot that its output continues, or opens.
@@ -136,6 +148,7 @@ class Operator:
     domains : whether source partitions have times of their own (law 3).
     hold_back : how long the operators above can hold a result back, in ms of event time.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    views : of what is looked up, the join type of each view, outermost first.
     stores : names of the tables it keeps, one per side.
     """
 
@@ -149,6 +162,7 @@ class Operator:
     emits_old: bool = False
     emits_visible: bool = False
     emits_stored_ts: bool = False
+    emits_views: bool = False
     shared_root: bool = False
     slot: int = 0
     fan: int = 0
@@ -159,6 +173,7 @@ class Operator:
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
+    views: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
 
 

@@ -17,6 +17,7 @@ from millpond._plan.nodes import (
     FlatMap,
     GlobalLookup,
     Node,
+    OneToMany,
     Reference,
     Repartition,
     Sink,
@@ -29,6 +30,7 @@ from millpond._plan.nodes import (
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
 from millpond._plan.timing import settle_timing, stream_stream_settings
+from millpond._plan.views import GlobalView, lookups_of, tables_of, views_of
 from millpond.generation import Generation
 
 
@@ -105,7 +107,9 @@ class _Rewrite:
             node=node.name,
             stem=stem,
             level=level,
-            emits_old=node.name in self._rules.carries_old and (stem == "table" or not kept),
+            emits_old=node.name in self._rules.carries_old
+            and (stem == "table" or not kept or node.name in self._rules.loose),
+            emits_views=node.name in self._rules.split,
         )
         if stem == "table":
             suppress = node.name in self._rules.suppressing
@@ -124,13 +128,12 @@ class _Rewrite:
         left, right = node.inputs
         names = {side: store for store, (join, side) in self._rules.aliases.items() if join == node.name}
         sides = (0, 1) if isinstance(node, TableTable) else (1,)
-        reach = self._plan.in_step
         return replace(
             operator,
             how=node.how,
             generation=node.generation.value,
             suppress=tuple(name in self._rules.fused for name in (left, right)),
-            shared_root=bool(reach[left] & reach[right]),
+            shared_root=self._plan.meet_in_step(left, right),
             stores=tuple(names.get(s, f"{node.name}.{('left', 'right')[s]}") for s in sides),
         )
 
@@ -139,22 +142,25 @@ class _Rewrite:
         if operator.stem == "foreign_key_send":
             return replace(operator, stores=(f"{node.name}.foreign_keys",))
         names = [store for store, (join, _) in self._rules.aliases.items() if join == node.name]
-        reach = self._plan.in_step
         return replace(
             operator,
             suppress=(False, node.referred in self._rules.fused),
-            shared_root=bool(reach[node.referring] & reach[node.referred]),
+            # One-to-many goes by what has arrived: so a row that loses both sides at once loses its result once.
+            shared_root=operator.stem != "one_to_many" and self._plan.meet_in_step(node.referring, node.referred),
             fan=1 + self._below(node.name),
             stores=(f"{node.name}.subscriptions", *(names or [f"{node.name}.referred"])),
         )
 
     def _with_global_settings(self, operator: Operator, node: GlobalLookup) -> Operator:
-        source = self._plan.by_name[node.inputs[1]]
-        replica = source.store if source.store not in self._taken else None
-        self._taken.add(replica)
-        standing = (f"{node.name}.standing",) if node.shape.kind == "table" else ()
-        stores = (replica or f"{node.name}.replica", *standing)
-        return replace(operator, how=node.how, generation=node.generation.value, stores=stores)
+        stores = []
+        for number, table in enumerate(tables_of(self._plan, node.inputs[1])):
+            replica = table.store if table.store not in self._taken else None
+            self._taken.add(replica)
+            stores.append(replica or f"{node.name}.replica{number or ''}")
+        if node.shape.kind == "table":
+            stores.append(f"{node.name}.standing")
+        views = tuple(view.how for view in views_of(self._plan, node.inputs[1]))
+        return replace(operator, how=node.how, generation=node.generation.value, views=views, stores=tuple(stores))
 
     def _store_names(self) -> dict[str, tuple[int, str]]:
         pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
@@ -171,7 +177,7 @@ class _Rewrite:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.stem in ("table", *FAN_OUT, "global_table_lookup")
+        stored = operator is None or self._shows_when_sent(node, operator)
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -188,6 +194,7 @@ class _Rewrite:
             carries_old=operator is not None and operator.emits_old,
             suppress=False,
             drops_null_key=operator is None and node.shape.kind != "stream",
+            silent=operator is not None and operator.emits_views,
         )
         self._flows.append(flow)
         passed = () if operator is None else (operator.stem,)
@@ -198,6 +205,19 @@ class _Rewrite:
         else:
             self._descend(flow)
 
+    def _shows_when_sent(self, node: Node, operator: Operator) -> bool:
+        """True where lookups see a result when it is sent: from a store, or where nothing else would be in order.
+
+        Two tables of one source of which one came by a foreign key do not change at once: their join is seen as
+        it goes from one result to the next.
+        """
+        if operator.stem in ("table", *FAN_OUT, "global_table_lookup"):
+            return True
+        if operator.stem != "table_table" or operator.shared_root:
+            return False
+        left, right = node.inputs
+        return bool(self._plan.ancestors[left] & self._plan.ancestors[right])
+
     def _descend(self, flow: Flow) -> None:
         """Hands the flow to the children of its node, in order of construction."""
         number = flow.path + 1
@@ -206,6 +226,11 @@ class _Rewrite:
             number += self._size(child.name)
 
     def _child(self, parent: Flow, child: Node, side: int, number: int) -> None:
+        if isinstance(child, GlobalView):
+            # A view keeps nothing: the tables behind it stand where it is looked up.
+            for join, place in lookups_of(self._plan, child, side):
+                self._enter(parent, number, self._operators[(join.name, join.stem)], place)
+            return
         if isinstance(child, STATEFUL):
             stem, side = entry(child, side)
             self._enter(parent, number, self._operators[(child.name, stem)], side)
@@ -222,6 +247,8 @@ class _Rewrite:
         rules = self._rules
         opens = isinstance(node, FlatMap)
         begins = begins_table(node)
+        ends_views = node.shape.kind == "stream" or node.name in rules.kept
+        suppress = node.store is None and node.name in rules.suppressing - rules.fused
         slot = parent.slot + 1 if opens else parent.slot
         flow = Flow(
             id=len(self._flows),
@@ -237,8 +264,10 @@ class _Rewrite:
             store_path=number if begins else parent.store_path,
             store_slot=slot if begins else parent.store_slot,
             carries_old=parent.carries_old and node.name in rules.carries_old,
-            suppress=node.store is None and node.name in rules.suppressing - rules.fused,
+            suppress=suppress,
             drops_null_key=begins or (isinstance(node, Repartition) and not self._relaxed(node)),
+            silent=(parent.silent and not ends_views) or (suppress and node.name in rules.split),
+            drops_silent=parent.silent and ends_views,
         )
         self._flows.append(flow)
         return flow
@@ -252,7 +281,18 @@ class _Rewrite:
         node = self._plan.by_name[operator.node]
         fresh = not any(e.target == operator.id for e in self._edges)
         drops_key, drops_value = _null_rules(node, operator, side)
-        edge = Edge(len(self._edges), flow.id, path, operator.id, side, drops_key, drops_value)
+        edge = Edge(
+            len(self._edges),
+            flow.id,
+            path,
+            operator.id,
+            side,
+            drops_key,
+            drops_value,
+            old=flow.carries_old and flow.node in self._rules.loose and operator.stem in ("table", "table_table"),
+            silent=flow.silent and operator.stem != "stream_table",
+            drops_silent=flow.silent and isinstance(node, OneToMany | GlobalLookup),
+        )
         sender = self._plan.by_name[flow.node] is node and flow.operator is not None
         if sender and operator.stem != "table":
             edge = replace(edge, direct=True, drops_null_key=False)
@@ -297,13 +337,19 @@ class _Rewrite:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
         joins = {op.id for op in self._operators.values() if op.stem in ("table_table", *FAN_OUT)}
         for edge in [e for e in self._edges if e.target in joins and not e.direct]:
-            if self._is_computed(self._flows[edge.flow]):
+            if self._is_joined(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
 
     def _is_computed(self, flow: Flow) -> bool:
         """True for a table that no store keeps: a join's result, looked up through its inputs' stores."""
         return flow.store_path is None and self._flows[flow.root].operator is not None
+
+    def _is_joined(self, flow: Flow) -> bool:
+        """True for a table that is looked up through the inputs of a join."""
+        root = self._flows[flow.root]
+        joins = {op.id for op in self._operators.values() if op.stem == "table_table"}
+        return root.operator in joins and flow.store_path == root.store_path
 
     def _ask_root(self, flow: Flow, **emits: bool) -> None:
         number = self._flows[flow.root].operator

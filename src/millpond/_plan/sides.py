@@ -9,6 +9,7 @@ from typing import Any
 
 from millpond._plan.nodes import FAN_OUT, Function, GlobalLookup, Reference
 from millpond._plan.physical import Edge, Operator, Physical
+from millpond._plan.views import tables_of, views_of
 
 
 def key_of(physical: Physical, operator: Operator) -> Any:
@@ -28,16 +29,21 @@ def values_of(physical: Physical, operator: Operator) -> tuple[Any, ...]:
     if operator.stem == "table":
         return (node.shape.value,)
     names = node.inputs
+    if isinstance(node, GlobalLookup):
+        tables = tables_of(physical.plan, node.inputs[1])
+        names = (node.inputs[0], *(table.name for table in tables))
     if isinstance(node, Reference):
         names = (node.referring, node.referred) if operator.stem in FAN_OUT else (node.referring,)
     return tuple(physical.plan.by_name[name].shape.value for name in names)
 
 
 def extras_of(physical: Physical, operator: Operator) -> tuple[tuple[str, Any], ...]:
-    """(name, type) of the columns that side 0 carries beside key and value."""
+    """(name, type) of the columns that sides carry beside key and value: side n the n-th, or side 0 its own."""
     node = physical.plan.by_name[operator.node]
     if isinstance(node, GlobalLookup) and operator.stem != "table":
-        return (("left_key", physical.plan.by_name[node.inputs[0]].shape.key),)
+        _, *others = tables_of(physical.plan, node.inputs[1])
+        following = ((f"next_key{n}", table.shape.key) for n, table in enumerate(others, start=1))
+        return (("left_key", physical.plan.by_name[node.inputs[0]].shape.key), *following)
     if not isinstance(node, Reference) or operator.stem == "table":
         return ()
     if operator.stem in FAN_OUT:
@@ -50,7 +56,8 @@ def extra_function(physical: Physical, edge: Edge) -> Function | None:
     operator = physical.operators[edge.target]
     node = physical.plan.by_name[operator.node]
     if isinstance(node, GlobalLookup) and operator.stem == node.stem:
-        return node.mapper if edge.side == 0 else None
+        mappers = [node.mapper, *(view.mapper for view in views_of(physical.plan, node.inputs[1]))]
+        return mappers[edge.side] if edge.side < len(mappers) else None
     return node.extractor if isinstance(node, Reference) and operator.stem == "foreign_key_send" else None
 
 

@@ -2,7 +2,8 @@
 
 Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
 it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of
-construction. Called by `rewrite`.
+construction. What a join sends where one record reaches both of its sides is not what lookups see: `loose`
+says where that matters. Called by `rewrite`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from millpond._plan.nodes import (
     Node,
     OneToMany,
     Reference,
+    SelectKey,
     StreamTable,
     TableTable,
     begins_table,
@@ -33,6 +35,9 @@ class TableRules:
     fused : suppressing filters whose consumers' own stores do the suppressing.
     carries_old : nodes whose changes travel with the old value, since a filter behind them needs it.
     kept : nodes that become an operator of their own, keeping the table.
+    loose : tables whose changes may lack what lookups see, and whose old values are not what was sent before:
+        joins of which both sides are reached by one record, and what is computed from them (KAFKA-6443).
+    split : loose tables that a join looks up without a store between: they also say what lookups see.
     aliases : store name -> (join, side) whose own store of that side is this table.
     """
 
@@ -40,6 +45,8 @@ class TableRules:
     fused: frozenset[str]
     carries_old: frozenset[str]
     kept: frozenset[str]
+    loose: frozenset[str]
+    split: frozenset[str]
     aliases: dict[str, tuple[str, int]]
 
 
@@ -47,15 +54,18 @@ def table_rules(plan: Plan) -> TableRules:
     """The rules, applied to the nodes of `plan`."""
     sends = _SendsOld(plan).names
     suppressing = frozenset(n.name for n in plan.nodes if isinstance(n, Filter) and n.name in sends)
-    fused = frozenset(name for name in suppressing if _fuses(plan, name, suppressing))
-    carries = _carries_old(plan, suppressing - fused)
+    loose = _loose(plan)
+    fused = frozenset(name for name in suppressing - loose if _fuses(plan, name, suppressing))
+    carries = _carries_old(plan, suppressing - fused) | (loose & sends)
     aliases = _aliases(plan, carries)
     kept = frozenset(
         n.name
         for n in plan.nodes
-        if (n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries)
+        # A global table's store is a copy that a join with it keeps anyway.
+        if n.shape.kind != "global"
+        and ((n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries))
     )
-    return TableRules(suppressing, fused, carries, kept, aliases)
+    return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases)
 
 
 class _SendsOld:
@@ -90,8 +100,9 @@ class _SendsOld:
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
-        if isinstance(node, GlobalTableLookup | OneToMany):
-            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks.
+        if isinstance(node, GlobalTableLookup | OneToMany | SelectKey):
+            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks;
+            # a table under another key is the result of a one-to-many join.
             known = True
         elif begins_table(node):
             known = force or name in self._materialized
@@ -117,8 +128,35 @@ class _SendsOld:
                 self._look_up(parent)
 
 
+def _loose(plan: Plan) -> frozenset[str]:
+    loose: set[str] = set()
+    for node in plan.nodes:
+        inexact = any(name in loose for name in node.inputs)
+        if isinstance(node, TableTable):
+            inexact = inexact or plan.meet_in_step(*node.inputs)
+        elif node.shape.kind != "table" or node.store is not None or not isinstance(node, Filter | MapValues):
+            continue
+        if inexact:
+            loose.add(node.name)
+    return frozenset(loose)
+
+
+def _split(plan: Plan, loose: frozenset[str]) -> frozenset[str]:
+    split: set[str] = set()
+    for node in reversed(plan.nodes):
+        children = plan.children[node.name]
+        if node.name in loose and any(c.name in split or _looks_up(c, side) for c, side in children):
+            split.add(node.name)
+    return frozenset(split)
+
+
 def _is_join_side(child: Node, side: int) -> bool:
     return isinstance(child, TableTable | Reference) or (isinstance(child, StreamTable) and side == 1)
+
+
+def _looks_up(child: Node, side: int) -> bool:
+    """True for a join that sees this input as Kafka's lookups do; what millpond alone has goes by what was sent."""
+    return _is_join_side(child, side) and not isinstance(child, OneToMany)
 
 
 def _keeps_side(child: Node, side: int) -> bool:

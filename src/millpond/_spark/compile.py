@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -29,8 +29,11 @@ from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import GlobalLookup
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
+from millpond._plan.views import tables_of, views_of
 from millpond._spark import idle
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.processor import LevelProcessor
@@ -84,12 +87,13 @@ class Settings:
 class Compiled:
     """The frame that holds every sink's rows, and per sink the way to select its own.
 
-    A selected frame has columns key, value, ts (ms), headers where there are any, and where wanted the
-    position columns and the case.
+    `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
+    there are any, and where wanted the position columns and the case.
     """
 
     frame: DataFrame
     selectors: Mapping[str, Selection]
+    ends: str
 
 
 def compile_plan(
@@ -117,7 +121,7 @@ class _Compiler:
             if not self._unpacked_operators(level):
                 continue
             stage = Stage(self._physical, level, self._unpacked(wire, level))
-            if level == self._physical.levels and not self._physical.ordered_exit:
+            if self._is_last(level):
                 return self._direct(stage)
             wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
         return self._left(wire)
@@ -185,7 +189,7 @@ class _Compiler:
         wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers"]
         wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
         for outlet in outlets:
-            wanted += [outlet.key, outlet.value, outlet.active or ""]
+            wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
             wanted += [column for _, column in outlet.extras]
             wanted += [outlet.shard_by or ""]
             moves = (*outlet.moves, *(outlet.visible or ()))
@@ -234,15 +238,24 @@ class _Compiler:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return wire.mapInArrow(Unpack(arrow, operators, self._settings.labels), schema)
+        unpack = Unpack(arrow, operators, self._settings.labels, ends=self._is_last(level))
+        return wire.mapInArrow(unpack, schema)
+
+    def _is_last(self, level: int) -> bool:
+        """Whether the sinks read what this level gives."""
+        return level == self._physical.levels and not self._physical.ordered_exit
 
     def _wide_schema(self, level: int) -> StructType:
         operators = self._unpacked_operators(level)
         visible = any(o.emits_visible for o in operators)
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
         fields += [("case", LongType())] if self._settings.cases else []
-        fields += [(n, LongType()) for n in wide_schema_names(self._physical.slots, visible=visible)]
-        fields += [("stored_ts", LongType())] if any(o.emits_stored_ts for o in operators) else []
+        # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
+        ordered = self._is_last(level) and not self._settings.cases
+        names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
+        fields += [(n, LongType()) for n in names]
+        fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
+        fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for operator in operators:
             fields += self._result_fields(operator)
@@ -259,8 +272,8 @@ class _Compiler:
             names = ("value", "old") if operator.emits_old else ("value",)
             return fields + [(prefix + name, node.shape.value) for name in names]
         left, right = (p.shape.value for p in plan.parents(node))
-        if "mapped_key" in node.operands:
-            fields.append((f"{prefix}mapped_key", plan.parents(node)[1].shape.key))
+        if isinstance(node, GlobalLookup):
+            return fields + _lookup_fields(plan, node, prefix)
         for old in ("", "old_") if operator.emits_old else ("",):
             fields += [(f"{prefix}{old}left", left), (f"{prefix}{old}right", right)]
             fields += [(f"{prefix}{old}joined", BooleanType())]
@@ -279,10 +292,10 @@ class _Compiler:
     def _direct(self, stage: Stage) -> Compiled:
         """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
         selectors = {
-            sink: Selection(stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
+            sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
             for flow, sink in self._physical.stage_sinks(self._physical.levels)
         }
-        return Compiled(stage.frame, selectors)
+        return Compiled(stage.frame, selectors, "root")
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
@@ -299,10 +312,23 @@ class _Compiler:
         leave = Leave(arrow, self._settings.labels, len(self._physical.operators), self._physical.slots)
         frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
         selectors = {
-            sink: Selection(F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+            sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
         }
-        return Compiled(frame, selectors)
+        return Compiled(frame, selectors, "sink")
+
+    def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
+        return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
+
+
+def _lookup_fields(plan: Plan, node: GlobalLookup, prefix: str) -> list[tuple[str, DataType]]:
+    """Result columns of a lookup, of each table that it goes through, and whether each view has a row."""
+    left, right = plan.parents(node)
+    fields: list[tuple[str, DataType]] = [(f"{prefix}left", left.shape.value), (f"{prefix}joined", BooleanType())]
+    for number, table in enumerate(tables_of(plan, right.name)):
+        fields += [(f"{prefix}mapped_key{number or ''}", table.shape.key)]
+        fields += [(f"{prefix}right{number or ''}", table.shape.value)]
+    return fields + [(f"{prefix}view{n}", BooleanType()) for n, _ in enumerate(views_of(plan, right.name))]
 
 
 def _naming_if(stage: Stage, flow: Flow) -> FlowColumns:

@@ -18,7 +18,9 @@ from millpond._engine.columns import bools, ints, position_columns, visible_colu
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
+from millpond._spark.ends import end_rows
 from millpond._spark.wire import Labels, operator_of
+from millpond._spark.worker import settle
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
@@ -68,6 +70,7 @@ class Pack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
+        settle()
         drops: Drops = Counter()
         clock = Clock()
         for gathered in _gather(batches, None if self.order else PACK_ROWS):
@@ -130,14 +133,17 @@ class Unpack:
     schema : the wide frame's.
     operators : the operators whose results this stage works on.
     labels : gives the case of a row, where there are several.
+    ends : whether end rows follow, numbered in the column `root` (see `ends`).
     """
 
     schema: pa.Schema
     operators: frozenset[int]
     labels: Labels
+    ends: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wide rows of one task."""
+        settle()
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             # One turn per blob.
@@ -147,27 +153,18 @@ class Unpack:
                     yield from self._widened(rows, operator_of(port), label)
                 else:
                     yield self._passing(batch.slice(at, 1))
+        if self.ends:
+            yield from end_rows(self.schema, "root")
 
     def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
             given = {name: part.column(name) for name in part.schema.names}
             given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
             if "case" in self.schema.names:
                 case = self.labels.place(label)[1] // self.labels.shards
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
-            own = {
-                "key",
-                "mapped_key",
-                "value",
-                "old",
-                "left",
-                "right",
-                "joined",
-                "old_left",
-                "old_right",
-                "old_joined",
-            }
-            renamed = {(f"o{operator}_{n}" if n in own else n): column for n, column in given.items()}
+            wide, own = self.schema.names, f"o{operator}_"
+            renamed = {(own + name if own + name in wide else name): column for name, column in given.items()}
             yield _fitted(renamed, self.schema, len(part))
 
     def _passing(self, row: pa.RecordBatch) -> pa.RecordBatch:
@@ -176,7 +173,7 @@ class Unpack:
 
 @dataclass(frozen=True)
 class Leave:
-    """mapInArrow function behind the last exchange: each sink's rows in order of position.
+    """mapInArrow function behind the last exchange: each sink's rows in order of position, then end rows.
 
     Parameters
     ----------
@@ -193,6 +190,7 @@ class Leave:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The sinks' rows of one task."""
+        settle()
         mail: dict[int, list[pa.Table]] = {}
         # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:
@@ -203,9 +201,10 @@ class Leave:
             target, shard = self.labels.place(label)
             rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots))
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
+        yield from end_rows(self.schema, "sink")
 
     def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=PACK_ROWS):
+        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
             given = {name: part.column(name) for name in part.schema.names}
             given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
             given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))

@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
+from millpond._engine.columns import valid
+from millpond._engine.murmur import murmur2
 from millpond._spark.ends import LAST
-from millpond._spark.formats import check_writable, encode, format_for
+from millpond._spark.formats import check_writable, encode, encode_combined, format_for
 from millpond._spark.kafka_client import SinkError
-from millpond._spark.producers import Headers, Sender, sender
+from millpond._spark.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.selection import Selection
 from millpond.options import Format, TopicSink
 
@@ -92,7 +96,17 @@ class KafkaWrite:
             # One turn per record: the client takes pairs, Arrow gives dictionaries.
             given = batch.column("headers").to_pylist()
             headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
-        return out.send(names, keys, values, times, headers)
+        return out.send(names, keys, values, times, headers, self._partitions(out, batch))
+
+    def _partitions(self, out: Sender, batch: pa.RecordBatch) -> Iterable[int]:
+        """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`."""
+        if "prefix" not in batch.schema.names:
+            return repeat(BY_KEY)
+        prefixes, topics = batch.column("prefix"), batch.column("topic").to_numpy()
+        counts = np.array([out.partitions(name) for name in self.topics])
+        placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[topics]
+        where: list[int] = np.where(valid(prefixes), placed, BY_KEY).tolist()
+        return where
 
 
 def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
@@ -107,17 +121,19 @@ def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
 def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None) -> DataFrame:
     """Encoded records of all these sinks, of each row in the sinks' order.
 
-    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers. End rows,
-    told by the column `ends`, keep their number in `topic`.
+    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers; where a sink's
+    keys are combined, also prefix: the bytes that decide the partition, null where the key does. End rows, told
+    by the column `ends`, keep their number in `topic`.
     """
+    parts_of = ["key", "value", *(["prefix"] if any(chosen.combined for _, chosen in sinks) else [])]
     carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
     number = F.lit(0) if ends is None else F.coalesce(F.col(ends).cast("int"), F.lit(0))
     parts = [
-        F.when((number >= 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen)))
+        F.when((number >= 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen, parts_of)))
         for place, (sink, chosen) in enumerate(sinks)
     ]
     if ends is not None:
-        nothing = [F.lit(None).cast("binary").alias(name) for name in ("key", "value")]
+        nothing = [F.lit(None).cast("binary").alias(name) for name in parts_of]
         parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
     if len(sinks) == 1:
         # a row is a record or an end: no list of them is needed
@@ -134,12 +150,24 @@ def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]
             _format(frame, sink, chosen, part)
 
 
-def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection) -> list[Column]:
-    parts = []
-    for part in ("key", "value"):
-        name = getattr(chosen, part)
-        parts.append(encode(_format(frame, sink, chosen, part), F.col(name)).alias(part))
-    return [F.lit(number).cast("int").alias("topic"), *parts]
+def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
+    encoded = {"value": encode(_format(frame, sink, chosen, "value"), F.col(chosen.value))}
+    encoded["prefix"] = F.lit(None).cast("binary")
+    if chosen.combined:
+        prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
+        encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])
+    if chosen.combined and sink.key is None:
+        encoded["key"] = encode_combined(prefix, suffix, F.col(chosen.key))
+    else:
+        encoded["key"] = encode(_format(frame, sink, chosen, "key"), F.col(chosen.key))
+    return [F.lit(number).cast("int").alias("topic"), *(encoded[part].alias(part) for part in parts)]
+
+
+def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:
+    """Prefix and suffix of combined keys."""
+    kind = frame.schema[chosen.key].dataType
+    assert isinstance(kind, StructType)
+    return kind.fields
 
 
 def _format(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Format:

@@ -24,6 +24,7 @@ from millpond._engine.operator import Setting
 from millpond._engine.runs import State
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import Labels, output_port
+from millpond._spark.worker import settle
 
 _Wire = Row("label", "port", "blob", "count")
 
@@ -61,6 +62,7 @@ class LevelProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Run the label's operator over its blobs."""
+        settle()
         label = key[0]
         target, _ = self._labels.place(label)
         setting = self._settings.get(target)

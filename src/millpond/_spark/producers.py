@@ -31,6 +31,8 @@ KEPT = 4
 """Producers that a worker keeps: each has threads and connections, and tasks move from worker to worker."""
 
 NEVER = -1
+BY_KEY = -1
+"""The partition of a record whose key decides it: the client's own word for it."""
 Headers = list[tuple[str, bytes | None]]
 _kept: dict[tuple[Any, ...], Sender] = {}
 
@@ -57,23 +59,30 @@ class Sender:
         values: Iterable[bytes | None],
         times: Iterable[int],
         headers: Iterable[Headers | None],
+        partitions: Iterable[int],
     ) -> int:
         """Write records, given by their parts; their number."""
         produce, count = self._producer.produce, 0
+        parts = zip(topics, keys, values, times, headers, partitions, strict=False)
         # One turn per record: the client has no call for many that takes their times along.
-        for topic, key, value, time, header in zip(topics, keys, values, times, headers, strict=False):
+        for topic, key, value, time, header, partition in parts:
             count += 1
             # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
             more = {"timestamp": time or 1, "headers": header} if header else {"timestamp": time or 1}
             try:
-                produce(topic, value, key, **more)
+                produce(topic, value, key, partition, **more)
             except BufferError:
-                self._put_when_there_is_room(topic, value, key, more)
+                self._put_when_there_is_room(topic, value, key, {"partition": partition, **more})
             except client().KafkaException as error:
                 raise _refused(error, topic, key, value) from None
         self._producer.poll(0)
         self._check()
         return count
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has, for this batch; 1 for none: the write then says what is wrong."""
+        found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
+        return len(found.topics[topic].partitions) or 1
 
     def commit(self, batch: int) -> None:
         """Return when all is written."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
@@ -23,7 +22,8 @@ from millpond._plan.physical import Physical
 from millpond._spark import checkpoint as checkpoints
 from millpond._spark import idle, settings, sinks, sources
 from millpond._spark.compile import Input, Settings, compile_plan
-from millpond._spark.counting import PREFIX, Metrics, counted, drops_in, total_of
+from millpond._spark.counting import PREFIX, counted
+from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
 from millpond.options import DeadLetter, Kafka, Topic
@@ -31,8 +31,6 @@ from millpond.windows import Duration, duration_ms
 
 if TYPE_CHECKING:
     from millpond.topology import Topology
-
-Drops = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
@@ -140,13 +138,11 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
         cases=False,
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
     )
-    with settings.query_settings(spark, tasks):
+    with settings.query_settings(spark, tasks, checkpoint):
         scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
         inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
         clock = idle.wall_clock(spark) if options.idle_after_ms else None
         compiled = compile_plan(physical, inputs, layout, clock)
-        listener = _Counts(metrics)
-        spark.streams.addListener(listener)
         streaming = sinks.start_writer(
             compiled,
             [(sink, sink.target) for sink in topology.plan.sinks],
@@ -156,7 +152,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
             trigger=options.trigger_options,
             identity=place.identity(topology.plan.application),
         )
-    return Query(spark, streaming, listener, metrics)
+    return Query(streaming, DropCounts(streaming, metrics))
 
 
 class Query:
@@ -166,12 +162,9 @@ class Query:
     reached through it unchanged.
     """
 
-    def __init__(self, spark: SparkSession, streaming: StreamingQuery, listener: _Counts, metrics: Metrics) -> None:
-        self._spark = spark
-        self._listener = listener
-        self._metrics = metrics
+    def __init__(self, streaming: StreamingQuery, counts: DropCounts) -> None:
         self.streaming = streaming
-        listener.follow(streaming)
+        self._counts = counts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.streaming, name)
@@ -179,59 +172,12 @@ class Query:
     @property
     def drops(self) -> Drops:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
-        for progress in self.streaming.recentProgress:
-            self._listener.note(progress)
-        return self._listener.total()
+        return self._counts.total()
 
     def stop(self) -> None:
         """Stop the query; the batch under way is computed again at the next start."""
         self.streaming.stop()
-        self._spark.streams.removeListener(self._listener)
-
-
-class _Counts(StreamingQueryListener):
-    """Collects the counts of each batch of one query, once."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._run: str | None = None
-        self._batches: dict[int, Drops] = {}
-
-    def follow(self, query: StreamingQuery) -> None:
-        """Count this query only."""
-        self._run = str(query.runId)
-
-    def note(self, progress: Any) -> None:
-        """Take the counts of one progress."""
-        observed = progress["observedMetrics"]
-        if observed:
-            rows = {name: _as_mapping(row) for name, row in observed.items()}
-            self._batches[int(progress["batchId"])] = drops_in(rows, self._metrics)
-
-    def total(self) -> Drops:
-        """Counts over all batches."""
-        return total_of(self._batches.values())
-
-    def onQueryStarted(self, event: Any) -> None:
-        """Nothing to do."""
-
-    def onQueryProgress(self, event: Any) -> None:
-        """Take the counts of a batch."""
-        progress = event.progress
-        if self._run is None or str(progress.runId) == self._run:
-            observed = {name: row.asDict() for name, row in progress.observedMetrics.items()}
-            if observed:
-                self._batches[int(progress.batchId)] = drops_in(observed, self._metrics)
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """Nothing to do."""
-
-
-def _as_mapping(row: Any) -> dict[str, Any]:
-    return row.asDict() if hasattr(row, "asDict") else dict(row)
+        self._counts.close()
 
 
 def _refuse_dead_letters(topology: Topology) -> None:

@@ -19,11 +19,13 @@ class Selection:
     ----------
     condition : holds for the sink's rows.
     key, value : names of the columns.
+    combined : whether the keys are those of a one-to-many join, which Kafka keeps together by their prefix.
     """
 
     condition: Column
     key: str
     value: str
+    combined: bool = False
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The sink's rows: key, value, ts, headers where there are any, position columns."""

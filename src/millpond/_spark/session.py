@@ -50,9 +50,12 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    if master or not _has_master():
-        builder = builder.master(master or "local[*]")
-    chosen = {**settings.SESSION, **connector(kafka, jars), **(config or {})}
+    if master is None and not _has_master():
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+    here = settings.LOCAL if master is not None and master.startswith("local") else {}
+    chosen = {**settings.SESSION, **here, **connector(kafka, jars), **(config or {})}
     for name, value in chosen.items():  # one turn per setting
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -6,6 +6,7 @@ state store and the number of tasks from the checkpoint, everything else from th
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 import pyspark
 from pyspark.sql import SparkSession
 
+from millpond._spark.progress import KEPT
 from millpond.errors import ConfigError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -27,6 +29,16 @@ SESSION = {
 }
 """What `millpond.session` sets when it makes a session."""
 
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+LOCAL = {
+    # Spark's default asks for links around each rename, and Hadoop without its native library starts a process for
+    # each question: 60 in a batch of one join. Both write beside and rename.
+    FILE_MANAGER: PLAIN_FILES,
+}
+"""What it sets besides where Spark runs on this machine alone."""
+
 AT_START = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # without it every batch uploads whole RocksDB files
@@ -34,13 +46,15 @@ AT_START = {
     # versions of state that can still be read or gone back to; Spark's own 100 keep many times the state
     "spark.sql.streaming.minBatchesToRetain": "10",
     # pack gathers rows to 65,536; smaller batches cost a turn of Python each
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     # an exchange must have the tasks that the labels were chosen for
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # a missing or broken file must not be passed over
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
 }
+
+_PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
 
 
 def check(spark: SparkSession) -> None:
@@ -90,10 +104,26 @@ def check_running(setting: Callable[[str, str], str]) -> None:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, tasks: int) -> Iterator[None]:
-    """While it lasts, the session has what a topology's query needs; then again what it had."""
-    with overridden(spark, {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}):
+def query_settings(spark: SparkSession, tasks: int, checkpoint: str) -> Iterator[None]:
+    """While it lasts, the session has what a topology's query needs; then again what it had.
+
+    Parameters
+    ----------
+    tasks : of each exchange.
+    checkpoint : the query's, with millpond's record in it.
+    """
+    wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
+    wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
+    if _on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
+        wanted[FILE_MANAGER] = PLAIN_FILES
+    with overridden(spark, wanted):
         yield
+
+
+def _on_this_disk(checkpoint: str) -> bool:
+    """Whether the checkpoint, which exists, lies on a file system of this machine."""
+    scheme, _, path = checkpoint.rpartition(":")
+    return scheme in ("", "file") and os.path.isdir(os.path.join(path, "millpond"))
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._spark.batch_writer import memory_table, write_batch
 from millpond._spark.compile import Compiled
-from millpond._spark.ends import END_COLUMN, with_ends
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.selection import Selection
@@ -64,9 +63,7 @@ def start_writer(
         topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
         _check_kafka(compiled.frame, topics, kafka)
         settings = client_settings(kafka) if kafka else {}
-        batch = BatchSinks(
-            tuple(chosen), settings, identity, getattr(compiled, "ends", None), compiled.frame.sparkSession
-        )
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, compiled.frame.sparkSession)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -103,14 +100,14 @@ class BatchSinks:
     chosen : targets and their parts of the frame.
     settings : of the Kafka client; never shown.
     identity : what Kafka's groups and transactional ids begin with.
-    ends : the column of the frame that tells end rows (see `ends`); None: it has none, and is given them.
+    ends : the column of the frame that tells end rows (see `ends`).
     spark : the user's session; a batch has one of its own.
     """
 
     chosen: tuple[Chosen, ...]
     settings: dict[str, str]
     identity: str
-    ends: str | None = None
+    ends: str
     spark: SparkSession | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -133,11 +130,8 @@ class BatchSinks:
         # one transaction holds all sinks of a task: the stronger wish decides
         once = any(sink.delivery == "exactly_once" for sink, _ in topics)
         names = tuple(sink.name for sink, _ in topics)
-        ends = self.ends
-        if once and ends is None:
-            frame, ends = with_ends(frame), END_COLUMN
         write = KafkaWrite(self.settings, names, self.identity if once else None, batch)
-        kafka_rows(frame, topics, ends if once else None).mapInArrow(write, WRITTEN).collect()
+        kafka_rows(frame, topics, self.ends if once else None).mapInArrow(write, WRITTEN).collect()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):

@@ -16,6 +16,7 @@ from millpond._engine.outlets import FlowColumns, extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
 from millpond._plan.sides import extra_function
+from millpond._plan.views import views_of
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Stage:
             step = _STEPS.get(type(self._physical.node(flow)))
             if step is not None:
                 step(self, flow, parent, self._physical.node(flow))
+        if flow.drops_silent:
+            self._restrict(flow, self.condition(flow) & ~_silent(self.naming(parent)))
+            self._rename(flow, silent=None)
         if flow.drops_null_key and self._has_other_ends(flow):
             keyed = F.col(self.naming(flow).key).isNotNull()
             self._restrict(flow, self.condition(flow) & keyed)
@@ -112,6 +116,8 @@ class Stage:
             columns = FlowColumns(f"o{number}_key", f"o{number}_value", None, f"root:{number}")
             if flow.carries_old:
                 columns = replace(columns, old=f"o{number}_old")
+            if flow.silent:
+                columns = replace(columns, silent="silent")
         self._live[flow.id] = _Live(columns, number)
         if flow.operator is not None and f"o{number}_joined" in self.frame.columns:
             self._join_values(flow, number)
@@ -121,12 +127,23 @@ class Stage:
 
     def _join_values(self, flow: Flow, number: int) -> None:
         node: Any = self._physical.node(flow)
+        self._view_values(node, number)
         for prefix, name in (("", "value"), ("old_", "old")):
             joined = f"o{number}_{prefix}joined"
             if joined in self.frame.columns:
                 parts = [prefix + part if part in ("left", "right") else part for part in node.operands]
                 operands = [F.col(f"o{number}_{part}") for part in parts]
                 self._with(f"o{number}_{name}", F.when(F.col(joined), node.joiner(*operands)))
+
+    def _view_values(self, node: Node, number: int) -> None:
+        """The value of the view that was looked up, where one was, in the place of the right one."""
+        prefix = f"o{number}_"
+        views = views_of(self._physical.plan, node.inputs[1])
+        # innermost first
+        for place in reversed(range(len(views))):
+            names = (f"mapped_key{place or ''}", f"right{place or ''}", f"right{place + 1}")
+            value = views[place].joiner(*(F.col(prefix + name) for name in names))
+            self._with(f"{prefix}right{place or ''}", F.when(F.col(f"{prefix}view{place}"), value))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)
@@ -163,7 +180,11 @@ class Stage:
         if flow.suppress:
             columns = self.naming(flow)
             either = F.col(columns.value).isNotNull() | F.col(str(columns.old)).isNotNull()
-            self._restrict(flow, active & either)
+            if not flow.silent:
+                self._restrict(flow, active & either)
+                return
+            self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
+            self._rename(flow, silent=f"f{flow.id}_silent")
 
     def _map_values(self, flow: Flow, parent: Flow, node: MapValues) -> None:
         active = self.condition(parent)
@@ -233,6 +254,11 @@ def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
     """The predicate where the row is active; null counts as false, also for filter_not."""
     held = F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
     return active & ~held if node.negate else held
+
+
+def _silent(columns: FlowColumns) -> Column:
+    """Rows that only say what lookups see."""
+    return F.coalesce(F.col(columns.silent), F.lit(False)) if columns.silent else F.lit(False)
 
 
 def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:

@@ -21,14 +21,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, position_columns
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack, stamp_sources
+from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, path_columns, position_columns
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack
 from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
@@ -97,8 +98,8 @@ class EngineDriver:
         self.shards = shards
         self.drops: Drops = Counter()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
-        physical = topology.physical if partitioned else topology.physical.with_one_domain()
-        self._physical = physical.with_idle_time(idle_after_ms)
+        self.layout = _layout(topology, idle_after_ms, partitioned)
+        self._physical = self.layout.physical
         self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
@@ -129,8 +130,7 @@ class EngineDriver:
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
-            setting = setting_of(self._physical, self._physical.operators[operator])
-            for table in tables_of(setting, state):
+            for table in tables_of(self.layout.settings[operator], state):
                 count += sum(len(rows) for rows in table.scan())
         return count
 
@@ -160,24 +160,25 @@ class Batch:
     def __init__(self, driver: EngineDriver) -> None:
         self._driver = driver
         self._physical: Physical = driver._physical
+        self._layout = driver.layout
         self._mail: dict[tuple[int, int], list[tuple[int, bytes]]] = defaultdict(list)
         self._direct: dict[str, list[pa.Table]] = defaultdict(list)
         self._counted: set[int] = set()
 
     def run_sources(self, piped: list[_Piped]) -> None:
         """Bring the piped records to the first level."""
-        physical = self._physical
-        roots = [f for f in physical.stage_flows(0) if f.parent is None]
         frames = {}
-        for number, root in enumerate(roots):
+        for number, root in enumerate(self._layout.roots):
             rows = [p for p in piped if p.source == number]
             negative = sum(p.ts < 0 for p in rows)
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
-            frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0])
+            if negative < len(rows):
+                frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0])
         self._run_stage(0, frames)
-        for root in roots:
-            self._tell_time(root, frames[root.id])
+        for root in self._layout.roots:
+            if root.id in frames:
+                self._tell_time(root, frames[root.id])
 
     def tell_wall_clock(self, ms: int) -> None:
         """Show every shard of the operators that keep time what the wall clock shows."""
@@ -190,17 +191,15 @@ class Batch:
     def run_level(self, level: int) -> None:
         """Run the operators of a level and bring their results to the next."""
         outputs: dict[int, pa.Table] = {}
-        for operator in self._physical.operators:
-            if operator.level != level:
-                continue
+        for operator in self._layout.levels.get(level, ()):
             parts = [
                 rows
                 for shard in range(self._driver.shards)
                 for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
             ]
-            for edge in self._physical.direct_edges(operator):
+            for outlet in self._layout.direct[operator.id]:
                 for rows in parts:
-                    self._post(direct_outlet(self._physical, edge), rows)
+                    self._post(outlet, rows)
             if parts:
                 outputs[self._physical.roots[operator.id].id] = pa.concat_tables(parts)
         self._run_stage(level, outputs)
@@ -220,22 +219,18 @@ class Batch:
 
     def _source_frame(self, root: Flow, rows: list[_Piped]) -> pa.Table:
         shape = self._physical.node(root).shape
-        columns = {
-            "root": pa.array([0] * len(rows), type=pa.int64()),
-            "partition": pa.array([0] * len(rows), type=pa.int64()),
-            "offset": pa.array([p.step for p in rows], type=pa.int64()),
-            "ts": pa.array([p.ts for p in rows], type=pa.int64()),
-            "key": pa.array([p.key for p in rows], type=shape.key),
-            "value": pa.array([p.value for p in rows], type=shape.value),
-        }
-        frame = stamp_sources(pa.table(columns), [], Clock(), self._physical.slots)
-        if self._driver.partitioned:
-            return self._partitioned(frame, root, rows)
         # One partition for all inputs, in the order in which they were piped.
-        return frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", frame.column("offset"))
+        steps = [p.step for p in rows]
+        numbers = {"order_ts": steps, "srcpart": [0] * len(rows), "offset": steps, "ts": [p.ts for p in rows]}
+        numbers |= {name: [0] * len(rows) for name in path_columns(self._physical.slots)}
+        columns = {name: pa.array(column, type=pa.int64()) for name, column in numbers.items()}
+        columns["key"] = pa.array([p.key for p in rows], type=shape.key)
+        columns["value"] = pa.array([p.value for p in rows], type=shape.value)
+        frame = pa.table(columns)
+        return self._partitioned(frame, root, rows) if self._driver.partitioned else frame
 
     def _partitioned(self, frame: pa.Table, root: Flow, rows: list[_Piped]) -> pa.Table:
-        number = self._physical.stage_flows(0).index(root)
+        number = self._layout.roots.index(root)
         part = np.array([(number << PARTITION_BITS) | p.partition for p in rows], dtype=np.int64)
         ts = np.array([p.ts for p in rows], dtype=np.int64)
         order_ts = Clock().stamp(part, ts, np.ones(len(rows), dtype=np.bool_))
@@ -245,13 +240,11 @@ class Batch:
         return frame
 
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
-        physical = self._physical
         if not self._driver.partitioned:
             moving = np.isin(ints(rows, "offset"), sorted(self._counted))
             time = np.where(moving, ints(rows, "ts"), np.iinfo(np.int64).min)
             rows = rows.append_column("time", pa.array(time))
-        beats = tuple(beat_of(physical, op) for op in physical.operators if root.node in op.told_by)
-        for parcel in times(rows, beats, self._driver.shards):
+        for parcel in times(rows, self._layout.beats[root.node], self._driver.shards):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
@@ -262,52 +255,91 @@ class Batch:
             sides[self._physical.side_of[port]].append(blob.decode(content))
         inputs = {side: pa.concat_tables(tables) for side, tables in sides.items()}
         state = State(self._driver.stores[(operator.id, shard)], None)
-        yield from run_operator(setting_of(self._physical, operator), inputs, state)
+        yield from run_operator(self._layout.settings[operator.id], inputs, state)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:
         physical = self._physical
         rows: dict[int, pa.Table] = {}
-        for flow in physical.stage_flows(stage):
-            if flow.parent is None:
-                if flow.id in frames:
-                    rows[flow.id] = run_root(physical, flow, frames[flow.id])
-                    self._count(flow, frames[flow.id])
-            elif flow.parent in rows:
-                self._count(flow, rows[flow.parent])
-                rows[flow.id] = run_flow(physical, flow, rows[flow.parent])
-        for edge in physical.stage_edges(stage):
+        for flow in self._layout.flows[stage]:
+            arriving = frames.get(flow.id) if flow.parent is None else rows.get(flow.parent)
+            # A flow without rows costs nothing, as on Spark.
+            if arriving is not None and len(arriving):
+                self._count(flow, arriving)
+                run = run_root if flow.parent is None else run_flow
+                rows[flow.id] = run(physical, flow, arriving)
+        for edge, outlet in self._layout.edges[stage]:
             if edge.flow in rows:
                 frame = with_extra(physical, edge, rows[edge.flow])
-                self._post(edge_outlet(physical, edge, _naming), frame)
-                self._count_moving(edge_outlet(physical, edge, _naming), frame)
-        self._leave(stage, rows)
+                self._post(outlet, frame)
+                self._count_moving(outlet, frame)
+        for flow_id, sink, exit in self._layout.exits[stage]:
+            if flow_id in rows and exit is not None:
+                self._post(exit, rows[flow_id])
+                self._count_moving(exit, rows[flow_id])
+            elif flow_id in rows:
+                self._direct[sink].append(rows[flow_id])
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
-        if flow.drops_null_key:
-            for outlet in counted_outlets(self._physical, flow.stage, _naming):
-                if outlet.node == flow.node:
-                    list(pack(arriving, [outlet], 1, self._physical.slots, self._driver.drops))
-
-    def _leave(self, stage: int, rows: dict[int, pa.Table]) -> None:
-        if self._physical.ordered_exit:
-            outlets = exit_outlets(self._physical, stage, _naming)
-            for outlet, (flow, _) in zip(outlets, self._physical.stage_sinks(stage), strict=True):
-                if flow.id in rows:
-                    self._post(outlet, rows[flow.id])
-                    self._count_moving(outlet, rows[flow.id])
-            return
-        for flow, sink in self._physical.stage_sinks(stage):
-            if flow.id in rows:
-                self._direct[sink].append(rows[flow.id])
+        if flow.id in self._layout.counted:
+            list(pack(arriving, [self._layout.counted[flow.id]], 1, self._physical.slots, self._driver.drops))
 
     def _count_moving(self, outlet: Outlet, rows: pa.Table) -> None:
         """Note the records that get somewhere, and so move time."""
         self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
 
-    def _post(self, outlet: Any, rows: pa.Table) -> None:
+    def _post(self, outlet: Outlet, rows: pa.Table) -> None:
         driver = self._driver
         for parcel in pack(rows, [outlet], driver.shards, self._physical.slots, driver.drops):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+
+
+class _Layout:
+    """What batches need of a plan, worked out once.
+
+    Attributes
+    ----------
+    physical : the plan.
+    roots : the sources' flows.
+    levels : operators of each level.
+    flows, edges, exits : of each stage; an exit is (flow, sink, outlet, or None where no exchange comes last).
+    counted : outlets that count records without a key, by flow.
+    direct, settings : of each operator.
+    beats : what the sources tell of time, by node.
+    """
+
+    def __init__(self, physical: Physical) -> None:
+        self.physical = physical
+        stages = range(physical.levels + 1)
+        self.flows = {stage: physical.stage_flows(stage) for stage in stages}
+        self.roots = [flow for flow in self.flows[0] if flow.parent is None]
+        self.levels: dict[int, list[Operator]] = defaultdict(list)
+        for operator in physical.operators:
+            self.levels[operator.level].append(operator)
+        self.edges = {s: [(e, edge_outlet(physical, e, _naming)) for e in physical.stage_edges(s)] for s in stages}
+        self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
+        self.counted: dict[int, Outlet] = {}
+        for stage in stages:
+            ending = [flow.id for flow in self.flows[stage] if flow.drops_null_key]
+            self.counted |= zip(ending, counted_outlets(physical, stage, _naming), strict=True)
+        operators = physical.operators
+        self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}
+        self.settings = {operator.id: setting_of(physical, operator) for operator in operators}
+        told = {root.node: [op for op in operators if root.node in op.told_by] for root in self.roots}
+        self.beats = {node: tuple(beat_of(physical, operator) for operator in ops) for node, ops in told.items()}
+
+    @staticmethod
+    def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
+        sinks = physical.stage_sinks(stage)
+        if not physical.ordered_exit:
+            return [(flow.id, sink, None) for flow, sink in sinks]
+        outlets = exit_outlets(physical, stage, _naming)
+        return [(flow.id, sink, outlet) for (flow, sink), outlet in zip(sinks, outlets, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _layout(topology: Topology, idle_after_ms: int, partitioned: bool) -> _Layout:
+    physical = topology.physical if partitioned else topology.physical.with_one_domain()
+    return _Layout(physical.with_idle_time(idle_after_ms))
 
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:
@@ -327,7 +359,7 @@ def _sealed(parcel: Parcel) -> tuple[int, bytes]:
 
 
 def _naming(flow: Flow) -> FlowColumns:
-    return FlowColumns("key", "value", "old", None, f"index{flow.id}")
+    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent")
 
 
 def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:

@@ -19,7 +19,7 @@ from millpond.testing.recordings import History, RecordingError, Step
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
-_FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper"}
+_FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
 _VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 
 

@@ -6,6 +6,7 @@ One function per node. Called by `millpond.testing.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from millpond._engine.outlets import extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
 from millpond._plan.sides import extra_function
+from millpond._plan.views import views_of
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -26,6 +28,8 @@ def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     node = physical.node(flow)
     step = _STEPS.get(type(node))
     result = step(flow, node, rows) if step is not None else rows
+    if flow.drops_silent:
+        result = result.filter(pc.invert(result.column("silent"))).drop_columns(["silent"])
     if flow.drops_null_key:
         result = result.filter(pa.array(valid(result.column("key"))))
     if not flow.carries_old and "old" in result.column_names:
@@ -37,9 +41,9 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     """The rows of a root flow, from a source's or an operator's: a join's result gets its value here."""
     if "joined" in rows.column_names:
         node = physical.node(flow)
-        rows = _with_joined(rows, node, "", "value")
+        rows = _with_joined(rows, physical, node, "", "value")
         if "old_joined" in rows.column_names:
-            rows = _with_joined(rows, node, "old_", "old")
+            rows = _with_joined(rows, physical, node, "old_", "old")
     if flow.drops_null_key:
         rows = rows.filter(pa.array(valid(rows.column("key"))))
     return rows
@@ -54,7 +58,20 @@ def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     return rows.append_column(extra_column(edge), _where(valid(value), function, key, value))
 
 
-def _with_joined(rows: pa.Table, node: Any, prefix: str, name: str) -> pa.Table:
+def _with_view(rows: pa.Table, physical: Physical, node: Any) -> pa.Table:
+    """The rows with the value of the view that was looked up, where one was, as `right`."""
+    views = views_of(physical.plan, node.inputs[1])
+    # innermost first
+    for number in reversed(range(len(views))):
+        inner = array(rows, f"right{number + 1}")
+        key, left = array(rows, f"mapped_key{number or ''}"), array(rows, f"right{number or ''}")
+        value = _where(bools(rows, f"view{number}"), views[number].joiner, key, left, inner)
+        rows = _set(rows, f"right{number or ''}", value)
+    return rows
+
+
+def _with_joined(rows: pa.Table, physical: Physical, node: Any, prefix: str, name: str) -> pa.Table:
+    rows = _with_view(rows, physical, node)
     names = [prefix + n if n in ("left", "right") else n for n in node.operands]
     value = _where(bools(rows, f"{prefix}joined"), node.joiner, *(array(rows, n) for n in names))
     dropped = [f"{prefix}left", f"{prefix}right", f"{prefix}joined"]
@@ -93,7 +110,11 @@ def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
             pointers = np.where(present, np.arange(len(rows)), -1)
             rows = _set(rows, name, gather(value, pointers))
     if flow.suppress:
-        rows = rows.filter(pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid()))
+        kept = pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid())
+        if not flow.silent:
+            return rows.filter(kept)
+        marked = [rows.column("silent")] if "silent" in rows.column_names else []
+        rows = _set(rows, "silent", reduce(pc.or_, marked, pc.invert(kept)))
     return rows
 
 

@@ -1,15 +1,16 @@
 """Runs a case through the engine and the oracle and compares.
 
 Owns the list of what must hold: the engine equals the oracle, step by step and in order, however the records
-are cut and sharded; a replayed batch gives identical bytes; where the oracle keeps nothing, the engine keeps
-nothing. Law: an error of the engine is a difference like any other, never swallowed. Called by the command,
-the tests and `shrink`.
+are cut and sharded (where it works in another order than Kafka Streams, `settled` says what must be equal all
+the same); a replayed batch gives identical bytes; where the oracle keeps nothing, the engine keeps nothing.
+Law: an error of the engine is a difference like any other, never swallowed. Called by the command, the tests
+and `shrink`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from millpond.testing.histories.case import Case
 from millpond.testing.histories.driver import ReplayDiffersError, RoughDriver
 from millpond.testing.histories.functions import ArrowFunctions
 from millpond.testing.histories.registry import build, deferred, oracle_of, sinks_of, timed
+from millpond.testing.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.oracle.graph import Node
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.stores import PlainStore
@@ -34,7 +36,7 @@ class Difference:
     Parameters
     ----------
     case : the case.
-    check : "results", "replay", "state", "error" (of the engine) or "oracle" (an error there).
+    check : "results", "replay", "split", "state", "error" (of the engine) or "oracle" (an error there).
     message : one line.
     step : the first step whose results differ, for "results".
     expected, got : results per step, as far as they are known.
@@ -79,17 +81,35 @@ def check(case: Case) -> Difference | None:
         topology = _topology(_Built(case.blueprint))
         driver = RoughDriver(topology, shards=case.shards, replay=case.replay, shuffle=case.shuffle)
         got = _run_engine(case, driver)
-        rows = driver.rows_kept() if is_empty and not timed(case.blueprint) else 0
+        rows = driver.rows_kept() if is_empty and _is_emptied(case.blueprint) else 0
+        whole = _whole(case, topology) if out_of_step(case.blueprint) else None
     except ReplayDiffersError as error:
         return Difference(case, "replay", str(error), expected=expected)
     except Exception as error:  # whatever the engine raises is the finding
         return Difference(case, "error", f"{type(error).__name__}: {error}", expected=expected)
-    step = first_difference(expected, got, by_sink=ordered_by_sink(case.blueprint, topology))
+    by_sink = ordered_by_sink(case.blueprint, topology)
+    if whole is not None:
+        step = first_difference(whole, got, by_sink=by_sink)
+        if step is not None:
+            return Difference(case, "split", f"step {step}: other results than in one batch", step, whole, got)
+        step = first_unsettled(expected, got, settling_sinks(case.blueprint))
+    else:
+        step = first_difference(expected, got, by_sink=by_sink)
     if step is not None:
         return Difference(case, "results", f"results of step {step} differ", step, expected, got)
     if rows:
         return Difference(case, "state", f"{rows} rows are kept where nothing is left", None, expected, got)
     return None
+
+
+def _is_emptied(blueprint: Blueprint) -> bool:
+    """Whether the engine keeps nothing where the oracle keeps nothing."""
+    return not timed(blueprint) and (settles(blueprint) or not out_of_step(blueprint))
+
+
+def _whole(case: Case, topology: Topology) -> Steps:
+    """Results of the case as one batch on one shard."""
+    return _run_engine(replace(case, cuts=()), RoughDriver(topology, shards=1, replay=False, shuffle=0))
 
 
 def run_oracle(case: Case) -> tuple[Steps, bool]:
@@ -101,8 +121,9 @@ def run_oracle(case: Case) -> tuple[Steps, bool]:
 
 def kept_rows(nodes: Sequence[Node]) -> int:
     """Rows in all stores of the oracle's tables."""
-    stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results"))
-    return sum(len(store._rows) for store in stores if isinstance(store, PlainStore))
+    stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results", "_many", "_one"))
+    rows = (store._rows if isinstance(store, PlainStore) else store for store in stores)
+    return sum(len(kept) for kept in rows if isinstance(kept, dict))
 
 
 def _run_engine(case: Case, driver: RoughDriver) -> Steps:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import count
 
 from millpond.testing.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.histories.case import Case, Input
 from millpond.testing.histories.choices import Choices, Dice
 from millpond.testing.histories.functions import LONG_KEYS, TEXT_KEYS, VALUES
-from millpond.testing.histories.limits import limit_of
 from millpond.testing.histories.registry import KINDS, SOURCES, sources_of
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
+SHORT = 10
 FAR_FUTURE = 253_402_300_799_999
 _INNER = {
     generation: tuple(
@@ -34,14 +33,13 @@ _INNER = {
 
 def case_of(seed: int, number: int) -> Case:
     """The case of a seed and a number; a few cases in succession share a blueprint."""
-    blueprint = _within_limits(f"{seed}/blueprint/{number // CASES_PER_BLUEPRINT}")
+    blueprint = _blueprint_of(f"{seed}/blueprint/{number // CASES_PER_BLUEPRINT}")
     return draw_case(Dice(f"{seed}/case/{number}"), blueprint)
 
 
 @lru_cache(maxsize=1)
-def _within_limits(seed: str) -> Blueprint:
-    attempts = (draw_blueprint(Dice(f"{seed}/{attempt}")) for attempt in count())
-    return next(blueprint for blueprint in attempts if limit_of(blueprint) is None)
+def _blueprint_of(seed: str) -> Blueprint:
+    return draw_blueprint(Dice(seed))
 
 
 def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str | None = None) -> Blueprint:
@@ -137,10 +135,11 @@ def _timestamp(choices: Choices, time: int, *, far: int) -> int:
 
 
 def _cuts(choices: Choices, records: int) -> tuple[int, ...]:
-    """Every record its own batch now and then only: a batch costs as much as a hundred records."""
+    """Every record its own batch in short histories only: a batch costs as much as a hundred records."""
     style = choices.number(0, 9)
     if style < 3:
         return ()
     if style == 9:
-        return tuple(range(1, records))
+        size = 1 if records <= SHORT else 3
+        return tuple(range(size, records, size))
     return tuple(sorted(choices.number(0, records) for _ in range(choices.number(1, 4))))

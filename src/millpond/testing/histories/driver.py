@@ -26,11 +26,12 @@ class ReplayDiffersError(Exception):
 
 
 class RoughBatch(Batch):
-    """A batch whose shards get their blobs shuffled and cut; it remembers the bytes of its results."""
+    """A batch whose shards get their blobs shuffled and cut; it remembers the bytes of its results if it is to."""
 
-    def __init__(self, driver: EngineDriver, random: Random) -> None:
+    def __init__(self, driver: EngineDriver, random: Random, *, remembers: bool) -> None:
         super().__init__(driver)
         self._random = random
+        self._remembers = remembers
         self.written: list[tuple[str, bytes]] = []
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
@@ -41,12 +42,14 @@ class RoughBatch(Batch):
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
         """See `Batch`."""
         for sink, rows in super().finish():
-            self.written.append((sink, blob.encode(rows.combine_chunks())))
+            if self._remembers:
+                self.written.append((sink, blob.encode(rows.combine_chunks())))
             yield sink, rows
 
     def _cut(self, content: bytes) -> Iterator[bytes]:
-        rows = blob.decode(content)
-        if len(rows) < 2 or self._random.random() < 0.5:
+        # What is not cut need not be read.
+        rows = blob.decode(content) if self._random.random() < 0.5 else None
+        if rows is None or len(rows) < 2:
             yield content
             return
         at = self._random.randrange(1, len(rows))
@@ -72,7 +75,7 @@ class RoughDriver(EngineDriver):
 
     def new_batch(self) -> Batch:
         """See `EngineDriver`."""
-        self._batch = RoughBatch(self, self._random)
+        self._batch = RoughBatch(self, self._random, remembers=self._replay)
         return self._batch
 
     def run_batch(self) -> None:

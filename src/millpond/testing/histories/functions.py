@@ -47,6 +47,32 @@ def pieces(value: str | None) -> list[str | None] | None:
     return [*parts, None] if len(parts) > 2 else parts
 
 
+def pairs(keys: str) -> Callable[[str | None], list[dict[str, Any]] | None]:
+    """The parts between bars, each under what it refers to."""
+    refer = referrer(keys)
+
+    def over_parts(value: str | None) -> list[dict[str, Any]] | None:
+        parts = pieces(value)
+        return None if parts is None else [{"key": refer(part), "value": part} for part in parts]
+
+    return over_parts
+
+
+def both_keys(keys: str) -> Callable[[Any, Any], Any]:
+    """One key made of two, a different one for each pair."""
+    return text_of_both if keys == "string" else number_of_both
+
+
+def text_of_both(prefix: str | None, suffix: str | None) -> str | None:
+    """The length of the first text, and both."""
+    return None if prefix is None or suffix is None else f"{len(prefix)}:{prefix}{suffix}"
+
+
+def number_of_both(prefix: int | None, suffix: int | None) -> int | None:
+    """A number as good as different for each pair."""
+    return None if prefix is None or suffix is None else (prefix * 1_000_003 + suffix * 7_919) % 2**63
+
+
 def referrer(keys: str) -> Callable[[str | None], Any]:
     """What a value refers to, as a key of this type; null when it refers to nothing."""
     if keys == "string":
@@ -76,6 +102,8 @@ class ArrowFunctions:
         "long": pa.int64(),
         "boolean": pa.bool_(),
         "array<string>": pa.list_(pa.string()),
+        "array<struct<key:string,value:string>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])),
+        "array<struct<key:bigint,value:string>>": pa.list_(pa.struct([("key", pa.int64()), ("value", pa.string())])),
     }
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:

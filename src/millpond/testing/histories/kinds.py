@@ -85,6 +85,7 @@ class Kind:
     weight : how often it is drawn, beside the others.
     relaxes : whether it is a join that takes null keys on its left, by its parameters and generation.
     timed : whether it keeps rows until time has passed, tombstones or not.
+    writes : whether it is an output too, beside what it gives; what gives nothing is one in any case.
     deferred : whether Kafka Streams makes its results only after the record's own path is finished.
     generations : the generations in which there is such an operator.
     """
@@ -97,6 +98,7 @@ class Kind:
     weight: int = 2
     relaxes: Callable[[Params, str], bool] = lambda _params, _generation: False
     timed: bool = False
+    writes: bool = False
     deferred: bool = False
     generations: tuple[str, ...] = ("current", "spurious", "old")
 

@@ -11,7 +11,8 @@ from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
 from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
 from millpond.testing.oracle.foreign_key import foreign_key_join
-from millpond.testing.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
+from millpond.testing.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup, GlobalView, KeyMapper
+from millpond.testing.oracle.one_to_many import OneToManyJoin
 from millpond.testing.oracle.records import Key, Value
 
 
@@ -46,6 +47,20 @@ def _foreign_key_node(site: OracleSite, inputs: list[Any], params: Params) -> li
     return [result]
 
 
+def _one_to_many(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    combined = site.library.lift(text.both_keys(site.keys), site.keys)
+    options = {"key": _extractor(site), "name": site.name, "store": site.store(params)}
+    result_key = lambda prefix, suffix: combined(prefix, suffix)  # noqa: E731
+    return [inputs[0].one_to_many_join(inputs[1], _plus(site), result_key=result_key, **options)]
+
+
+def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    one, many = inputs
+    combined = text.both_keys(site.keys)
+    refer = text.referrer(site.keys)
+    return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
+
+
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
     return [site.builder.global_table(site.name, key=site.keys, value="string", store=site.store(params))]
 
@@ -69,12 +84,41 @@ def _table_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 def _lookup_node(made: Any) -> Any:
     def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-        referrer = text.referrer(site.keys)
+        return [made(site.topology, inputs[0], inputs[1], params["how"], _mapper(site), text.plus)]
 
-        def mapper(_key: Key, value: Value) -> Key:
-            return referrer(value)
+    return nodes
 
-        return [made(site.topology, inputs[0], inputs[1], params["how"], mapper, text.plus)]
+
+def _mapper(site: OracleSite) -> KeyMapper:
+    referrer = text.referrer(site.keys)
+
+    def mapper(_key: Key, value: Value) -> Key:
+        return referrer(value)
+
+    return mapper
+
+
+def _how_of_view(choices: Choices, generation: str) -> Params:
+    return {**_how(choices, generation), "view": choices.pick(("inner", "left"))}
+
+
+def _through_view(lookup: Any) -> Any:
+    """The lookup of a view of two global tables, instead of one."""
+
+    def handles(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+        join = getattr(inputs[1], method_of(params["view"]))
+        view = join(inputs[2], _plus(site), key=_extractor(site), name=f"{site.name}-view")
+        made: list[Any] = lookup(site, [inputs[0], view], params)
+        return made
+
+    return handles
+
+
+def _view_node(made: Any) -> Any:
+    def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+        view = GlobalView(inputs[1], inputs[2], params["view"], _mapper(site), text.plus)
+        found: list[Any] = _lookup_node(made)(site, [inputs[0], view], params)
+        return found
 
     return nodes
 
@@ -90,6 +134,16 @@ KINDS: dict[str, Kind] = {
         _foreign_key_node,
         _how_stored,
         weight=6,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "one_to_many": Kind(
+        TABLE * 2,
+        TABLE,
+        _one_to_many,
+        _one_to_many_node,
+        stored,
+        weight=4,
         deferred=True,
         generations=CURRENT,
     ),
@@ -110,6 +164,25 @@ KINDS: dict[str, Kind] = {
         _lookup_node(GlobalTableLookup),
         _how_stored,
         weight=3,
+        generations=CURRENT,
+    ),
+    "stream_view": Kind(
+        STREAM + GLOBAL * 2,
+        STREAM,
+        _through_view(_stream_global),
+        _view_node(GlobalLookup),
+        _how_of_view,
+        weight=1,
+        relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        generations=CURRENT,
+    ),
+    "table_view": Kind(
+        TABLE + GLOBAL * 2,
+        TABLE,
+        _through_view(_table_global),
+        _view_node(GlobalTableLookup),
+        _how_of_view,
+        weight=1,
         generations=CURRENT,
     ),
 }

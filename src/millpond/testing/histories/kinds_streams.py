@@ -5,6 +5,7 @@ Owns their two constructions. Law: as in `kinds`. Called by `registry`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,17 +31,19 @@ MODERN = ("current", "spurious")
 
 
 class Spread(Node):
-    """Forwards one record for each value that a function makes of a record's."""
+    """Forwards one record for each piece of a record's value."""
 
-    def __init__(self, parent: Node) -> None:
-        """Read this parent."""
+    def __init__(self, parent: Node, key_of: Callable[[str | None], Any] | None = None) -> None:
+        """Read this parent; the pieces go under its record's key, unless a function says under which."""
         super().__init__()
+        self._key_of = key_of
         parent.feed(self)
 
     def receive(self, record: Record, port: int) -> None:
         """Forward the pieces, each to the end before the next."""
         for value in text.pieces(record.value) or ():
-            self.forward(replace(record, value=value))
+            key = record.key if self._key_of is None else self._key_of(value)
+            self.forward(replace(record, key=key, value=value))
 
 
 def source(topology: Topology, name: str) -> Node:
@@ -86,6 +89,23 @@ def _select_key_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
 
 
+def _map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    selector = site.library.lift(text.referrer(site.keys), site.keys)
+    mapper = site.library.lift(text.mapped, "string")
+    return [inputs[0].map(lambda value: (selector(value), mapper(value)), name=site.name)]
+
+
+def _map_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    selector = text.referrer(site.keys)
+    return [MapRecord(inputs[0], lambda r: replace(r, key=selector(r.value), value=text.mapped(r.value)))]
+
+
+def _flat_map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    kind = {"string": "string", "long": "bigint"}[site.keys]
+    mapper = site.library.lift(text.pairs(site.keys), f"array<struct<key:{kind},value:string>>")
+    return [inputs[0].flat_map(mapper, name=site.name)]
+
+
 def _flat_map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
     return [inputs[0].flat_map_values(site.library.lift(text.pieces, "array<string>"), name=site.name)]
 
@@ -129,6 +149,11 @@ def _repartition_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
     return [MapRecord(inputs[0], lambda r: r if site.relaxed or r.key is not None else None)]
 
 
+def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    sink_node(site, inputs, params)
+    return _repartition_node(site, inputs, params)
+
+
 def _to_table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     table = TableSource(site.topology, materialized=bool(params.get("stored")))
     inputs[0].feed(table)
@@ -160,6 +185,29 @@ KINDS: dict[str, Kind] = {
     "map_values": Kind(STREAM, STREAM, _map_values, _map_values_node),
     "select_key": Kind(STREAM, STREAM, _select_key, _select_key_node),
     "flat_map_values": Kind(STREAM, STREAM, _flat_map_values, lambda _, inputs, __: [Spread(inputs[0])]),
+    "map": Kind(STREAM, STREAM, _map, _map_node, weight=1),
+    "flat_map": Kind(
+        STREAM,
+        STREAM,
+        _flat_map,
+        lambda site, inputs, _: [Spread(inputs[0], text.referrer(site.keys))],
+        weight=1,
+    ),
+    "peek": Kind(
+        STREAM,
+        STREAM,
+        lambda site, inputs, _: [inputs[0].peek(text.even, name=site.name)],
+        lambda _site, inputs, _: [MapRecord(inputs[0], lambda record: record)],
+        weight=1,
+    ),
+    "through": Kind(
+        STREAM,
+        STREAM,
+        lambda site, inputs, _: [inputs[0].through(site.name)],
+        _through_node,
+        weight=1,
+        writes=True,
+    ),
     "merge": Kind(
         STREAM * 2,
         STREAM,

@@ -19,7 +19,7 @@ from millpond.testing.oracle.semantics import Semantics
 KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS, **kinds_windows.KINDS, **kinds_lookups.KINDS}
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)
-SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives)
+SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.writes)
 
 
 def build(blueprint: Blueprint, builder: StreamsBuilder, library: Library) -> None:

@@ -19,8 +19,8 @@ from millpond.testing.histories.check import Difference, Steps, by_step, first_d
 from millpond.testing.histories.choices import Dice
 from millpond.testing.histories.draw import draw_blueprint, draw_records
 from millpond.testing.histories.functions import ColumnFunctions
-from millpond.testing.histories.limits import limit_of
 from millpond.testing.histories.registry import build, sinks_of
+from millpond.testing.histories.settled import out_of_step
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Bundle:
 
 
 def bundle_of(seed: int, number: int, *, parts: int = 5, cases: int = 20) -> Bundle:
-    """The bundle of a seed and a number."""
+    """The bundle of a seed and a number, without what is compared by last results alone."""
     dice = Dice(f"{seed}/bundle/{number}")
     keys = dice.pick(("string", "long"))
     generation = dice.pick(("current",) * 4 + ("spurious",))
     drawn = (draw_blueprint(dice, keys=keys, generation=generation) for _ in count())
-    within = (b for b in drawn if limit_of(b) is None)
+    within = (b for b in drawn if not out_of_step(b))
     together = beside([next(within) for _ in range(parts)])
     shards = dice.pick((1, 2, 3))
     records = [draw_records(dice, together, most=12 * parts) for _ in range(cases)]

@@ -41,8 +41,11 @@ class OneToManyJoin(Table):
         self._one: dict[Key, Stored] = {}
         self._results: dict[Key, Stored] = {}
         self._parents_versioned = (many.versioned, one.versioned)
-        many.feed(self, MANY)
+        many.require_old(force=True)
+        many.require_lookup()
+        one.require_lookup()
         one.feed(self, ONE)
+        many.feed(self, MANY)
 
     def require_old(self, *, force: bool) -> bool:
         """Known: results are kept."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from millpond.builder import StreamsBuilder
+from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.oracle.vectors import joiner, sink_names, store
@@ -133,8 +134,17 @@ class VectorTopology:
 
     def global_lookup(self) -> None:
         """A stream joined with a global table."""
+        self._look_up(self._builder.global_table("right", **self._own_formats("right")))
+
+    def global_view(self) -> None:
+        """A stream joined with a view of two global tables."""
+        one, two = (self._builder.global_table(side, **self._own_formats(side)) for side in ("one", "two"))
+        mapper = self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], str(_name(two.key_type)))
+        method = {"inner": one.join, "left": one.left_join}[self.vector["view_type"]]
+        self._look_up(method(two, self._library.lift(joiner(self.vector), "string"), key=lambda value: mapper(value)))
+
+    def _look_up(self, right: GlobalKTable) -> None:
         left = self._builder.stream("left", **self._own_formats("left"))
-        right = self._builder.global_table("right", **self._own_formats("right"))
         mapper = KEY_MAPPERS[self.vector["key_mapper"]]
         mapped = self._library.lift(lambda value: mapper(None, value), str(_name(right.key_type)))
         method = {"inner": left.join, "left": left.left_join}[self.vector["join_type"]]
@@ -221,6 +231,7 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "fk-table-table+table-table": VectorTopology.foreign_key,
     "one-to-many": VectorTopology.one_to_many,
     "stream-globaltable": VectorTopology.global_lookup,
+    "stream-globalview": VectorTopology.global_view,
     "table-source": VectorTopology.source,
     "table-mapValues": VectorTopology.map_values,
     "table-filter": VectorTopology.filters,

@@ -1,0 +1,103 @@
+"""What a contender wrote, read back: the comparison is worth nothing unless the results agree.
+
+Called by `kafka` behind each turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+_AT_ONCE = 10_000
+_WAIT_SECONDS = 0.5
+_PATIENCE_SECONDS = 60.0
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An output topic as a `read_committed` reader sees it.
+
+    Parameters
+    ----------
+    records, keys : records, and distinct keys among them.
+    all_records : sum of the hashes of all (key, value), whatever their order.
+    rows, table : how many keys the final table has, and the same sum over its rows.
+    """
+
+    records: int
+    keys: int
+    all_records: int
+    rows: int
+    table: int
+
+
+def outcome_of(servers: str, topic: str, partitions: int) -> Outcome:
+    """Read a topic to its end. Hashes are this process's own: only outcomes of one run can be compared."""
+    count, total = 0, 0
+    last: dict[bytes | None, int | None] = {}
+    for message in _messages(servers, topic, partitions):
+        count += 1
+        key, value = message.key(), message.value()
+        hashed = hash((key, value))
+        total += hashed
+        last[key] = None if value is None else hashed
+    rows = [hashed for hashed in last.values() if hashed is not None]
+    return Outcome(count, len(last), total & _MASK, len(rows), sum(rows) & _MASK)
+
+
+def agreement(outcomes: Mapping[str, Outcome], equal: str) -> str:
+    """In what the outcomes agree, as a sentence; see `Workload.equal`.
+
+    Raises
+    ------
+    RuntimeError : they do not, or there is nothing that could agree.
+    """
+    each = list(outcomes.values())
+    if equal == "count":
+        keys = [outcome.keys for outcome in each]
+        agreed, what = max(keys) <= 1.01 * min(keys), f"{min(keys):,} to {max(keys):,} keys have results"
+    elif equal == "table":
+        agreed = len({(outcome.rows, outcome.table) for outcome in each}) == 1
+        what = f"the final tables are the same: {each[0].rows:,} rows"
+    else:
+        agreed = len({(outcome.records, outcome.all_records) for outcome in each}) == 1
+        what = f"the records are the same: {each[0].records:,}"
+    if not agreed or not each[0].records:
+        raise RuntimeError(f"The results do not agree in their {equal}: {dict(outcomes)}")
+    written = ", ".join(f"{name} {outcome.records:,}" for name, outcome in outcomes.items())
+    return f"Checked: {what}. Records written: {written}."
+
+
+def _messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "outcomes",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        ends: set[int] = set()
+        heard = time.monotonic()
+        while len(ends) < partitions:
+            found = consumer.consume(_AT_ONCE, _WAIT_SECONDS)
+            heard = time.monotonic() if found else heard
+            if time.monotonic() - heard > _PATIENCE_SECONDS:
+                raise RuntimeError(f"Kafka sent nothing of {topic!r} for {_PATIENCE_SECONDS:.0f} s.")
+            for message in found:
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends.add(message.partition())
+                else:
+                    raise KafkaException(error)
+    finally:
+        consumer.close()

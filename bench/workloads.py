@@ -1,0 +1,186 @@
+"""The workloads from Kafka to Kafka: the data of each, and millpond's topology; `StreamsBench.java` has the other.
+
+Called by `run` and `kafka` for the data, by `joins` for the topologies.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from datasets import EPOCH, SCHEMA, SIDES, Shape, key_of, values
+from datasets import prepared as prepared_tables
+
+REFERENCE_DIGITS = 8
+"""Of a left value of `foreign_key`: the number of the right row that it refers to."""
+WINDOW = "10 seconds"
+"""Of `stream_stream`, before and after; the grace is as long."""
+DAY_MS = 86_400_000
+_VERSION = 1
+_RECORDS_PER_MS = 10
+
+Piece = tuple[np.ndarray, pa.Array, np.ndarray]
+"""Keys, values and timestamps of one side's part of a file."""
+Pieces = Iterator[tuple[Piece, Piece]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set that is written: one folder of files for each side, file by file of about one time."""
+
+    folder: Path
+    records: int
+    shown: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload.
+
+    Parameters
+    ----------
+    data : (folder of all data, whether a small one will do) -> its data set.
+    join : (builder) -> the joined handle, from topics `left` and `right`.
+    equal : what two contenders must agree on: the final "table", all "records", or "count": how many keys have
+        results, to a hundredth, since which row of the table a record meets depends on the interleaving.
+    """
+
+    data: Callable[[Path, bool], Data]
+    join: Callable[[Any], Any]
+    equal: Literal["table", "records", "count"]
+
+
+# -- data ------------------------------------------------------------------------------------------------------
+
+
+def _two_tables(root: Path, quick: bool) -> Data:
+    shape = Shape(20_000, 10_000, 2, 10_000) if quick else Shape(1_000_000, 125_000, 8, 125_000)
+    return Data(prepared_tables(root, shape), shape.records, f"{shape.keys:,} keys per side")
+
+
+def _references(root: Path, quick: bool) -> Data:
+    """A million left rows on ten thousand right rows, then as many updates; one in ten left ones refers elsewhere."""
+    left, right, files = (50_000, 500, 4) if quick else (1_000_000, 10_000, 16)
+    shown = f"{left:,} left rows on {right:,} right rows, then as many updates"
+    return _written(root / "data" / f"references-{left}-{_VERSION}", _reference_pieces(left, right, files), shown)
+
+
+def _reference_pieces(left: int, right: int, files: int) -> Pieces:
+    rng = np.random.default_rng([_VERSION, left])
+    refers = rng.integers(0, right, left)
+    order = [rng.permutation(left), rng.integers(0, left, left)]
+    told = [rng.permutation(right), rng.integers(0, right, right)]
+    for number in range(files):
+        update, part = divmod(number, files // 2)
+        rows, others = (np.array_split(given[update], files // 2)[part] for given in (order, told))
+        moves = rows[rng.random(len(rows)) < 0.1 * update]
+        refers[moves] = rng.integers(0, right, len(moves))
+        digits = pc.utf8_lpad(pa.array(refers[rows]).cast(pa.string()), REFERENCE_DIGITS, "0")
+        rest = pc.utf8_slice_codeunits(values(len(rows), rng), REFERENCE_DIGITS)
+        lefts = pc.binary_join_element_wise(digits, rest, "")
+        span = len(rows) // _RECORDS_PER_MS
+        yield (
+            (key_of(rows), lefts, EPOCH + number * span + _spread(len(rows), span)),
+            (others, values(len(others), rng), EPOCH + number * span + _spread(len(others), span)),
+        )
+
+
+def _streams(root: Path, quick: bool) -> Data:
+    """Two streams in step, in which a record meets about one other within the window."""
+    rows, keys, files = (20_000, 20_000, 4) if quick else (2_000_000, 200_000, 16)
+    shown = f"{rows:,} records a side, {keys:,} keys, window {WINDOW} before and after"
+    return _written(root / "data" / f"streams-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, files), shown)
+
+
+def a_day(root: Path, quick: bool) -> Data:
+    """Two streams in step over a day of event time, an hour a file; a record in five meets another."""
+    rows, keys = (24_000, 30) if quick else (2_400_000, 3_000)
+    shown = f"{rows:,} records a side over a day, {keys:,} keys, window {WINDOW} before and after"
+    return _written(root / "data" / f"day-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, 24, DAY_MS), shown)
+
+
+def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:
+    rng, each = np.random.default_rng([_VERSION, rows]), rows // files
+    span = span or rows // _RECORDS_PER_MS
+
+    def piece(number: int) -> Piece:
+        ts = EPOCH + np.arange(number * each, (number + 1) * each) * span // rows - rng.integers(0, 50, each)
+        return key_of(rng.integers(0, keys, each)), values(each, rng), ts
+
+    for number in range(files):
+        yield piece(number), piece(number)
+
+
+def _spread(count: int, span: int) -> np.ndarray:
+    return np.arange(count) * span // max(1, count)
+
+
+def _written(folder: Path, pieces: Pieces, shown: str) -> Data:
+    counted = folder / "complete"
+    if not counted.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        records = 0
+        for number, sides in enumerate(pieces):
+            for side, (keys, contents, ts) in zip(SIDES, sides, strict=True):
+                path = folder / side / f"{number:05d}.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                columns = {"key": keys, "value": contents, "ts": ts, "seq": np.arange(len(keys))}
+                pq.write_table(pa.table(columns, schema=SCHEMA), path, compression="none", use_dictionary=False)
+                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+                records += len(keys)
+        counted.write_text(str(records))
+    return Data(folder, int(counted.read_text()), shown)
+
+
+# -- topologies ------------------------------------------------------------------------------------------------
+
+
+def _tables(builder: Any) -> tuple[Any, Any]:
+    left, right = (builder.table(side, key="long", value="string") for side in SIDES)
+    return left, right
+
+
+def _table_table(builder: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    left, right = _tables(builder)
+    return left.join(right, F.concat)
+
+
+def _stream_table(builder: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    left = builder.stream("left", key="long", value="string")
+    return left.join(builder.table("right", key="long", value="string"), F.concat)
+
+
+def _foreign_key(builder: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    left, right = _tables(builder)
+    return left.join(right, F.concat, foreign_key=lambda value: value.substr(1, REFERENCE_DIGITS).cast("long"))
+
+
+def _stream_stream(builder: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    import millpond as mp
+
+    left, right = (builder.stream(side, key="long", value="string") for side in SIDES)
+    return left.join(right, F.concat, mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW))
+
+
+WORKLOADS = {
+    "table_table": Workload(_two_tables, _table_table, "table"),
+    "stream_table": Workload(_two_tables, _stream_table, "count"),
+    "foreign_key": Workload(_references, _foreign_key, "table"),
+    "stream_stream": Workload(_streams, _stream_stream, "records"),
+}

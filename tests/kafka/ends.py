@@ -1,0 +1,46 @@
+"""End rows for frames of a test, which no exchange has closed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, StructType
+
+from millpond._spark.ends import end_rows
+from millpond._spark.sinks import BatchSinks
+
+ENDS = "ends"
+
+
+@dataclass(frozen=True)
+class Close:
+    """mapInArrow function: the rows as they are, then end rows."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), pa.int32())], schema=self.schema)
+        yield from end_rows(self.schema, ENDS)
+
+
+def closed(frame: DataFrame) -> DataFrame:
+    """The frame with end rows, told by the column `ends`."""
+    schema = StructType()
+    for field in (*frame.schema.fields, StructType().add(ENDS, IntegerType())[ENDS]):
+        schema = schema.add(field.name, field.dataType, nullable=True)
+    return frame.mapInArrow(Close(to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+@dataclass(frozen=True, repr=False)
+class ClosingSinks(BatchSinks):
+    """Sinks that close each frame first."""
+
+    ends: str = ENDS
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        super().__call__(closed(frame), batch)
