@@ -20,7 +20,7 @@ from millpond.testing.histories.case import Case
 from millpond.testing.histories.driver import ReplayDiffersError, RoughDriver
 from millpond.testing.histories.functions import ArrowFunctions
 from millpond.testing.histories.registry import build, deferred, oracle_of, sinks_of, timed
-from millpond.testing.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
+from millpond.testing.histories.settled import first_unsettled, out_of_step, rekeyed_late, settles, settling_sinks
 from millpond.testing.oracle.graph import Node
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.stores import PlainStore
@@ -138,9 +138,10 @@ def ordered_by_sink(blueprint: Blueprint, topology: Topology) -> bool:
     """Whether only the order within each output counts.
 
     So it is where results leave without a last exchange, hence without their places among those of other
-    outputs.
+    outputs; and where results that time lets go get another key on one of several ways: their keys are part of
+    their places.
     """
-    return not topology.physical.ordered_exit or deferred(blueprint)
+    return not topology.physical.ordered_exit or deferred(blueprint) or rekeyed_late(blueprint)
 
 
 def by_step(steps: int, outputs: dict[str, Any]) -> Steps:

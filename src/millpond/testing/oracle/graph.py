@@ -64,13 +64,12 @@ class Node:
         return (above or 0) + self.held_back() if self.stateful else above
 
     def reach(self, topology: Topology, ts: int, port: int = 0) -> None:
-        """A record was accepted: the first stateful operator on its way moves the time of the sources."""
+        """A record was accepted: the first operator that an input record reaches moves the time of the sources."""
         if port not in self._direct:
             above = [parent._lag_behind() for parent, at in self._parents if at == port]
             self._direct[port] = all(lag is None for lag in above)
-        if self._direct[port]:
-            topology.advance(ts)
-            topology.now = topology.source_time = max(topology.source_time, ts)
+        if self._direct[port] or not topology.arrived:
+            topology.arrive(ts)
 
     def receive(self, record: Record, port: int) -> None:
         """Process one record; a plain node passes it on (a stream source, a merge)."""
@@ -104,8 +103,8 @@ class Sink(Node):
 
     def receive(self, record: Record, port: int) -> None:
         """Write one record."""
-        if self.lag_above() is None:
-            self._topology.advance(record.ts)
+        if not self._topology.arrived:
+            self._topology.arrive(record.ts)
         self._topology.results.append(Result(record.key, record.value, record.ts, self._name))
 
 
@@ -134,7 +133,7 @@ class Repartition(Node):
     def __init__(self, topology: Topology, parent: Node, *, null_keys: bool = False) -> None:
         """Stand between this parent and the children to come."""
         super().__init__()
-        self.queue: deque[tuple[Record, int]] = deque()
+        self.queue: deque[tuple[Record, int | None]] = deque()
         self._topology = topology
         self._null_keys = null_keys
         parent.feed(self)
@@ -148,7 +147,8 @@ class Repartition(Node):
         """Put a record at the end of the topic."""
         if not self.queue:
             self._topology.waiting.append(self)
-        self.queue.append((record, self._topology.now))
+        # The time of an input record that has got nowhere yet is not known.
+        self.queue.append((record, self._topology.now if self._topology.arrived else None))
 
 
 class Topology:
@@ -161,6 +161,7 @@ class Topology:
         self.wall_clock = 0
         self.source_time = -1
         self.now = -1
+        self.arrived = False
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
         self.timed: list[Timed] = []
@@ -189,7 +190,7 @@ class Topology:
         """Process one input record to the end of the topology and return what it wrote, in order."""
         if topic not in self.sources:
             raise KeyError(f"no source reads {topic!r}. Hint: this topology reads {sorted(self.sources)}")
-        self.results, self._topic = [], topic
+        self.results, self._topic, self.arrived = [], topic, False
         if ts >= 0:
             record = Record(key, value, ts)
             for node in self.sources[topic]:
@@ -199,8 +200,13 @@ class Topology:
             self._tick()
         return self.results
 
-    def advance(self, ts: int) -> None:
+    def arrive(self, ts: int) -> None:
         """A record of the present topic got somewhere: what it closes is let go before it is processed."""
+        self.arrived = True
+        self._advance(ts)
+        self.now = self.source_time = max(self.source_time, ts)
+
+    def _advance(self, ts: int) -> None:
         for timed in self.timed:
             timed.hear(self._topic, ts)
         free, present = not self.waiting, self.now
@@ -221,7 +227,8 @@ class Topology:
             # min is stable: among equal head timestamps the queue that has waited longest is taken.
             topic = min(self.waiting, key=lambda queue: queue.queue[0][0].ts)
             self.waiting.remove(topic)
-            record, self.now = topic.queue.popleft()
+            record, now = topic.queue.popleft()
+            self.now = self.source_time if now is None else now
             if topic.queue:
                 self.waiting.append(topic)
             topic.forward(record)
