@@ -20,10 +20,11 @@ from workloads import WORKLOADS as ON_KAFKA
 from workloads import a_day
 
 WORK = ROOT / ".bench"
-MILLION = Shape(keys=1_000_000, fill=125_000, updates=24, rows=125_000)
-# One group per key is so slow that it gets fewer updates, ten minutes of them; or a slice: fewer keys, which is to
-# its advantage.
-FEW_UPDATES = Shape(keys=1_000_000, fill=125_000, updates=2, rows=125_000)
+# Batches of a million records, the most that a batch from Kafka has by default.
+MILLION = Shape(keys=1_000_000, fill=500_000, updates=12, rows=500_000)
+# One group per key is so slow that it gets fewer updates, eleven minutes with the fill; or a slice: fewer keys, which
+# is to its advantage.
+FEW_UPDATES = Shape(keys=1_000_000, fill=500_000, updates=1, rows=250_000)
 SLICE = Shape(keys=12_000, fill=12_000, updates=2, rows=12_000)
 GROWTH = tuple(Shape(keys, fill=250_000, updates=10, rows=50_000) for keys in (100_000, 1_000_000, 10_000_000))
 COUNTED = 8
