@@ -29,11 +29,11 @@ from chaos.strikes import Strike, strikes_for
 _lock = threading.Lock()
 
 
-def planned(kills: int, seed: int, joins: list[str]) -> Iterator[Round]:
-    """Rounds with so many strikes in all: the joins in turn, each time all strikes in another order."""
+def planned(kills: int, seed: int, joins: list[str], each: int) -> Iterator[Round]:
+    """Rounds with so many strikes in all, `each` in one at most: the joins in turn, strikes in a random order."""
     for number in count():
         name = joins[number % len(joins)]
-        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"))[:kills]
+        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"))[: min(kills, each)]
         kills -= len(strikes)
         yield Round(seed, number, name, tuple(strikes))
         if not kills:
@@ -46,13 +46,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="rounds side by side")
+    parser.add_argument("--each", type=int, default=100, help="kills in a round at most; default: all there are")
     parser.add_argument("--joins", nargs="+", choices=[*JOINS], default=[*JOINS])
     parser.add_argument("--only", type=int, help="this round alone")
     options = parser.parse_args()
     work = ROOT / ".chaos" / f"{options.seed}"
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
-    rounds = list(planned(options.kills, options.seed, options.joins))
+    rounds = list(planned(options.kills, options.seed, options.joins, options.each))
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:

@@ -130,6 +130,8 @@ class KafkaBroker:
     def restart(self) -> None:
         """Kills the JVM in the midst of whatever it does, and starts it again on the same port with the same data."""
         self._kill()
+        # it would go on about the broker that is not there
+        self._admin = None
         self._run(self.folder / "server.properties")
 
     def let_go(self) -> None:

@@ -83,7 +83,8 @@ def _until_the_end(consumer: Consumer, topic: str) -> Iterator[Record]:
 
 def _wait_until_settled(servers: str, topics: Sequence[str], partitions: int) -> None:
     """A commit is sure before its end can be seen in the partitions: until then a reader stops too early."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    # at 4, warnings: what it says of its own end is no news
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})
     places = itertools.product(topics, range(partitions))
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}  # type: ignore[no-untyped-call]
 
