@@ -93,7 +93,7 @@ def _run_all(rounds: list[Round], work: Path, results: Path, workers: int, done:
 def _read(results: Path) -> dict[str, Outcome]:
     if not results.exists():
         return {}
-    found = [_outcome(json.loads(line)) for line in results.read_text().splitlines()]
+    found = [outcome_of(json.loads(line)) for line in results.read_text().splitlines()]
     return {_key(outcome.round): outcome for outcome in found}
 
 
@@ -101,10 +101,13 @@ def _key(given: Round) -> str:
     return f"{given.number}/{given.join}/{len(given.strikes)}"
 
 
-def _outcome(data: dict[str, Any]) -> Outcome:
+def outcome_of(data: dict[str, Any]) -> Outcome:
+    """The outcome that was kept as this."""
     given = data["round"]
     strikes = tuple(Strike(**strike) for strike in given["strikes"])
-    verdict = {name: tuple(value) if isinstance(value, list) else value for name, value in data["verdict"].items()}
+    verdict: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data["verdict"].items()
+    }
     met = [(Strike(**strike), batch) for strike, batch in data["met"]]
     unmet = [Strike(**strike) for strike in data["unmet"]]
     rest = {name: data[name] for name in ("batches", "records", "failures")}

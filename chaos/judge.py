@@ -69,7 +69,7 @@ class Verdict:
 
 def ends_of(plan: str) -> dict[tuple[str, int], int]:
     """The ends of a batch, from its entry in Spark's offset log."""
-    found = {}
+    found: dict[tuple[str, int], int] = {}
     for line in offsets_in(plan):
         for topic, partitions in json.loads(line).items():
             found |= {(topic, int(partition)): end for partition, end in partitions.items()}

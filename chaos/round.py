@@ -116,7 +116,7 @@ class _Ring:
         self._topics = {name: f"{name}-{given.number}" for name in (*SIDES, "out")}
         broker.create_topics(self._topics.values(), partitions=PARTITIONS)
         self._servers = broker.bootstrap_servers
-        setting = {"join": given.join, "topics": self._topics, "servers": self._servers}
+        setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
         setting |= {"batch": BATCH, "delivery": given.delivery}
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None

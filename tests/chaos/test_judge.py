@@ -28,8 +28,8 @@ def written(topic: str, rows: Sequence[tuple[str | None, str | None, int]]) -> l
     found = []
     for key, value, ts in rows:
         partition = crc32((key or "").encode()) % PARTITIONS
-        content = (None if part is None else part.encode() for part in (key, value))
-        found.append(Record(topic, partition, ends[partition], *content, ts, ()))
+        coded = [None if part is None else part.encode() for part in (key, value)]
+        found.append(Record(topic, partition, ends[partition], coded[0], coded[1], ts, ()))
         ends[partition] += 1
     return found
 
