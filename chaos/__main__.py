@@ -23,7 +23,7 @@ from typing import Any
 from chaos.joins import JOINS
 from chaos.judge import Verdict
 from chaos.report import tables
-from chaos.round import ROOT, Outcome, Round, Stuck, run
+from chaos.round import ROOT, Outcome, Round, run
 from chaos.strikes import Strike, strikes_for
 
 _lock = threading.Lock()
@@ -75,8 +75,9 @@ def _run_all(rounds: list[Round], work: Path, results: Path, workers: int, done:
         name = f"round {given.number} {given.join}"
         try:
             outcome = run(given, work / f"round-{given.number}", lambda text: _say(f"{name}: {text}"))
-        except Stuck as problem:
-            _say(f"{name}: STUCK: {problem}")
+        except Exception as problem:
+            # the other rounds go on; what a round that is broken off has left stays in its folder
+            _say(f"{name}: BROKEN OFF: {type(problem).__name__}: {problem}")
             return False
         with _lock:
             done[_key(given)] = outcome

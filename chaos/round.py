@@ -33,6 +33,8 @@ PARTITIONS = 4
 BATCH = 200
 """Records of a batch at most."""
 _LOOK_SECONDS = 0.05
+_BROKER_SECONDS = 1_800.0
+"""For a broker to serve (again): far above what it takes, also on a machine that stands still for minutes."""
 _MOST_LOOKS = 12_000
 """Looks without any progress, ten minutes of them, that a round bears."""
 _MOST_BATCHES = 25
@@ -95,7 +97,7 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / hooks.KEPT).mkdir(parents=True)
-    with KafkaBroker() as broker:
+    with KafkaBroker(start_timeout=_BROKER_SECONDS) as broker:
         ring = _Ring(given, folder, broker, say)
         try:
             ring.fight()
