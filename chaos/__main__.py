@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -87,8 +88,13 @@ def _run_all(rounds: list[Round], work: Path, results: Path, workers: int, done:
         _say(f"{name}: {len(outcome.met)} kills, {outcome.batches} batches, {shown}")
         return True
 
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
         return list(pool.map(one, rounds)).count(False)
+    except KeyboardInterrupt:
+        # not to wait for the rounds: their processes end with this one
+        _say("stopped; the same command goes on with the rounds that are not done")
+        os._exit(130)
 
 
 def _read(results: Path) -> dict[str, Outcome]:
