@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test soak lint format demo bench lock clean
+.PHONY: help setup jars test soak chaos lint format demo bench lock clean
 
 PY := .venv/bin/python
 # another Python for .venv: make setup PYTHON=python3.12
@@ -14,6 +14,8 @@ JOBS ?=
 HISTORIES ?= 10000
 SEED ?= 1
 WORKERS ?= 2
+# make chaos KILLS=200 SEED=7: so many kills of running queries, of the same seed
+KILLS ?= 1000
 # make lock UPGRADE=1: to the newest versions that pyproject.toml allows
 UPGRADE ?=
 
@@ -32,6 +34,9 @@ test: setup ## all tests; ARGS="tests/engine -k join" for some, JOBS=2 for paral
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
 	@$(PY) -m millpond.testing.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
+
+chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes
+	@$(PY) -m chaos --kills $(KILLS) --seed $(SEED) --workers $(WORKERS) $(ARGS)
 
 lint: setup ## style, format and types
 	@$(PY) -m ruff check .
@@ -52,6 +57,6 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
 
 clean: ## removes what the other commands have made
-	rm -rf .venv .jars .demo .bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .jars .demo .bench .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/millpond.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -52,15 +52,15 @@ def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
-def start_on_kafka(workload: str) -> Any:
-    """A workload from topics to a topic, exactly once; `data` is "servers output batch"."""
+def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
+    """A workload from topics to a topic; `data` is "servers output batch"."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
         servers, out, batch = str(data).split(" ")
         builder = mp.StreamsBuilder("bench")
-        WORKLOADS[workload].join(builder).to(out)
+        WORKLOADS[workload].join(builder).to(out, delivery=delivery)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         return builder.build().start(
             spark,

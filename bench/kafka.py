@@ -37,6 +37,7 @@ CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 QUIET_SECONDS = 3.0
 """Many of Kafka Streams' commits, which come every 100 ms."""
+ONCE, LEAST = "millpond", "millpond, at least once"
 MARKERS = 4
 """Most ends of transactions that may lie behind a partition's last record: one of each producer."""
 
@@ -214,3 +215,21 @@ def millpond_turn(place: Place, workload: str, name: str) -> Turn:
     return spark_turn(
         f"kafka {workload}", Path(f"{place.servers} {out} {place.data.records // BATCHES}"), place.work / "work" / name
     )
+
+
+def one_turn_of_each_delivery(place: Place, number: int) -> Iterator[Turn]:
+    """The join of two tables, exactly once and at least once; who is first changes from turn to turn.
+
+    Raises
+    ------
+    RuntimeError : they do not leave the same table.
+    """
+    outcomes = {}
+    for contender in (ONCE, LEAST) if number % 2 == 0 else (LEAST, ONCE):
+        name = f"delivery-{number}-{'once' if contender == ONCE else 'least'}"
+        workload = "table_table" if contender == ONCE else "table_table at_least_once"
+        turn = replace(millpond_turn(place, workload, name), contender=contender)
+        outcomes[contender] = outcome_of(place.servers, f"{name}-out", PARTITIONS)
+        if len(outcomes) > 1:
+            turn = replace(turn, report={**turn.report, "agreed": agreement(outcomes, "table")})
+        yield turn

@@ -89,7 +89,26 @@ def kafka(options: argparse.Namespace) -> list[Turn]:
     return everything
 
 
-WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka}
+def exactly_once(options: argparse.Namespace) -> list[Turn]:
+    """What exactly once costs: the join of two tables from Kafka to Kafka, beside at least once."""
+    from kafka import LEAST, ONCE, KafkaBroker, Place, load, one_turn_of_each_delivery
+
+    data = ON_KAFKA["table_table"].data(WORK, options.quick)
+    turns: list[Turn] = []
+    with KafkaBroker() as broker:
+        place = Place(broker, data, WORK)
+        load(place)
+        for number in range(options.turns):
+            turns += one_turn_of_each_delivery(place, number)
+            print(f"exactly_once: turn {number + 1} of {options.turns} done", file=sys.stderr, flush=True)
+    found = {who: [turn for turn in turns if turn.contender == who] for who in (ONCE, LEAST)}
+    print(f"## exactly_once: table_table, Kafka to Kafka: {data.shown}\n")
+    print(turns[-1].report["agreed"] + "\n")
+    print(report.side_by_side(found, ONCE, LEAST) + "\n")
+    return turns
+
+
+WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka, "exactly_once": exactly_once}
 
 
 def main() -> None:

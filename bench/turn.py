@@ -29,6 +29,7 @@ STARTS = {
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
+    "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
 }
 
 

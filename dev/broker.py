@@ -127,6 +127,13 @@ class KafkaBroker:
         if not self._keep_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def restart(self) -> None:
+        """Kills the JVM in the midst of whatever it does, and starts it again on the same port with the same data."""
+        self._kill()
+        # it would go on about the broker that is not there
+        self._admin = None
+        self._run(self.folder / "server.properties")
+
     def let_go(self) -> None:
         """Leaves the JVM to itself: it goes on when this process ends, and this object no longer knows it."""
         atexit.unregister(self.stop)
@@ -170,6 +177,9 @@ class KafkaBroker:
         lines = server_properties(self._port, controller_port, data, self._settings)
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         self._format(properties)
+        self._run(properties)
+
+    def _run(self, properties: Path) -> None:
         with self.log_file.open("wb") as log:
             # a session of its own: a Ctrl-C meant for the tests must reach us first, and we end the broker
             self._process = subprocess.Popen(

@@ -90,6 +90,25 @@ def test_records_of_long_ago_written_in_a_transaction_come_back(broker):
 
 
 @pytest.mark.kafka
+def test_a_broker_that_is_killed_and_started_again_has_its_address_and_its_records():
+    with KafkaBroker() as broker:
+        broker.create_topics(["kept"], partitions=2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "writer"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce("kept", "before")
+        producer.commit_transaction(60)
+        servers, old = broker.bootstrap_servers, broker.pid
+        broker.restart()
+        assert gone(old)
+        assert broker.bootstrap_servers == servers
+        producer.begin_transaction()
+        producer.produce("kept", "after")
+        producer.commit_transaction(60)
+        assert sorted(message.value() for message in read(broker, "kept", 2)) == [b"after", b"before"]
+
+
+@pytest.mark.kafka
 def test_a_topic_that_exists_is_an_error_and_one_that_does_not_is_not_made_by_writing_to_it(broker):
     broker.create_topics(["once"])
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from difflib import unified_diff
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
@@ -202,10 +202,15 @@ def _path(checkpoint: str) -> str:
 
 def _texts(spark: SparkSession, path: str) -> list[str]:
     """The lines of the files at `path`; none if there is no such folder."""
+    rows = read_or_none(lambda: spark.read.text(path).collect())
+    return [row["value"] for row in rows or [] if row["value"]]
+
+
+def read_or_none(read: Callable[[], list[Row]]) -> list[Row] | None:
+    """What `read` reads; None if there is no such folder."""
     try:
-        rows = spark.read.text(path).collect()
+        return read()
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
-            return []
+            return None
         raise
-    return [row["value"] for row in rows if row["value"]]

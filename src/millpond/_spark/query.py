@@ -9,8 +9,10 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +25,7 @@ from millpond._spark import checkpoint as checkpoints
 from millpond._spark import idle, settings, sinks, sources
 from millpond._spark.compile import Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
+from millpond._spark.drain import LOOK_SECONDS, Gate, check_threads, is_unfinished
 from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
@@ -123,6 +126,12 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     settings.check(spark)
     _refuse_dead_letters(topology)
     _refuse_idle_time(topology, options)
+    return _launch(topology, spark, checkpoint, options, options.trigger_options)
+
+
+def _launch(
+    topology: Topology, spark: SparkSession, checkpoint: str, options: StartOptions, trigger: dict[str, Any]
+) -> Query:
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
@@ -138,6 +147,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
         cases=False,
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
     )
+    gate = Gate()
     with settings.query_settings(spark, tasks, checkpoint):
         scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
         inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
@@ -149,10 +159,14 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
             kafka=options.kafka,
             query_name=options.name,
             checkpoint=checkpoint,
-            trigger=options.trigger_options,
+            trigger=trigger,
             identity=place.identity(topology.plan.application),
+            gate=gate,
         )
-    return Query(streaming, DropCounts(streaming, metrics))
+    # a query that is to run one batch takes the one that was planned last, where that was not committed
+    rest = partial(_launch, topology, spark, checkpoint, options, {"once": True})
+    unfinished = partial(is_unfinished, spark, checkpoint)
+    return Query(streaming, DropCounts(streaming, metrics), gate, lambda: rest() if unfinished() else None)
 
 
 class Query:
@@ -162,9 +176,13 @@ class Query:
     reached through it unchanged.
     """
 
-    def __init__(self, streaming: StreamingQuery, counts: DropCounts) -> None:
+    def __init__(
+        self, streaming: StreamingQuery, counts: DropCounts, gate: Gate, rest: Callable[[], Query | None]
+    ) -> None:
         self.streaming = streaming
         self._counts = counts
+        self._gate = gate
+        self._rest = rest
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.streaming, name)
@@ -178,6 +196,42 @@ class Query:
         """Stop the query; the batch under way is computed again at the next start."""
         self.streaming.stop()
         self._counts.close()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Stop the query when the batch under way is written and committed: the next start runs nothing again.
+
+        `stop` breaks that batch off instead, which loses no record either, but the next start has it to do again.
+        A query that has nothing to do stops at once; one that has ended already stays as it is. Where one Spark
+        writer is the only sink (`Writer`), Spark leaves no place to stop behind a batch: the batch is broken off
+        and run again to its end here.
+
+        Parameters
+        ----------
+        timeout : seconds to wait; None: as long as it takes.
+
+        Returns
+        -------
+        bool : whether it has stopped; False when time was up before: it stops behind its batch all the same.
+
+        Raises
+        ------
+        StreamingQueryException : the query has failed, now or before.
+        ConfigError : PySpark was told not to keep a thread of the JVM for each of Python's.
+        """
+        check_threads()
+        self._gate.close(self.streaming.stop)
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
+            if until is not None and time.monotonic() > until:
+                return False
+            if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
+                self.streaming.stop()
+        self._counts.close()
+        rest = self._rest()
+        if rest is not None:
+            rest.streaming.awaitTermination()
+            rest.stop()
+        return True
 
 
 def _refuse_dead_letters(topology: Topology) -> None:

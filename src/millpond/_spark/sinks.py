@@ -9,7 +9,7 @@ Called by `query`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import StorageLevel
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._spark.batch_writer import memory_table, write_batch
 from millpond._spark.compile import Compiled
+from millpond._spark.drain import Gate
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.selection import Selection
@@ -38,6 +39,7 @@ def start_writer(
     checkpoint: str,
     trigger: dict[str, Any],
     identity: str,
+    gate: Gate | None = None,
 ) -> StreamingQuery:
     """Start the query that writes all sinks.
 
@@ -49,6 +51,7 @@ def start_writer(
     trigger : what `DataStreamWriter.trigger` takes.
     identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
         transactional ids begin with it.
+    gate : stands behind each batch; one Spark writer alone has no such place.
 
     Raises
     ------
@@ -63,7 +66,9 @@ def start_writer(
         topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
         _check_kafka(compiled.frame, topics, kafka)
         settings = client_settings(kafka) if kafka else {}
-        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, compiled.frame.sparkSession)
+        spark, gate = compiled.frame.sparkSession, gate or Gate()
+        gate.stands = True
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, gate)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -102,6 +107,7 @@ class BatchSinks:
     identity : what Kafka's groups and transactional ids begin with.
     ends : the column of the frame that tells end rows (see `ends`).
     spark : the user's session; a batch has one of its own.
+    gate : behind each batch.
     """
 
     chosen: tuple[Chosen, ...]
@@ -109,9 +115,14 @@ class BatchSinks:
     identity: str
     ends: str
     spark: SparkSession | None = None
+    gate: Gate = field(default_factory=Gate)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
+        self._write(frame, batch)
+        self.gate.behind_batch()
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
         if not others:

@@ -1,0 +1,208 @@
+"""What a process loads that is to die at a named moment: nothing of it is in the product.
+
+The functions of millpond at which the moments lie are wrapped when their modules are imported. Each asks, when it
+is called, whether there is an order to strike here (`<folder>/order.json`); how many calls are let pass, and who is
+to die, stands in the order. One process alone carries an order out: it takes it away first. Called by
+`sitecustomize` in every Python of a round; imports nothing that a worker would not have.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+FOLDER = "CHAOS_FOLDER"
+ORDER, KEPT, CHECKPOINT = "order.json", "kept", "checkpoint"
+_passed: Counter[int] = Counter()
+
+
+def install() -> None:
+    """Have the modules wrapped as they come."""
+    if FOLDER in os.environ:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules in which there are moments, and wraps them when they have been run."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name not in _WRAPPED:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def run_and_wrap(module: Any) -> None:
+            run(module)
+            _WRAPPED[name](module)
+
+        spec.loader.exec_module = run_and_wrap  # type: ignore[method-assign]
+        return spec
+
+
+def reached(moment: str) -> None:
+    """Carry out the order for this moment, if there is one and enough calls have passed."""
+    path = Path(os.environ[FOLDER]) / ORDER
+    try:
+        order = json.loads(path.read_text())
+    except FileNotFoundError:
+        return
+    if order["moment"] != moment:
+        return
+    _passed[order["number"]] += 1
+    if _passed[order["number"]] <= order["let_pass"]:
+        return
+    try:
+        path.rename(path.with_name(f"struck-{order['number']}"))
+    except FileNotFoundError:
+        return  # another process was first
+    if order["victim"] == "driver":
+        kill_session(os.getsid(0))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_session(session: int) -> None:
+    """Kill the process that leads a session and all that it has brought into being: Python, JVM, daemon, workers."""
+    mine = os.getpid()
+    # whoever would start others anew comes first; we come last
+    for pid in sorted(members(session), key=lambda pid: (pid == mine, pid)):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session, as far as they are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = stat_of(int(entry.name))
+            if fields and int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def stat_of(pid: int) -> list[str]:
+    """The fields of a process behind its name: state, parent, group, session, ...; none if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+# -- the moments -------------------------------------------------------------------------------------------
+
+
+def _after(owner: Any, name: str, moment: str) -> None:
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        reached(moment)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def _before(owner: Any, name: str, moment: str, when: Callable[..., bool] = lambda *_: True) -> None:
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if when(*args):
+            reached(moment)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, wrapped)
+
+
+def _within(owner: Any, name: str, moment: str) -> None:
+    """Of a generator: behind each of its results."""
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        for result in function(*args, **kwargs):
+            reached(moment)
+            yield result
+
+    setattr(owner, name, wrapped)
+
+
+def _wrap_exchange(module: Any) -> None:
+    _within(module, "pack", "pack")
+
+
+def _wrap_state(module: Any) -> None:
+    _after(module.SparkChunkStore, "put_chunk", "put_chunk")
+    _after(module.SparkChunkStore, "put_manifest", "put_manifest")
+
+
+def _wrap_merge(module: Any) -> None:
+    # what a step of a merge begins with: the old runs are read, the new one is not written
+    _after(module, "take_front", "merge")
+
+
+def _wrap_level(module: Any) -> None:
+    # the second level's tasks start when those of the first have saved their state
+    _before(module, "run_operator", "between_levels", lambda setting, *_: setting.operator.level > 1)
+
+
+def _wrap_producers(module: Any) -> None:
+    for kind in (module.Sender, module.TransactionalSender):
+        _before(kind, "commit", "before_commit")
+        _after(kind, "commit", "after_commit")
+
+
+def _wrap_sinks(module: Any) -> None:
+    write = module.BatchSinks.__call__
+
+    @wraps(write)
+    def wrapped(sinks: Any, frame: Any, batch: int) -> None:
+        _keep_plan(batch)
+        write(sinks, frame, batch)
+        reached("between_commits")
+
+    module.BatchSinks.__call__ = wrapped
+
+
+def _keep_plan(batch: int) -> None:
+    """Copy what Spark planned for the batch, before Spark clears it away: the judge goes by it.
+
+    A batch that is run again must be of the same records: if it is not, the difference is kept for the judge.
+    """
+    folder = Path(os.environ[FOLDER])
+    planned, kept = folder / CHECKPOINT / "offsets" / str(batch), folder / KEPT / str(batch)
+    if kept.exists() and offsets_in(kept.read_text()) != offsets_in(planned.read_text()):
+        kept = kept.with_name(f"changed-{batch}")
+    shutil.copy(planned, kept.with_suffix(".new"))
+    kept.with_suffix(".new").rename(kept)
+
+
+def offsets_in(text: str) -> list[str]:
+    """The lines of an entry of Spark's offset log that are the sources' offsets."""
+    return text.splitlines()[2:]
+
+
+_WRAPPED: dict[str, Callable[[Any], None]] = {
+    "millpond._engine.exchange": _wrap_exchange,
+    "millpond._engine.level": _wrap_level,
+    "millpond._engine.merge": _wrap_merge,
+    "millpond._spark.producers": _wrap_producers,
+    "millpond._spark.sinks": _wrap_sinks,
+    "millpond._spark.state": _wrap_state,
+}

@@ -1,0 +1,115 @@
+"""The joins that are put to the test, each as the handles build it and as the oracle does.
+
+Both constructions are those of the random histories (`millpond.testing.histories`); the functions of values are
+native columns here. Called by `turn` for the topology, by `judge` for the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from millpond.testing.histories import functions as values
+from millpond.testing.histories.kinds import OracleSite, Site
+from millpond.testing.histories.registry import KINDS
+from millpond.testing.oracle.graph import Topology
+from millpond.testing.oracle.semantics import Semantics
+
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Join:
+    """One join of the topics `left` and `right`.
+
+    Parameters
+    ----------
+    kind : its name among the kinds of histories.
+    sides : what each topic is read as: "stream", "table" or "global".
+    params : of the kind.
+    levels : stateful levels that it takes.
+    timed : whether it keeps time, and so each partition of its inputs is a world of its own.
+    """
+
+    kind: str
+    sides: tuple[str, str]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    levels: int = 1
+    timed: bool = False
+
+
+JOINS = {
+    "table_table": Join("table_table", ("table", "table"), {"how": "outer"}),
+    "stream_table": Join("stream_table", ("stream", "table"), {"how": "left"}),
+    "stream_stream": Join(
+        "stream_stream",
+        ("stream", "stream"),
+        {"how": "outer", "before": 1_000, "after": 500, "grace": 500},
+        timed=True,
+    ),
+    "foreign_key": Join("foreign_key", ("table", "table"), {"how": "left"}, levels=2),
+    "one_to_many": Join("one_to_many", ("table", "table"), levels=2),
+    "stream_global": Join("stream_global", ("stream", "global"), {"how": "left"}),
+}
+
+
+def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
+    """The joined handle, from the topics of these sides."""
+    library = Columns()
+    inputs = [
+        KINDS[kind].handles(Site(builder, library, topics[side], "string"), [], {})[0]
+        for side, kind in zip(SIDES, join.sides, strict=True)
+    ]
+    return KINDS[join.kind].handles(Site(builder, library, "joined", "string"), _ordered(join, inputs), join.params)[0]
+
+
+def oracle(join: Join) -> Topology:
+    """The oracle's topology, which reads `left` and `right`."""
+    topology = Topology(Semantics(faithful=False))
+    sites = {side: OracleSite(topology, side, "string", False) for side in SIDES}
+    inputs = [KINDS[kind].nodes(sites[side], [], {})[0] for side, kind in zip(SIDES, join.sides, strict=True)]
+    site = OracleSite(topology, "joined", "string", False)
+    topology.sink(KINDS[join.kind].nodes(site, _ordered(join, inputs), join.params)[0])
+    return topology
+
+
+def _ordered(join: Join, inputs: list[Any]) -> list[Any]:
+    """One-to-many has its one side first, and it is the left rows that refer."""
+    return inputs[::-1] if join.kind == "one_to_many" else inputs
+
+
+class Columns:
+    """The functions of values as native columns; see `histories.functions.Library`."""
+
+    def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        """`function` as one of columns."""
+        return _NATIVE[function]()
+
+
+def _plus() -> Callable[..., Any]:
+    from pyspark.sql import functions as F
+
+    def text(value: Any) -> Any:
+        return F.coalesce(value, F.lit("null"))
+
+    return lambda left, right: F.concat(text(left), F.lit("+"), text(right))
+
+
+def _ref() -> Callable[..., Any]:
+    from pyspark.sql import functions as F
+
+    return lambda value: F.when(F.instr(value, "|") > 1, F.substring_index(value, "|", 1))
+
+
+def _both() -> Callable[..., Any]:
+    from pyspark.sql import functions as F
+
+    return lambda prefix, suffix: F.concat(F.length(prefix).cast("string"), F.lit(":"), prefix, suffix)
+
+
+_NATIVE: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
+    values.plus: _plus,
+    values.referrer("string"): _ref,
+    values.both_keys("string"): _both,
+}

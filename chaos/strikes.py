@@ -1,0 +1,62 @@
+"""Who can be killed, and when.
+
+Called by `round`, which carries the strikes out or has `hooks` do it, and by `report`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One kill.
+
+    Parameters
+    ----------
+    victim : "worker": the one Python process that reaches the moment; "driver": the whole process tree (Python,
+        JVM, all workers); "broker": Kafka's JVM.
+    moment : a name of `MOMENTS`, or "random".
+    """
+
+    victim: str
+    moment: str
+
+    @property
+    def named(self) -> bool:
+        """Whether the victim dies at a moment of its own work."""
+        return self.moment != "random"
+
+
+MOMENTS = {
+    "pack": "while rows are cut into parcels for the exchange",
+    "between_levels": "when the first level has saved its state and the second one begins",
+    "put_chunk": "while state is written: behind a chunk",
+    "put_manifest": "while state is written: behind a manifest",
+    "merge": "in a step of a merge of runs",
+    "before_commit": "when all records of a task are sent, before its transaction is committed",
+    "after_commit": "when a task's transaction is committed, the others' perhaps not",
+    "between_commits": "between the sink's commit and Spark's commit of the batch",
+    "random": "at any moment",
+}
+STRIKES = (
+    *(Strike("worker", moment) for moment in MOMENTS if moment != "between_commits"),
+    *(Strike("driver", moment) for moment in MOMENTS),
+    Strike("driver", "random"),
+    Strike("broker", "random"),
+)
+MOST_PASSED = {"pack": 12, "put_chunk": 6, "put_manifest": 4, "merge": 6, "between_levels": 6}
+"""How many calls in a process are let pass at most; of the other moments 2."""
+
+
+def strikes_for(levels: int, random: Random) -> list[Strike]:
+    """All strikes that a topology of so many levels can meet, in random order."""
+    met = [strike for strike in STRIKES if levels > 1 or strike.moment != "between_levels"]
+    random.shuffle(met)
+    return met
+
+
+def passed(strike: Strike, random: Random) -> int:
+    """How many calls are let pass before the strike."""
+    return random.randint(0, MOST_PASSED.get(strike.moment, 2))

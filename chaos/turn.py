@@ -1,0 +1,101 @@
+"""The process that runs a round's topology, until it is killed or told to finish; a failed query is started again.
+
+`python -m chaos.turn FOLDER`, called by `round`; `<folder>/round.json` says what to run. What happens is appended to
+`<folder>/events`. It ends with all its processes when its standard input does, so that nothing outlives the bench.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import millpond
+from chaos.hooks import CHECKPOINT, kill_session
+from chaos.joins import JOINS, handles
+from dev.jars import spark_jars
+
+FINISH, EVENTS, ROUND = "finish", "events", "round.json"
+_LOOK_SECONDS = 0.2
+_TELLING = ("SinkError", "ConfigError", "StateError", "CorruptData", "Hint", "Given", "Exception", "Error")
+
+
+def main(folder: Path) -> None:
+    """Run until told to finish."""
+    threading.Thread(target=_end_with_the_bench, daemon=True).start()
+    given = json.loads((folder / ROUND).read_text())
+    spark = _session(folder)
+    while not _ran(given, spark, folder):
+        pass
+
+
+def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
+    """Whether the query has come to its end; False when it failed."""
+    try:
+        query = _topology(given).start(
+            spark,
+            checkpoint=str(folder / CHECKPOINT),
+            kafka=millpond.Kafka(given["servers"], max_records_per_batch=given["batch"]),
+            tasks=2,
+            shards=4,
+            local_cache=str(folder / "cache"),
+        )
+        tell(folder, "started")
+        while not query.awaitTermination(_LOOK_SECONDS):
+            if (folder / FINISH).exists():
+                query.processAllAvailable()
+                query.stop()
+                tell(folder, "finished")
+                return True
+    except Exception as error:
+        # what a kill looks like from here is many kinds of errors; the bench counts them
+        tell(folder, "failed", _telling(str(error)))
+    return False
+
+
+def _topology(given: dict[str, Any]) -> millpond.Topology:
+    builder = millpond.StreamsBuilder("chaos")
+    joined = handles(JOINS[given["join"]], builder, given["topics"])
+    joined.to(given["topics"]["out"], delivery=given["delivery"])
+    return builder.build()
+
+
+def _session(folder: Path) -> Any:
+    spark = millpond.session(
+        "chaos",
+        master="local[2]",
+        jars=spark_jars(),
+        config={
+            "spark.ui.enabled": "false",
+            "spark.local.dir": str(folder / "local"),
+            "spark.driver.memory": "1g",
+            # most of these JVMs live for seconds: the second compiler would not pay
+            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}",
+        },
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def tell(folder: Path, what: str, text: str = "") -> None:
+    """Append an event, whole or not at all."""
+    with (folder / EVENTS).open("a") as events:
+        events.write(json.dumps({"what": what, "text": text}) + "\n")
+
+
+def _telling(text: str) -> str:
+    """The lines of an error that say what it was."""
+    lines = [line.strip() for line in text.splitlines() if any(word in line for word in _TELLING)]
+    return " / ".join(lines[-3:])[-600:] or text[:300]
+
+
+def _end_with_the_bench() -> None:
+    sys.stdin.buffer.read()
+    kill_session(os.getsid(0))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
