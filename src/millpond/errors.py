@@ -60,3 +60,7 @@ class CorruptData(MillpondError):
 
 class StateError(CorruptData):
     """The state of an operator is incomplete or contradicts its manifest."""
+
+
+class SinkError(MillpondError):
+    """Records could not be written to Kafka; none of their batch counts as written."""

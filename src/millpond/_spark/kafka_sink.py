@@ -23,9 +23,9 @@ from millpond._engine.columns import valid
 from millpond._engine.murmur import murmur2
 from millpond._spark.ends import LAST
 from millpond._spark.formats import check_writable, encode, encode_combined, format_for
-from millpond._spark.kafka_client import SinkError
 from millpond._spark.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.selection import Selection
+from millpond.errors import SinkError
 from millpond.options import Format, TopicSink
 
 WRITTEN = "task int, written bigint, skipped bigint"

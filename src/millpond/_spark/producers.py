@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from millpond._spark.kafka_client import SinkError, client, explained, make, patiently, seconds
-from millpond.errors import ConfigError
+from millpond._spark.kafka_client import client, explained, make, patiently, seconds
+from millpond.errors import ConfigError, SinkError
 
 DEFAULTS: dict[str, Any] = {
     # where Kafka's own clients put a key: so that Kafka Streams can read the topic as co-partitioned
