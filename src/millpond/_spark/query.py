@@ -9,18 +9,20 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
 from millpond._plan.physical import Physical
+from millpond._spark import batches, claims, failures, idle, settings, sinks, sources
 from millpond._spark import checkpoint as checkpoints
-from millpond._spark import idle, settings, sinks, sources
 from millpond._spark.compile import Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
 from millpond._spark.progress import DropCounts, Drops
@@ -123,11 +125,24 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
     settings.check(spark)
     _refuse_dead_letters(topology)
     _refuse_idle_time(topology, options)
+    claim = claims.take(checkpoint)
+    try:
+        return _started(topology, spark, checkpoint, options, claim)
+    except BaseException:
+        claim.release()
+        raise
+
+
+def _started(
+    topology: Topology, spark: SparkSession, checkpoint: str, options: StartOptions, claim: claims.Claim
+) -> Query:
+    planned = batches.last_planned(spark, checkpoint)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
         spark, checkpoint, facts, allow_partition_change=options.allow_partition_change
     )
+    claim.secure()
     physical = _with_known_domains(topology, facts.partitions).with_idle_time(options.idle_after_ms)
     metrics = metric_names(physical)
     layout = Settings(
@@ -139,7 +154,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
     )
     with settings.query_settings(spark, tasks, checkpoint):
-        scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
+        scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint, begun=planned >= 0)
         inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
         clock = idle.wall_clock(spark) if options.idle_after_ms else None
         compiled = compile_plan(physical, inputs, layout, clock)
@@ -151,20 +166,25 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
             checkpoint=checkpoint,
             trigger=options.trigger_options,
             identity=place.identity(topology.plan.application),
+            written=None if place.created else sinks.Written(planned, tasks),
         )
-    return Query(streaming, DropCounts(streaming, metrics))
+    claim.query = streaming
+    return Query(streaming, DropCounts(streaming, metrics), checkpoint, claim)
 
 
 class Query:
     """A running topology: Spark's StreamingQuery, with what millpond knows besides.
 
-    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, ...) is
-    reached through it unchanged.
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, lastProgress, ...) is reached through it
+    unchanged. What makes it fail is raised as an error of millpond where it is one, or comes from a broken
+    checkpoint (`CorruptData`), a Kafka sink (`SinkError`) or a second query (`ConfigError`); else as Spark's.
     """
 
-    def __init__(self, streaming: StreamingQuery, counts: DropCounts) -> None:
+    def __init__(self, streaming: StreamingQuery, counts: DropCounts, checkpoint: str, claim: claims.Claim) -> None:
         self.streaming = streaming
+        self._claim = claim
         self._counts = counts
+        self._checkpoint = checkpoint
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.streaming, name)
@@ -174,9 +194,39 @@ class Query:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
         return self._counts.total()
 
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
+        """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given."""
+        try:
+            with self._named():
+                return self.streaming.awaitTermination(timeout)
+        finally:
+            if self._claim.ended:
+                self._claim.release()
+
+    def processAllAvailable(self) -> None:
+        """Wait until all is processed that the sources have now."""
+        with self._named():
+            self.streaming.processAllAvailable()
+
+    def exception(self) -> Exception | None:
+        """Why the query ended by itself; None while it runs, or where it was stopped."""
+        failure: Any = self.streaming.exception()
+        return None if failure is None else failures.named(failure, self._checkpoint)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except StreamingQueryException as failure:
+            found = failures.named(failure, self._checkpoint)
+            if found is failure:
+                raise
+            raise found from failure
+
     def stop(self) -> None:
         """Stop the query; the batch under way is computed again at the next start."""
         self.streaming.stop()
+        self._claim.release()
         self._counts.close()
 
 
