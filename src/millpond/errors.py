@@ -55,7 +55,7 @@ class ChangedTopology(ConfigError):
 
 
 class CorruptData(MillpondError):
-    """Bytes that millpond wrote earlier (a blob, a state chunk) do not read back."""
+    """Bytes that were written earlier (a blob, a state chunk, a file of a checkpoint) do not read back."""
 
 
 class StateError(CorruptData):

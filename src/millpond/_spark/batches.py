@@ -88,10 +88,10 @@ def _check_plans(checkpoint: str, plans: dict[int, bytes], planned: int) -> None
 
 
 def _entries(checkpoint: str, log: str, files: dict[int, bytes], number: int) -> list[Any]:
-    """The lines of a log file behind its version, each of them JSON; "-" stands for a source without news."""
+    """The lines of a log file behind its version: an object, and for each source what Spark keeps of it."""
     version, *lines = files[number].decode("utf-8", "replace").split("\n")
     try:
-        entries = [None if line == "-" else json.loads(line) for line in lines]
+        entries = [json.loads(line) if line.startswith(("{", "[")) or line.isdecimal() else line for line in lines]
     except ValueError:
         entries = []
     if not re.fullmatch(r"v\d+", version) or not entries or not isinstance(entries[0], dict):
@@ -100,11 +100,21 @@ def _entries(checkpoint: str, log: str, files: dict[int, bytes], number: int) ->
 
 
 def _goes_back(before: Any, end: Any) -> bool:
-    """Whether a source's end lies before its last one: numbers, alone or in objects, never fall."""
-    if isinstance(before, dict) and isinstance(end, dict):
-        return any(name not in end or _goes_back(old, end[name]) for name, old in before.items())
-    numbers = isinstance(before, int | float) and isinstance(end, int | float)
-    return numbers and end < before
+    """Whether a source's end lies before its last one, for the sources whose ends are known never to fall."""
+    old, new = _numbers(before), _numbers(end)
+    return any(name not in new or new[name] < number for name, number in old.items()) if new else False
+
+
+def _numbers(end: Any) -> dict[str, int]:
+    """The numbers of an end: ticks of a clock, files, or Kafka's offsets; none for any other source."""
+    if isinstance(end, int):
+        return {"": end}
+    if not isinstance(end, dict):
+        return {}
+    if set(end) == {"logOffset"}:
+        return {"logOffset": int(end["logOffset"])}
+    parts = {f"{topic}-{n}": offset for topic, of in end.items() if isinstance(of, dict) for n, offset in of.items()}
+    return parts if all(isinstance(of, dict) and all(map(str.isdecimal, of)) for of in end.values()) else {}
 
 
 def _broken(path: str) -> CorruptData:

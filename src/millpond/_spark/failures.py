@@ -12,10 +12,10 @@ from millpond import errors
 from millpond._spark.files import RESTORE
 from millpond.errors import ConfigError, CorruptData, MillpondError
 
+# what is given may have several lines, but no empty one
 _OWN = re.compile(
     r"millpond\.errors\.(?P<kind>\w+): (?P<message>[^\n]+)"
-    r"(?:\nGiven: (?P<given>.*?))?(?:\nHint: (?P<hint>[^\n]+))?(?=\n|\Z)",
-    re.DOTALL,
+    r"(?:\nGiven: (?P<given>[^\n]*(?:\n(?!Hint: |\s|\Z)[^\n]+)*?)(?=\nHint: |\n\s|\Z))?(?:\nHint: (?P<hint>[^\n]+))?"
 )
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
