@@ -18,7 +18,7 @@ from millpond.errors import CorruptData
 
 NONE = -1
 """Where there is no batch."""
-_FILES = "{metadata,offsets/[0-9]*,commits/[0-9]*,state/[0-9]*/_metadata/v2/[0-9]*}"
+_FILES = "{metadata,offsets/[0-9]*,commits/[0-9]*,state/[0-9]*/_metadata/v2/[0-9]*,state/[0-9]*/_stateSchema/*/[0-9]*}"
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
@@ -42,7 +42,7 @@ def last_planned(spark: SparkSession, checkpoint: str) -> int:
         _check_plans(checkpoint, logs["offsets"], planned)
     for log, found in logs.items():  # one turn per log, of which the last file counts
         if log != "offsets":
-            _entries(checkpoint, log, found, max(found))
+            _check_schemas(checkpoint, _entries(checkpoint, log, found, max(found)), files)
     return planned
 
 
@@ -71,6 +71,18 @@ def _check_metadata(checkpoint: str, files: dict[str, bytes]) -> None:
         fine = False
     if not fine:
         raise _broken(f"{checkpoint}/metadata")
+
+
+def _check_schemas(checkpoint: str, entries: list[Any], files: dict[str, bytes]) -> None:
+    """What the state's metadata names is there; Spark's own complaint of an empty one says nothing."""
+    stores = entries[0].get("stateStoreInfo", ())
+    named = [path for store in stores for path in store.get("stateSchemaFilePaths", ())]
+    for name in ("/".join(path.split("/")[-5:]) for path in named):  # state/K/_stateSchema/store/file
+        content = next((content for path, content in files.items() if path.endswith(name)), None)
+        if content is None:
+            raise _unfit(checkpoint, f"state, but no {name}")
+        if not content:
+            raise _broken(f"{checkpoint}/{name}")
 
 
 def _check_plans(checkpoint: str, plans: dict[int, bytes], planned: int) -> None:

@@ -23,6 +23,7 @@ _BROKEN = (
     r"\[STREAMING_CHECKPOINT_MISSING_METADATA_FILE\][^\n]*",
     r"\[STDS_[^\n]*",
     r"Checksum error: [^\n]*",
+    r"File \S+/_stateSchema/\S+ does not exist",
     r"Failed to read log file [^\n]*",
     r"Incomplete log file[^\n]*",
     r"batch \d+ doesn't exist",
