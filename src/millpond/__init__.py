@@ -35,6 +35,7 @@ from millpond.errors import (
     CorruptData,
     FunctionError,
     MillpondError,
+    SinkError,
     StateError,
     TopologyError,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Kafka",
     "MillpondError",
     "Rows",
+    "SinkError",
     "StateError",
     "StreamsBuilder",
     "Topic",

@@ -55,8 +55,12 @@ class ChangedTopology(ConfigError):
 
 
 class CorruptData(MillpondError):
-    """Bytes that millpond wrote earlier (a blob, a state chunk) do not read back."""
+    """Bytes that were written earlier (a blob, a state chunk, a file of a checkpoint) do not read back."""
 
 
 class StateError(CorruptData):
     """The state of an operator is incomplete or contradicts its manifest."""
+
+
+class SinkError(MillpondError):
+    """Records could not be written to Kafka; none of their batch counts as written."""

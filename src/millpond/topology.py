@@ -57,7 +57,8 @@ class Topology:
 
         Raises
         ------
-        ConfigError : a setting of the session, a source or a sink does not fit.
+        ConfigError : a setting of the session, a source or a sink does not fit, or a query runs on the checkpoint.
+        CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         """
         if not checkpoint or not isinstance(checkpoint, str):

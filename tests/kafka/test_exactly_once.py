@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
 from millpond._spark.compile import Compiled
-from millpond._spark.kafka_client import SinkError
 from millpond._spark.producers import BY_KEY, TransactionalSender
 from millpond._spark.selection import Selection
 from millpond._spark.sinks import start_writer
+from millpond.errors import SinkError
 from millpond.options import Kafka, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks, closed
 from tests.kafka.topics import committed, new_topic

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from difflib import unified_diff
 from typing import Any
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
+from millpond._spark.files import contents, names
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 1
@@ -83,7 +83,7 @@ def recorded(spark: SparkSession, checkpoint: str) -> Checkpoint | None:
     CorruptData : it cannot be read back, or was altered.
     ConfigError : Spark has run here, and millpond's part is gone.
     """
-    rows = _texts(spark, _path(checkpoint))
+    rows = _records(spark, checkpoint)
     if not rows:
         if _has_batches(spark, checkpoint):
             raise ConfigError(
@@ -138,13 +138,12 @@ def verify_or_create(
             "otherwise begin a new checkpoint.",
         )
     changed = replace(found, facts=facts)
-    number = max(int(_read(row, checkpoint)["number"]) for row in _texts(spark, _path(checkpoint)))
-    _append(spark, checkpoint, changed, number=number + 1)
+    _append(spark, checkpoint, changed, _next_number(spark, checkpoint))
     return changed
 
 
 def _has_batches(spark: SparkSession, checkpoint: str) -> bool:
-    return bool(_texts(spark, f"{checkpoint.rstrip('/')}/offsets"))
+    return bool(names(spark, checkpoint, "offsets/[0-9]*"))
 
 
 def _renewed(spark: SparkSession, checkpoint: str, facts: Facts) -> Checkpoint:
@@ -153,8 +152,7 @@ def _renewed(spark: SparkSession, checkpoint: str, facts: Facts) -> Checkpoint:
     Under the old one a sink would take the first batches for some that it has written, and skip them.
     """
     made = Checkpoint(uuid.uuid4().hex, facts, created=True)
-    number = max(int(_read(row, checkpoint)["number"]) for row in _texts(spark, _path(checkpoint)))
-    _append(spark, checkpoint, made, number=number + 1)
+    _append(spark, checkpoint, made, _next_number(spark, checkpoint))
     return made
 
 
@@ -200,17 +198,11 @@ def _path(checkpoint: str) -> str:
     return f"{checkpoint.rstrip('/')}/millpond/topology"
 
 
-def _texts(spark: SparkSession, path: str) -> list[str]:
-    """The lines of the files at `path`; none if there is no such folder."""
-    rows = read_or_none(lambda: spark.read.text(path).collect())
-    return [row["value"] for row in rows or [] if row["value"]]
+def _records(spark: SparkSession, checkpoint: str) -> list[str]:
+    """The records as they are written, one line each."""
+    files = contents(spark, checkpoint, "millpond/topology/part-*")
+    return [line for content in files.values() for line in content.decode("utf-8", "replace").splitlines() if line]
 
 
-def read_or_none(read: Callable[[], list[Row]]) -> list[Row] | None:
-    """What `read` reads; None if there is no such folder."""
-    try:
-        return read()
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise
+def _next_number(spark: SparkSession, checkpoint: str) -> int:
+    return 1 + max(int(_read(row, checkpoint)["number"]) for row in _records(spark, checkpoint))

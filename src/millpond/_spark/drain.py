@@ -14,9 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from millpond._spark.checkpoint import read_or_none
+from millpond._spark.files import names
 from millpond.errors import ConfigError
 
 LOOK_SECONDS = 0.1
@@ -69,11 +68,7 @@ def check_threads() -> None:
 
 def is_unfinished(spark: SparkSession, checkpoint: str) -> bool:
     """Whether a batch was planned and not committed: the next start would run it (again)."""
-    planned, committed = (_last(spark, f"{checkpoint.rstrip('/')}/{log}") for log in ("offsets", "commits"))
+    planned, committed = (
+        max(map(int, names(spark, checkpoint, f"{log}/[0-9]*")), default=-1) for log in ("offsets", "commits")
+    )
     return planned > committed
-
-
-def _last(spark: SparkSession, log: str) -> int:
-    """The number of the last entry of one of Spark's logs; -1 if there is none."""
-    names = read_or_none(lambda: spark.read.text(log).select(F.col("_metadata.file_name")).distinct().collect())
-    return max((int(row[0]) for row in names or [] if row[0].isdigit()), default=-1)

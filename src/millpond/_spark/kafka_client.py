@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from millpond.errors import ConfigError, MillpondError
+from millpond.errors import ConfigError, MillpondError, SinkError
 from millpond.options import Kafka
 
 LOG = logging.getLogger("millpond.kafka")
@@ -30,10 +30,6 @@ _PASSING = frozenset(
 )
 T = TypeVar("T")
 _PROPERTY = re.compile(r'configuration property:? "([^"]*)"')
-
-
-class SinkError(MillpondError):
-    """Records could not be written; none of their batch counts as written."""
 
 
 def client() -> Any:

@@ -6,10 +6,9 @@ reads its input to the end, because the state of the levels before it is saved w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,34 +22,32 @@ from millpond._engine.columns import valid
 from millpond._engine.murmur import murmur2
 from millpond._spark.ends import LAST
 from millpond._spark.formats import check_writable, encode, encode_combined, format_for
-from millpond._spark.kafka_client import SinkError
+from millpond._spark.handover import received
 from millpond._spark.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.selection import Selection
+from millpond.errors import SinkError
 from millpond.options import Format, TopicSink
 
 WRITTEN = "task int, written bigint, skipped bigint"
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("written", pa.int64()), ("skipped", pa.int64())])
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class KafkaWrite:
     """mapInArrow function: writes the rows of a task and says how many.
 
     Parameters
     ----------
-    settings : the client's settings; never shown, they may hold secrets.
+    client : how to reach Kafka, one half of it (see `handover`): no secret may be pickled.
     topics : names of the topics that the rows' column `topic` counts.
     group : what transactional ids and groups begin with; None: at least once.
     batch : number of the batch.
     """
 
-    settings: Mapping[str, Any]
+    client: bytes = field(repr=False)
     topics: tuple[str, ...]
     group: str | None
     batch: int
-
-    def __repr__(self) -> str:
-        return f"KafkaWrite(topics={self.topics!r}, group={self.group!r}, batch={self.batch})"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
@@ -63,7 +60,7 @@ class KafkaWrite:
     def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
         """(written, skipped) records."""
         name = None if self.group is None else f"{self.group}-{task}"
-        out = sender(self.settings, name, min(self.topics))
+        out = sender(received(self.client), name, min(self.topics))
         begun = fresh = whole = False
         count = 0
         try:

@@ -8,13 +8,15 @@ outlives the task: making one costs a connection and a round of fencing. Called 
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from millpond._spark.kafka_client import SinkError, client, explained, make, patiently, seconds
-from millpond.errors import ConfigError
+from millpond._spark.kafka_client import client, client_settings, explained, make, patiently, seconds
+from millpond.errors import ConfigError, SinkError
+from millpond.options import Kafka
 
 DEFAULTS: dict[str, Any] = {
     # where Kafka's own clients put a key: so that Kafka Streams can read the topic as co-partitioned
@@ -180,12 +182,7 @@ class TransactionalSender(Sender):
         if self._producer is None:
             self._take_over()
         if self._marker > batch:
-            raise ConfigError(
-                "The checkpoint is older than the output: Kafka already has later batches of this query.",
-                given=f"batch {batch} is to be written, batch {self._marker} is in ({self._name})",
-                hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
-                "again from the start).",
-            )
+            raise _older(f"batch {batch} is to be written, batch {self._marker} is in ({self._name})")
         if self._marker == batch:
             return False
         mark = client().TopicPartition(*self._mark, batch)
@@ -213,6 +210,49 @@ class TransactionalSender(Sender):
         if found.error is not None:
             raise client().KafkaException(found.error)
         return int(found.offset) if found.offset >= 0 else NEVER
+
+
+def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -> None:
+    """Raise if Kafka has a batch of one of these tasks that comes after the batch `planned`.
+
+    Parameters
+    ----------
+    names : the tasks' transactional ids.
+    topic : the one whose offsets mark the batches.
+
+    Raises
+    ------
+    ConfigError : it has.
+    SinkError : it does not say.
+    """
+    module, settings = client(), client_settings(kafka)
+    admin = make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    mark, wait = module.TopicPartition(topic, 0), seconds(settings)
+
+    def markers() -> dict[str, int]:
+        # all are asked before one is waited for; what an open transaction holds does not count: it will be ended
+        asked = [
+            admin.list_consumer_group_offsets([module.ConsumerGroupTopicPartitions(name, [mark])])[name]
+            for name in names
+        ]
+        return {each.group_id: each.topic_partitions[0].offset for each in (one.result(wait) for one in asked)}
+
+    try:
+        found = patiently(markers, wait)
+    except module.KafkaException as error:
+        raise explained(error.args[0], f"groups {names[0]!r} and following") from None
+    later = {name: batch for name, batch in found.items() if batch > planned}
+    if later:
+        raise _older(f"the last batch planned is {planned}; {', '.join(f'{b} is in ({n})' for n, b in later.items())}")
+
+
+def _older(given: str) -> ConfigError:
+    return ConfigError(
+        "The checkpoint is older than the output: Kafka already has later batches of this query.",
+        given=given,
+        hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
+        "again from the start).",
+    )
 
 
 def sender(settings: Mapping[str, Any], name: str | None, topic: str) -> Sender:

@@ -10,20 +10,22 @@ import getpass
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
 from millpond._plan.physical import Physical
+from millpond._spark import batches, claims, failures, idle, settings, sinks, sources
 from millpond._spark import checkpoint as checkpoints
-from millpond._spark import idle, settings, sinks, sources
-from millpond._spark.compile import Input, Settings, compile_plan
+from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
 from millpond._spark.drain import LOOK_SECONDS, Gate, check_threads, is_unfinished
 from millpond._spark.progress import DropCounts, Drops
@@ -132,27 +134,32 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
 def _launch(
     topology: Topology, spark: SparkSession, checkpoint: str, options: StartOptions, trigger: dict[str, Any]
 ) -> Query:
+    claim = claims.take(checkpoint)
+    try:
+        return _started(topology, spark, checkpoint, options, trigger, claim)
+    except BaseException:
+        claim.release()
+        raise
+
+
+def _started(
+    topology: Topology,
+    spark: SparkSession,
+    checkpoint: str,
+    options: StartOptions,
+    trigger: dict[str, Any],
+    claim: claims.Claim,
+) -> Query:
+    planned = batches.last_planned(spark, checkpoint)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
         spark, checkpoint, facts, allow_partition_change=options.allow_partition_change
     )
-    physical = _with_known_domains(topology, facts.partitions).with_idle_time(options.idle_after_ms)
-    metrics = metric_names(physical)
-    layout = Settings(
-        labels=spread_labels(spark, physical, shards, tasks),
-        tasks=tasks,
-        cache_root=options.local_cache or _default_cache(),
-        headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
-        cases=False,
-        observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
-    )
+    claim.secure()
     gate = Gate()
     with settings.query_settings(spark, tasks, checkpoint):
-        scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint)
-        inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
-        clock = idle.wall_clock(spark) if options.idle_after_ms else None
-        compiled = compile_plan(physical, inputs, layout, clock)
+        compiled, metrics = _compiled(spark, topology, options, facts, checkpoint, begun=planned >= 0)
         streaming = sinks.start_writer(
             compiled,
             [(sink, sink.target) for sink in topology.plan.sinks],
@@ -162,25 +169,63 @@ def _launch(
             trigger=trigger,
             identity=place.identity(topology.plan.application),
             gate=gate,
+            written=None if place.created else sinks.Written(planned, tasks),
         )
+    claim.query = streaming
     # a query that is to run one batch takes the one that was planned last, where that was not committed
     rest = partial(_launch, topology, spark, checkpoint, options, {"once": True})
     unfinished = partial(is_unfinished, spark, checkpoint)
-    return Query(streaming, DropCounts(streaming, metrics), gate, lambda: rest() if unfinished() else None)
+    return Query(
+        streaming, DropCounts(streaming, metrics), checkpoint, claim, gate, lambda: rest() if unfinished() else None
+    )
+
+
+def _compiled(
+    spark: SparkSession,
+    topology: Topology,
+    options: StartOptions,
+    facts: checkpoints.Facts,
+    checkpoint: str,
+    *,
+    begun: bool,
+) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
+    """The frame that the sinks read, and what its metrics count."""
+    physical = _with_known_domains(topology, facts.partitions).with_idle_time(options.idle_after_ms)
+    layout = Settings(
+        labels=spread_labels(spark, physical, facts.shards, facts.tasks),
+        tasks=facts.tasks,
+        cache_root=options.local_cache or _default_cache(),
+        headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
+        cases=False,
+        observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
+    )
+    scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint, begun=begun)
+    inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
+    clock = idle.wall_clock(spark) if options.idle_after_ms else None
+    return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 
 
 class Query:
     """A running topology: Spark's StreamingQuery, with what millpond knows besides.
 
-    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, awaitTermination, lastProgress, ...) is
-    reached through it unchanged.
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, lastProgress, ...) is reached through it
+    unchanged. What makes it fail is raised as an error of millpond where it is one, or comes from a broken
+    checkpoint (`CorruptData`), a Kafka sink (`SinkError`) or a second query (`ConfigError`); else as Spark's.
     """
 
     def __init__(
-        self, streaming: StreamingQuery, counts: DropCounts, gate: Gate, rest: Callable[[], Query | None]
+        self,
+        streaming: StreamingQuery,
+        counts: DropCounts,
+        checkpoint: str,
+        claim: claims.Claim,
+        gate: Gate,
+        rest: Callable[[], Query | None],
     ) -> None:
         self.streaming = streaming
+        self._claim = claim
         self._counts = counts
+        self._checkpoint = checkpoint
         self._gate = gate
         self._rest = rest
 
@@ -192,9 +237,39 @@ class Query:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
         return self._counts.total()
 
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given."""
+        try:
+            with self._named():
+                return self.streaming.awaitTermination(timeout)  # type: ignore[arg-type]
+        finally:
+            if self._claim.ended:
+                self._claim.release()
+
+    def processAllAvailable(self) -> None:
+        """Wait until all is processed that the sources have now."""
+        with self._named():
+            self.streaming.processAllAvailable()
+
+    def exception(self) -> Exception | None:
+        """Why the query ended by itself; None while it runs, or where it was stopped."""
+        failure: Any = self.streaming.exception()
+        return None if failure is None else failures.named(failure, self._checkpoint)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except StreamingQueryException as failure:
+            found = failures.named(failure, self._checkpoint)
+            if found is failure:
+                raise
+            raise found from failure
+
     def stop(self) -> None:
         """Stop the query; the batch under way is computed again at the next start."""
         self.streaming.stop()
+        self._claim.release()
         self._counts.close()
 
     def drain(self, timeout: float | None = None) -> bool:
@@ -215,21 +290,23 @@ class Query:
 
         Raises
         ------
-        StreamingQueryException : the query has failed, now or before.
+        MillpondError, StreamingQueryException : the query has failed, now or before.
         ConfigError : PySpark was told not to keep a thread of the JVM for each of Python's.
         """
         check_threads()
         self._gate.close(self.streaming.stop)
         until = None if timeout is None else time.monotonic() + timeout
-        while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
-            if until is not None and time.monotonic() > until:
-                return False
-            if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
-                self.streaming.stop()
+        with self._named():
+            while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
+                if until is not None and time.monotonic() > until:
+                    return False
+                if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
+                    self.streaming.stop()
+        self._claim.release()
         self._counts.close()
         rest = self._rest()
         if rest is not None:
-            rest.streaming.awaitTermination()
+            rest.awaitTermination()
             rest.stop()
         return True
 

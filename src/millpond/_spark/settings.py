@@ -122,16 +122,22 @@ def query_settings(spark: SparkSession, tasks: int, checkpoint: str) -> Iterator
     """
     wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
     wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
-    if _on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
+    if on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
         wanted[FILE_MANAGER] = PLAIN_FILES
     with overridden(spark, wanted):
         yield
 
 
-def _on_this_disk(checkpoint: str) -> bool:
+def on_this_disk(checkpoint: str) -> bool:
     """Whether the checkpoint, which exists, lies on a file system of this machine."""
+    path = path_on_this_machine(checkpoint)
+    return path is not None and os.path.isdir(os.path.join(path, "millpond"))
+
+
+def path_on_this_machine(checkpoint: str) -> str | None:
+    """The checkpoint's path, if its name may be one of this machine."""
     scheme, _, path = checkpoint.rpartition(":")
-    return scheme in ("", "file") and os.path.isdir(os.path.join(path, "millpond"))
+    return path if scheme in ("", "file") else None
 
 
 @contextmanager

@@ -20,8 +20,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from millpond._spark.batch_writer import memory_table, write_batch
 from millpond._spark.compile import Compiled
 from millpond._spark.drain import Gate
+from millpond._spark.handover import handed_over
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
+from millpond._spark.producers import refuse_later
 from millpond._spark.selection import Selection
 from millpond.errors import ConfigError
 from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
@@ -40,6 +42,7 @@ def start_writer(
     trigger: dict[str, Any],
     identity: str,
     gate: Gate | None = None,
+    written: Written | None = None,
 ) -> StreamingQuery:
     """Start the query that writes all sinks.
 
@@ -52,10 +55,12 @@ def start_writer(
     identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
         transactional ids begin with it.
     gate : stands behind each batch; one Spark writer alone has no such place.
+    written : what the checkpoint says of earlier starts; None: nothing is to be checked.
 
     Raises
     ------
-    ConfigError : Kafka lacks a topic, or its connection is missing.
+    ConfigError : Kafka lacks a topic, its connection is missing, or it has batches that the checkpoint has not.
+    CorruptData : a Spark sink has batches that the checkpoint has not.
     TopologyError : a format that cannot write what the sink gets.
     """
     chosen = [(target, compiled.selectors[node.name]) for node, target in sinks]
@@ -65,6 +70,8 @@ def start_writer(
     else:
         topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
         _check_kafka(compiled.frame, topics, kafka)
+        if written is not None and topics and kafka is not None:
+            _check_markers(topics, kafka, identity, written)
         settings = client_settings(kafka) if kafka else {}
         spark, gate = compiled.frame.sparkSession, gate or Gate()
         gate.stands = True
@@ -74,6 +81,29 @@ def start_writer(
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+@dataclass(frozen=True)
+class Written:
+    """What earlier starts can have written.
+
+    Parameters
+    ----------
+    planned : number of the last batch that the checkpoint has a plan of; -1: none.
+    tasks : tasks of each batch.
+    """
+
+    planned: int
+    tasks: int
+
+
+def _check_markers(
+    topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka, identity: str, written: Written
+) -> None:
+    """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
+    if any(sink.delivery == "exactly_once" for sink, _ in topics):
+        names = [f"{identity}-{task}" for task in range(written.tasks)]
+        refuse_later(kafka, names, min(sink.name for sink, _ in topics), written.planned)
 
 
 def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
@@ -141,8 +171,10 @@ class BatchSinks:
         # one transaction holds all sinks of a task: the stronger wish decides
         once = any(sink.delivery == "exactly_once" for sink, _ in topics)
         names = tuple(sink.name for sink, _ in topics)
-        write = KafkaWrite(self.settings, names, self.identity if once else None, batch)
-        kafka_rows(frame, topics, self.ends if once else None).mapInArrow(write, WRITTEN).collect()
+        rows = kafka_rows(frame, topics, self.ends if once else None)
+        with handed_over(frame.sparkSession, self.settings) as client:
+            write = KafkaWrite(client, names, self.identity if once else None, batch)
+            rows.mapInArrow(write, WRITTEN).collect()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):

@@ -46,6 +46,8 @@ def scan(
     sources: Sequence[Source],
     kafka: Kafka | None = None,
     checkpoint: str | None = None,
+    *,
+    begun: bool = False,
 ) -> list[Scan]:
     """The frames that the sources are read from: one for all topics, one for each DataFrame.
 
@@ -54,6 +56,7 @@ def scan(
     sources : all of the plan, in its order.
     kafka : the connection, where there are topics.
     checkpoint : folder that static DataFrames are copied into.
+    begun : whether it has batches.
 
     Raises
     ------
@@ -78,10 +81,12 @@ def scan(
                 frame = read_topics(spark, some, kafka, headers, limited=limited)
                 scans.append(Scan(frame, tuple(source.name for _, source in some)))
     plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
-    return scans + [_scan_rows(spark, number, source, checkpoint, headers) for number, source in plain]
+    return scans + [_scan_rows(spark, number, source, headers, checkpoint, begun) for number, source in plain]
 
 
-def _scan_rows(spark: SparkSession, number: int, source: Source, checkpoint: str | None, headers: bool) -> Scan:
+def _scan_rows(
+    spark: SparkSession, number: int, source: Source, headers: bool, checkpoint: str | None, begun: bool
+) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
     if not source.origin.frame.isStreaming:
@@ -92,7 +97,7 @@ def _scan_rows(spark: SparkSession, number: int, source: Source, checkpoint: str
                 hint="Start the topology with checkpoint=...",
             )
         folder, at_once = f"{checkpoint}/millpond/static", source.shape.kind == "global"
-        frame = static.as_stream(spark, frame, order, folder, source.name, at_once=at_once)
+        frame = static.as_stream(spark, frame, order, folder, source.name, at_once=at_once, begun=begun)
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
     return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)

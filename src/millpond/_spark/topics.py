@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +33,10 @@ _LOGINS = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_VALUE = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.$-]+)"""
+_LOGIN = re.compile(
+    rf"(?:\s*[\w.$]+\s+(?i:required|requisite|sufficient|optional)(?:\s+{_VALUE}\s*=\s*{_VALUE})*\s*;\s*)+", re.ASCII
+)
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -95,7 +100,24 @@ def java_settings(kafka: Kafka) -> dict[str, str]:
     authority = common.pop("ssl.ca.location", None)
     if authority is not None:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    return {**common, **found, **kafka.consumer}
+    settings = {**common, **found, **kafka.consumer}
+    if "sasl.jaas.config" in settings:
+        _check_login(settings["sasl.jaas.config"])
+    return settings
+
+
+def _check_login(text: str) -> None:
+    """Raise unless Kafka can read a login.
+
+    Kafka's own complaint quotes the word that it does not expect, which may be a part of the password.
+    """
+    if not _LOGIN.fullmatch(text):
+        raise ConfigError(
+            "The login of the Kafka source cannot be read.",
+            given="sasl.jaas.config",
+            hint='It is: class required username="..." password="..."; with quotes around what is no plain word, '
+            "and a semicolon at the end. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
+        )
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,79 @@
+"""Two drivers on one checkpoint: with a lock the second is refused; without one it takes over, and nothing doubles.
+
+The first driver is a process of its own, which stands still in the middle of a batch. The second comes by a name
+of the checkpoint that does not tell that it lies on this disk, as a bucket's would not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from tests.kafka.driver_run import STANDSTILL, passed_by, topology
+from tests.kafka.topics import committed, new_topic
+from tests.spark.test_streaming import put
+
+BATCHES = 4
+
+
+@contextmanager
+def standing_still(folder: Path, servers: str, topic: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The first driver, in the middle of its second batch."""
+    program = [sys.executable, "-m", "tests.kafka.driver_run", str(folder), servers, topic]
+    with (folder / "said").open("wb") as said, subprocess.Popen(program, stdout=said, stderr=said) as first:
+        try:
+            while not (folder / "waiting").exists():
+                assert first.poll() is None, (folder / "said").read_text()
+                time.sleep(0.1)
+            yield first
+        finally:
+            first.kill()
+
+
+def elsewhere(spark: SparkSession, folder: Path) -> str:
+    """Another name of the checkpoint, on a file system that is not known to be this disk."""
+    name = uuid.uuid4().hex
+    spark.conf.set(f"fs.viewfs.mounttable.{name}.link./folder", f"file://{folder}")
+    return f"viewfs://{name}/folder/cp"
+
+
+@pytest.mark.parametrize("kind", ["kafka", "files"])
+def test_a_second_driver_is_refused_or_takes_over_and_each_record_is_there_once(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, kind: str
+) -> None:
+    topic = new_topic(broker) if kind == "kafka" else ""
+    for batch in range(BATCHES):
+        last = (0, STANDSTILL, 10 * batch + 9) if batch == 1 else (0, f"{batch} end", 10 * batch + 9)
+        put(spark, tmp_path / "left", *((n, f"{batch}", 10 * batch + n) for n in range(8)), last)
+    kafka = mp.Kafka(broker.bootstrap_servers) if topic else None
+    made = topology(spark, tmp_path, topic, passed_by)
+    with standing_still(tmp_path, broker.bootstrap_servers, topic) as first:
+        with pytest.raises(mp.ConfigError, match="in another process of this machine"):
+            made.start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka)
+        checkpoint = elsewhere(spark, tmp_path)
+        second = made.start(spark, checkpoint=checkpoint, kafka=kafka, available_now=True, local_cache=None)
+        second.awaitTermination()
+        (tmp_path / "go").touch()
+        first.wait()
+    ended = (tmp_path / "ended").read_text()
+    assert ended.startswith(("ConfigError: ", "SinkError: ")), ended
+    if topic:
+        found = sorted((record.time, (record.value or b"").decode()) for record in committed(broker, topic))
+    else:
+        rows = spark.read.parquet(str(tmp_path / "out")).collect()
+        found = sorted((int(row["timestamp"].timestamp() * 1000), row["value"]) for row in rows)
+    assert len(found) == 9 * BATCHES
+    assert len({time for time, _ in found}) == 9 * BATCHES
+    # what the table had seen is the same for all keys of a batch: state that was written twice would show here
+    for batch in range(BATCHES):
+        assert len({value for time, value in found if 10 * batch < time < 10 * batch + 8}) == 1

@@ -1,0 +1,63 @@
+"""Why a query failed, read from what Spark says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from millpond._spark.failures import named
+from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError
+
+WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
+Traceback (most recent call last):
+  File "worker.py", line 2226, in main
+millpond.errors.SinkError: The rows of a task broke off: something above it failed, or the task was stopped.
+Hint: Nothing of it is written; the error above, if there is one, says why.
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: Traceback (most recent call last):
+millpond.errors.StateError: a chunk of a shard's state is missing from the state store
+Given: run 12, chunk 0 of 1
+of two lines
+Hint: the checkpoint is incomplete; restart from a copy of it
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_an_error_of_a_worker_comes_back_with_its_parts_and_before_what_followed_from_it() -> None:
+    found = named(Exception(WORKER), "/c")
+    assert type(found).__name__ == "StateError"
+    assert isinstance(found, CorruptData)
+    assert found.given == "run 12, chunk 0 of 1\nof two lines"
+    assert found.hint == "the checkpoint is incomplete; restart from a copy of it"
+
+
+def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
+    found = named(Exception(WORKER.partition("Caused by")[0]), "/c")
+    assert isinstance(found, SinkError)
+    assert found.given is None
+    assert found.hint is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", CorruptData),
+        ("Checksum error: file:/c/offsets/2 at 0 exp: 1 got: 2", CorruptData),
+        ("Failed to read log file file:/c/offsets/2. Incomplete log file", CorruptData),
+        ("batch 2 doesn't exist", CorruptData),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", ConfigError),
+        ("Race while writing batch 1", ConfigError),
+    ],
+)
+def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kind: type[MillpondError]) -> None:
+    found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
+    assert type(found) is kind
+    assert "/c" in str(found.given)  # type: ignore[attr-defined]
+    assert found.hint  # type: ignore[attr-defined]
+
+
+def test_any_other_failure_stays_what_it_is() -> None:
+    for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "millpond.errors.Unheard: no"):
+        failure = Exception(text)
+        assert named(failure, "/c") is failure
