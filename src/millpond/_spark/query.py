@@ -136,7 +136,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
 def _started(
     topology: Topology, spark: SparkSession, checkpoint: str, options: StartOptions, claim: claims.Claim
 ) -> Query:
-    planned = batches.last_planned(spark, checkpoint)
+    planned = batches.last_planned(spark, checkpoint, topology.physical.levels)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
@@ -166,7 +166,7 @@ def _started(
             checkpoint=checkpoint,
             trigger=options.trigger_options,
             identity=place.identity(topology.plan.application),
-            written=None if place.created else sinks.Written(planned, tasks),
+            written=sinks.Written(planned, tasks),
         )
     claim.query = streaming
     return Query(streaming, DropCounts(streaming, metrics), checkpoint, claim)
