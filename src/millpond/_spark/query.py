@@ -166,7 +166,7 @@ def _started(
             checkpoint=checkpoint,
             trigger=options.trigger_options,
             identity=place.identity(topology.plan.application),
-            written=sinks.Written(planned, tasks),
+            written=sinks.Written(planned, 0 if place.created else tasks),
         )
     claim.query = streaming
     return Query(streaming, DropCounts(streaming, metrics), checkpoint, claim)

@@ -88,7 +88,7 @@ class Written:
     Parameters
     ----------
     planned : number of the last batch that the checkpoint has a plan of; -1: none.
-    tasks : tasks of each batch.
+    tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
     """
 
     planned: int
