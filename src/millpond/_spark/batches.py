@@ -22,8 +22,12 @@ _FILES = "{metadata,offsets/[0-9]*,commits/[0-9]*,state/[0-9]*/_metadata/v2/[0-9
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
-def last_planned(spark: SparkSession, checkpoint: str) -> int:
+def last_planned(spark: SparkSession, checkpoint: str, levels: int) -> int:
     """Number of the last batch whose plan is in the checkpoint; -1: none.
+
+    Parameters
+    ----------
+    levels : how many levels keep state.
 
     Raises
     ------
@@ -35,8 +39,11 @@ def last_planned(spark: SparkSession, checkpoint: str) -> int:
     logs = _by_log(files)
     planned, done = (max(logs.get(name, ()), default=NONE) for name in ("offsets", "commits"))
     if done > planned or state > planned + 1:
-        kept = f"commits/{done}" if done > planned else f"state of version {state}"
-        raise _unfit(checkpoint, f"{kept}, but the last plan is " + ("missing" if planned == NONE else str(planned)))
+        later = f"commits/{done}" if done > planned else f"state of version {state}"
+        raise _unfit(checkpoint, f"{later}, but the last plan is " + ("missing" if planned == NONE else str(planned)))
+    kept = sum(log.startswith("state/") for log in logs)
+    if done != NONE and kept < levels:
+        raise _unfit(checkpoint, f"batches, but of {levels} levels only {kept} have state")
     if planned != NONE:
         _check_metadata(checkpoint, files)
         _check_plans(checkpoint, logs["offsets"], planned)

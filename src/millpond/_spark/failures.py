@@ -20,7 +20,7 @@ _OWN = re.compile(
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
     r"\[STATE_STORE_(?:\w*SCHEMA\w*|CHECKPOINT\w*)[^\n]*",
-    r"\[STREAMING_CHECKPOINT_MISSING_METADATA_FILE\][^\n]*",
+    r"\[STREAMING_(?:CHECKPOINT|STATEFUL)\w*\][^\n]*",
     r"\[STDS_[^\n]*",
     r"Checksum error: [^\n]*",
     r"File \S+/_stateSchema/\S+ does not exist",

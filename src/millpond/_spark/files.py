@@ -6,17 +6,20 @@ Called by `checkpoint` and `batches`.
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond.errors import CorruptData
 
+_DEPTH = 6
+"""More parts than any path has below its checkpoint."""
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
 
 
 def contents(spark: SparkSession, folder: str, pattern: str) -> dict[str, bytes]:
-    """What the files below a folder hold that the pattern names, by their path; one job for all.
+    """What the files below a folder hold that the pattern names, by the end of their path; one job for all.
 
     Raises
     ------
@@ -35,13 +38,19 @@ def contents(spark: SparkSession, folder: str, pattern: str) -> dict[str, bytes]
         raise CorruptData(
             "A file of the checkpoint cannot be read: it was altered or cut off.", given=unread[1], hint=RESTORE
         ) from error
-    return {row["path"]: bytes(row["content"]) for row in rows}
+    # Spark lists empty files, and then leaves them out
+    listed = {_end(unquote(path)): b"" for path in frame.inputFiles()}
+    return listed | {_end(row["path"]): bytes(row["content"]) for row in rows}
 
 
 def names(spark: SparkSession, folder: str, pattern: str) -> list[str]:
     """Names of the files that the pattern names; none of them is opened."""
     frame = _files(spark, folder, pattern)
     return [] if frame is None else [path.rpartition("/")[2] for path in frame.inputFiles()]
+
+
+def _end(path: str) -> str:
+    return "/".join(path.split("/")[-_DEPTH:])
 
 
 def _files(spark: SparkSession, folder: str, pattern: str) -> DataFrame | None:

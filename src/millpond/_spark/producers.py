@@ -8,7 +8,6 @@ outlives the task: making one costs a connection and a round of fencing. Called 
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -225,25 +224,25 @@ def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -
     ConfigError : it has.
     SinkError : it does not say.
     """
-    module, settings = client(), client_settings(kafka)
-    admin = make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
-    mark, wait = module.TopicPartition(topic, 0), seconds(settings)
+    settings = {n: v for n, v in client_settings(kafka).items() if n not in DEFAULTS}
+    # what an open transaction holds does not count: it will be ended
+    settings |= {"isolation.level": "read_uncommitted", "enable.auto.commit": "false"}
+    wait = seconds(settings)
+    for name in names:  # one question per task
+        marker = _marker_of({**settings, "group.id": name}, topic, wait)
+        if marker > planned:
+            raise _older(f"the last batch planned is {planned}, batch {marker} is in ({name})")
 
-    def markers() -> dict[str, int]:
-        # all are asked before one is waited for; what an open transaction holds does not count: it will be ended
-        asked = [
-            admin.list_consumer_group_offsets([module.ConsumerGroupTopicPartitions(name, [mark])])[name]
-            for name in names
-        ]
-        return {each.group_id: each.topic_partitions[0].offset for each in (one.result(wait) for one in asked)}
 
+def _marker_of(settings: Mapping[str, Any], topic: str, wait: float) -> int:
+    consumer = make(client().Consumer, settings)
     try:
-        found = patiently(markers, wait)
-    except module.KafkaException as error:
-        raise explained(error.args[0], f"groups {names[0]!r} and following") from None
-    later = {name: batch for name, batch in found.items() if batch > planned}
-    if later:
-        raise _older(f"the last batch planned is {planned}; {', '.join(f'{b} is in ({n})' for n, b in later.items())}")
+        found = patiently(lambda: consumer.committed([client().TopicPartition(topic, 0)], timeout=wait)[0], wait)
+    except client().KafkaException as error:
+        raise explained(error.args[0], f"group {settings['group.id']!r}") from None
+    finally:
+        consumer.close()
+    return int(found.offset) if found.offset >= 0 else NEVER
 
 
 def _older(given: str) -> ConfigError:

@@ -150,7 +150,7 @@ def _started(
     trigger: dict[str, Any],
     claim: claims.Claim,
 ) -> Query:
-    planned = batches.last_planned(spark, checkpoint)
+    planned = batches.last_planned(spark, checkpoint, topology.physical.levels)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
@@ -169,7 +169,7 @@ def _started(
             trigger=trigger,
             identity=place.identity(topology.plan.application),
             gate=gate,
-            written=None if place.created else sinks.Written(planned, tasks),
+            written=sinks.Written(planned, 0 if place.created else tasks),
         )
     claim.query = streaming
     # a query that is to run one batch takes the one that was planned last, where that was not committed

@@ -20,12 +20,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from millpond._spark.batch_writer import memory_table, write_batch
 from millpond._spark.compile import Compiled
 from millpond._spark.drain import Gate
+from millpond._spark.files import names
 from millpond._spark.handover import handed_over
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.producers import refuse_later
 from millpond._spark.selection import Selection
-from millpond.errors import ConfigError
+from millpond.errors import ConfigError, CorruptData
 from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
 from millpond.origins import SinkTarget
 
@@ -60,12 +61,14 @@ def start_writer(
     Raises
     ------
     ConfigError : Kafka lacks a topic, its connection is missing, or it has batches that the checkpoint has not.
-    CorruptData : a Spark sink has batches that the checkpoint has not.
+    CorruptData : a file sink has batches that the checkpoint has not.
     TopologyError : a format that cannot write what the sink gets.
     """
     chosen = [(target, compiled.selectors[node.name]) for node, target in sinks]
     target, selection = chosen[0]
     if len(chosen) == 1 and isinstance(target, Writer):
+        if written is not None and target.path is not None:
+            _check_list(compiled.frame.sparkSession, target.path, written.planned)
         writer = _native(selection.visible(compiled.frame), target)
     else:
         topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
@@ -90,11 +93,22 @@ class Written:
     Parameters
     ----------
     planned : number of the last batch that the checkpoint has a plan of; -1: none.
-    tasks : tasks of each batch.
+    tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
     """
 
     planned: int
     tasks: int
+
+
+def _check_list(spark: SparkSession, path: str, planned: int) -> None:
+    """Raise where Spark's file sink has listed later batches: it would leave out those of the same numbers."""
+    listed = max((int(name.split(".")[0]) for name in names(spark, path, "_spark_metadata/[0-9]*")), default=-1)
+    if listed > planned:
+        raise CorruptData(
+            "The output has batches that the checkpoint has not: those of the same numbers would not be written.",
+            given=f"{path}: batch {listed} is there, the last one planned is {planned}",
+            hint="Write to another folder with a new checkpoint; or restore the newest checkpoint.",
+        )
 
 
 def _check_markers(
