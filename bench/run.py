@@ -1,20 +1,24 @@
 """`make bench`: runs the workloads and prints Markdown tables.
 
-`python bench/run.py [workload ...] [--turns N] [--sizes N] [--only WORKLOAD ...] [--slice]
-[--quick] [--cpu]`; docs/performance.md keeps what was measured. Data, checkpoints and logs lie under .bench/.
+`python bench/run.py [workload ...] [--turns N] [--only WORKLOAD ...] [--slice] [--sizes N] [--quick] [--profile]
+[--json FILE]`; docs/performance.md keeps what was measured. `python bench/run.py --of FILE ... [--picture FILE]`
+prints, and draws, what earlier runs have kept. Data, checkpoints and logs lie under .bench/.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import picture
 import report
 from datasets import Shape, prepared
+from results import OURS, Section, load, runs_of, save
 from turns import Turn, alternate, spark_turn
 from workloads import WORKLOADS as ON_KAFKA
 from workloads import a_day
@@ -30,83 +34,102 @@ COUNTED = 8
 """Batches, from the end, whose time counts for growth: the first ones after a fill merge what it left."""
 
 
-def table_table(options: argparse.Namespace) -> list[Turn]:
+def table_table(options: argparse.Namespace) -> Iterator[Section]:
     """millpond's join of two updating tables beside one group per key."""
     shape = Shape(50_000, 25_000, 2, 25_000) if options.quick else MILLION
     part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE if options.slice else FEW_UPDATES
-    contenders = [("per key", prepared(WORK, part)), ("millpond", prepared(WORK, shape))]
-    turns = alternate(contenders, options.turns, WORK / "work")
-    print(f"## table_table: {shape.keys:,} keys per side, one group per key: {part.keys:,}\n")
-    print(report.side_by_side(turns, "millpond", "per key") + "\n")
-    return [turn for each in turns.values() for turn in each]
+    contenders = [("per key", prepared(WORK, part)), (OURS, prepared(WORK, shape))]
+    turns = alternate(contenders, options.turns, WORK / "work", profile=options.profile)
+    title = f"table_table: {shape.keys:,} keys per side, one group per key: {part.keys:,}"
+    yield Section("table_table", title, runs_of(turn for each in turns.values() for turn in each))
 
 
-def growth(options: argparse.Namespace) -> list[Turn]:
+def growth(options: argparse.Namespace) -> Iterator[Section]:
     """Batch time at a constant batch, state ten times as large from row to row."""
     shapes = [Shape(k, k, 4, 1_000) for k in (1_000, 10_000)] if options.quick else GROWTH[: options.sizes]
-    rows = []
+    rows: list[tuple[int, Turn, int]] = []
     for shape in shapes:
-        turn = spark_turn("millpond", prepared(WORK, shape), WORK / "work" / "growth")
+        turn = spark_turn(OURS, prepared(WORK, shape), WORK / "work" / "growth", profile=options.profile)
         rows.append((shape.keys, turn, min(COUNTED, shape.updates)))
         print(f"growth: {shape.keys:,} keys done", file=sys.stderr, flush=True)
-    print(f"## growth: batches of {2 * shapes[0].rows:,} updates\n")
-    print(report.growth(rows) + "\n")
-    return [turn for _, turn, _ in rows]
+    title = f"growth: batches of {2 * shapes[0].rows:,} updates"
+    yield Section("growth", title, runs_of(turn for _, turn, _ in rows), tables=[report.growth(rows)])
 
 
-def day(options: argparse.Namespace) -> list[Turn]:
+def day(options: argparse.Namespace) -> Iterator[Section]:
     """A windowed join over a day of event time: how much state it keeps."""
     data = a_day(WORK, options.quick)
-    turn = spark_turn("windows", data.folder, WORK / "work" / "day")
-    print(f"## day: {data.shown}\n\n{report.kept(turn)}\n")
-    return [turn]
+    turn = spark_turn("windows", data.folder, WORK / "work" / "day", profile=options.profile)
+    yield Section("day", f"day: {data.shown}", {OURS: runs_of([turn])["windows"]}, tables=[report.kept(turn)])
 
 
-def kafka(options: argparse.Namespace) -> list[Turn]:
+def kafka(options: argparse.Namespace) -> Iterator[Section]:
     """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
     from kafka import KafkaBroker, Place, compiled, load, one_turn_each
 
     classes = compiled(WORK)
-    everything = []
     for name in options.only or ON_KAFKA:
-        workload = ON_KAFKA[name]
-        data = workload.data(WORK, options.quick)
-        found: dict[str, list[Turn]] = {}
+        data = ON_KAFKA[name].data(WORK, options.quick)
+        turns: list[Turn] = []
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
             place = Place(broker, data, WORK)
             load(place)
             for number in range(options.turns):
-                for turn in one_turn_each(place, name, number, classes):
-                    found.setdefault(turn.contender, []).append(turn)
+                turns += one_turn_each(place, name, number, classes, profile=options.profile)
                 print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
-        print(f"## {name}, Kafka to Kafka: {data.shown}\n")
-        print(found["millpond"][-1].report["agreed"] + "\n")
-        for theirs in [contender for contender in found if contender != "millpond"]:
-            print(report.side_by_side(found, "millpond", theirs) + "\n")
-        everything += [turn for each in found.values() for turn in each]
-    return everything
+        notes = [turn.report["agreed"] for turn in turns[-1:]]
+        yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes)
 
 
-WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka}
+WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
+    "table_table": table_table,
+    "growth": growth,
+    "day": day,
+    "kafka": kafka,
+}
 
 
 def main() -> None:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run what was asked for, or show what earlier runs have kept."""
+    options = _options()
+    if options.of:
+        machines, sections = load(options.of)
+        for section in sections:
+            print(report.shown(section))
+        print("\n".join(machines))
+    else:
+        sections = _run(options)
+    if options.picture:
+        options.picture.write_text(picture.drawn(sections))
+
+
+def _run(options: argparse.Namespace) -> list[Section]:
+    sections = []
+    for name in options.workloads or WORKLOADS:
+        for section in WORKLOADS[name](options):
+            print(report.shown(section), flush=True)
+            sections.append(section)
+            if options.json:
+                # each time, so that what is done is kept whatever comes behind it
+                save(options.json, report.machine(), sections)
+    print(report.machine())
+    return sections
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
     parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
-    parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
-    options = parser.parse_args()
-    for name in options.workloads or WORKLOADS:
-        turns = WORKLOADS[name](options)
-        for turn in turns if options.cpu else ():
-            print(f"### {turn.contender}\n\n{report.cpu(turn)}\n")
-    print(report.machine())
+    parser.add_argument("--profile", action="store_true", help="where the CPU goes in the second half; costs some")
+    parser.add_argument("--json", type=Path, help="file that keeps the results")
+    parser.add_argument("--of", type=Path, nargs="+", help="files of earlier runs: shown, nothing is run")
+    parser.add_argument("--picture", type=Path, help="file for a drawing (SVG) of the ratios")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One turn of a workload that runs on Spark: a process of its own, its result one line of JSON.
 
-`python bench/turn.py CONTENDER DATA WORK [--profile]`, called by `turns`. Sessions of all contenders have the
+`python bench/turn.py CONTENDER DATA WORK`, called by `turns`. Sessions of all contenders have the
 same settings: two cores, RocksDB with changelogs, two tasks per exchange.
 """
 
@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import joins
 from measure import batches_of, folder_bytes
+from pyspark.sql import SparkSession
 from workloads import WORKLOADS
 
 import millpond
@@ -34,23 +35,7 @@ STARTS = {
 def main(contender: str, data: str, work: str) -> None:
     """Run the contender over the data until all is read."""
     launched = time.time()
-    spark = millpond.session(
-        "bench",
-        master="local[2]",
-        jars=spark_jars() if contender.startswith("kafka") else None,
-        config={
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "2g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.streaming.numRecentProgressUpdates": "10000",
-            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
-            **AT_START,
-            # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
-            "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
-        },
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(kafka=contender.startswith("kafka"))
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
     kept: list[tuple[float, int]] = []
@@ -74,6 +59,28 @@ def main(contender: str, data: str, work: str) -> None:
         )
     )
     spark.stop()
+
+
+def session(*, kafka: bool) -> SparkSession:
+    """The session of every contender."""
+    spark = millpond.session(
+        "bench",
+        master="local[2]",
+        jars=spark_jars() if kafka else None,
+        config={
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
+            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
+            **AT_START,
+            # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
+            "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
+        },
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 if __name__ == "__main__":
