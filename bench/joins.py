@@ -73,6 +73,28 @@ def start_on_kafka(workload: str) -> Any:
     return start
 
 
+def start_trickle(levels: int) -> Any:
+    """A stream of topic `clicks` joined with so many tables, keyed anew in between; `data` are the servers."""
+
+    def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+        import millpond as mp
+
+        builder = mp.StreamsBuilder("bench")
+        joined = builder.stream("clicks", key="long", value="string")
+        for number in range(levels):
+            if number:
+                joined = joined.select_key(lambda key, value: (key * 7 + 1) % 1_000)
+            table = builder.table(f"table{number}", key="long", value="string")
+            joined = joined.join(table, F.concat)
+        joined.to("out")
+        topology = builder.build()
+        assert topology.physical.levels == levels
+        cache = f"{checkpoint}-cache"
+        return topology.start(spark, checkpoint=checkpoint, local_cache=cache, kafka=mp.Kafka(str(data)))
+
+    return start
+
+
 def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """The naive way: a group per key, a ValueState per side."""
     sides = [stream(spark, data / side).withColumn("side", F.lit(i)) for i, side in enumerate(SIDES)]

@@ -1,8 +1,8 @@
 """`make bench`: runs the workloads and prints Markdown tables.
 
-`python bench/run.py [workload ...] [--turns N] [--only WORKLOAD ...] [--slice] [--sizes N] [--quick] [--profile]
-[--json FILE]`; docs/performance.md keeps what was measured. `python bench/run.py --of FILE ... [--picture FILE]`
-prints, and draws, what earlier runs have kept. Data, checkpoints and logs lie under .bench/.
+`python bench/run.py [workload ...] [options]`, see `--help`; docs/performance.md keeps what was measured.
+`python bench/run.py --of FILE ... [--picture FILE]` prints, and draws, what earlier runs have kept with `--json`.
+Data, checkpoints and logs lie under .bench/.
 """
 
 from __future__ import annotations
@@ -82,11 +82,25 @@ def kafka(options: argparse.Namespace) -> Iterator[Section]:
         yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes)
 
 
+def latency(options: argparse.Namespace) -> Iterator[Section]:
+    """A trickle through one, two and three levels: how long a record takes, and what a batch costs."""
+    import latency as bench
+
+    seconds = 15 if options.quick else 120
+    for folder in options.folders:
+        work = folder / "millpond-latency"
+        trickles = [bench.measured(levels, seconds, work, profile=options.profile) for levels in (1, 2, 3)]
+        tables = [bench.table(trickles), *([bench.parts(trickles)] if options.profile else [])]
+        title = f"latency: {bench.RECORDS} records every {bench.EVERY_SECONDS} s, checkpoint in {folder}"
+        yield Section(f"latency {folder}", title, tables=tables)
+
+
 WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
     "table_table": table_table,
     "growth": growth,
     "day": day,
     "kafka": kafka,
+    "latency": latency,
 }
 
 
@@ -124,6 +138,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
     parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
+    parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     parser.add_argument("--profile", action="store_true", help="where the CPU goes in the second half; costs some")
     parser.add_argument("--json", type=Path, help="file that keeps the results")

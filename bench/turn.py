@@ -29,18 +29,24 @@ STARTS = {
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
+    **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }
+LOOKED_AT = 50
+"""Jobs, from the last on, whose stages and tasks are counted."""
 
 
 def main(contender: str, data: str, work: str) -> None:
     """Run the contender over the data until all is read."""
     launched = time.time()
-    spark = session(kafka=contender.startswith("kafka"))
+    spark = session(kafka=contender.startswith(("kafka", "trickle")))
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
     kept: list[tuple[float, int]] = []
     while not query.awaitTermination(0.5):  # one turn per look
         kept.append((time.time(), folder_bytes(Path(f"{work}/checkpoint-cache"))))
+        # a query that would go on for ever ends when whoever feeds it says so
+        if Path(f"{work}/stop").exists():
+            query.stop()
     progress = query.recentProgress
     print(
         json.dumps(
@@ -50,6 +56,7 @@ def main(contender: str, data: str, work: str) -> None:
                 "batches": [[b.begin, b.end, b.records] for b in batches_of(progress)],
                 "kept": kept,
                 "durations": [p["durationMs"] for p in progress],
+                "work": work_per_batch(spark, str(query.runId), sum(p["numInputRows"] > 0 for p in progress)),
                 "state": [
                     {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}
                     for p in progress
@@ -59,6 +66,18 @@ def main(contender: str, data: str, work: str) -> None:
         )
     )
     spark.stop()
+
+
+def work_per_batch(spark: SparkSession, run: str, batches: int) -> dict[str, float]:
+    """Jobs, stages and tasks of a query per batch; Spark remembers those of the last ones."""
+    tracker = spark.sparkContext.statusTracker()
+    numbers = sorted(tracker.getJobIdsForGroup(run))
+    jobs = [job for job in map(tracker.getJobInfo, numbers[-LOOKED_AT:]) if job is not None]
+    stages = [stage for job in jobs for stage in map(tracker.getStageInfo, job.stageIds) if stage is not None]
+    done = [stage.numCompletedTasks for stage in stages if stage.numCompletedTasks]
+    per_batch = (numbers[-1] - numbers[0] + 1) / max(1, batches) if numbers else 0.0
+    found = {"jobs": 1.0, "stages": len(done) / max(1, len(jobs)), "tasks": sum(done) / max(1, len(jobs))}
+    return {name: count * per_batch for name, count in found.items()}
 
 
 def session(*, kafka: bool) -> SparkSession:

@@ -77,7 +77,10 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False)
     batches = tuple(Batch(*each) for each in report["batches"])
     size = folder_bytes(work / "checkpoint")
     rated = rates(report["started"], batches)
-    parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time, work) if profile else {}
+    parts: dict[str, float] = {}
+    if profile:
+        parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time, work)
+        report["programs"] = profiles.programs(work, rated.half_time, rated.end_time)
     turn = Turn(contender, rated, batches, sampler.usage, size, report, parts)
     shutil.rmtree(work, ignore_errors=True)
     return turn
