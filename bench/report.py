@@ -19,7 +19,8 @@ from turns import Turn
 def shown(section: Section) -> str:
     """A workload's results: what they are beside, its tables, where the CPU went."""
     pieces = [f"## {section.title}", *section.notes]
-    pieces += [side_by_side(section.runs, theirs) for theirs in section.runs if theirs != OURS]
+    if OURS in section.runs:
+        pieces += [side_by_side(section.runs, theirs) for theirs in section.runs if theirs != OURS]
     pieces += [_markdown(table) for table in section.tables]
     pieces += [f"### {who}\n\n{parts(runs)}" for who, runs in section.runs.items() if any(run.parts for run in runs)]
     return "\n\n".join(pieces) + "\n"
@@ -100,6 +101,27 @@ def kept(turn: Turn) -> Table:
             rows.append([str(number), f"{read:,}", f"{(sizes[-1] if sizes else 0) / 1e6:.1f}"])
     most = max(size for _, size in turn.report["kept"])
     return Table(["batches done", "records read", "state, MB"], [*rows, ["most at any time", "", f"{most / 1e6:.1f}"]])
+
+
+def shards(turns: Sequence[Turn]) -> Table:
+    """What a batch of the second half takes, by number of shards."""
+    columns = []
+    for turn in turns:
+        late = [b for b in turn.batches if b.records and b.begin >= turn.rates.half_time - 0.01]
+        cpu = turn.usage.cpu_between(turn.rates.half_time, turn.rates.end_time) / len(late)
+        state, work = turn.report["state"], turn.report["work"]
+        columns.append(
+            {
+                "CPU-seconds": f"{cpu:.2f}",
+                **{name: f"{count:.1f}" for name, count in work.items()},
+                "state: reads, writes": f"{state['rocksdbGetCount']:,.0f}, {state['rocksdbPutCount']:,.0f}",
+                "state: MB read, written": f"{state['rocksdbTotalBytesRead'] / 1e6:.2f}, "
+                f"{state['rocksdbTotalBytesWritten'] / 1e6:.2f}",
+                "checkpoint at the end, MB": f"{turn.state_bytes / 1e6:.1f}",
+            }
+        )
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return Table(["per batch", *(turn.contender for turn in turns)], rows)
 
 
 def _markdown(table: Table) -> str:

@@ -20,8 +20,8 @@ import report
 from datasets import Shape, prepared
 from results import OURS, Section, load, runs_of, save
 from turns import Turn, alternate, spark_turn
+from workloads import SHARDS, a_day, few_records
 from workloads import WORKLOADS as ON_KAFKA
-from workloads import a_day
 
 WORK = ROOT / ".bench"
 MILLION = Shape(keys=1_000_000, fill=125_000, updates=24, rows=125_000)
@@ -95,12 +95,23 @@ def latency(options: argparse.Namespace) -> Iterator[Section]:
         yield Section(f"latency {folder}", title, tables=tables)
 
 
+def shards(options: argparse.Namespace) -> Iterator[Section]:
+    """The same few records over ever more shards: what a shard costs when hardly anything is in it."""
+    data = few_records(WORK)
+    turns = []
+    for count in SHARDS[:2] if options.quick else SHARDS:
+        turns.append(spark_turn(f"shards {count}", data.folder, WORK / "work" / "shards", profile=options.profile))
+        print(f"shards: {count} done", file=sys.stderr, flush=True)
+    yield Section("shards", f"shards: {data.shown}", runs_of(turns), tables=[report.shards(turns)])
+
+
 WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
     "table_table": table_table,
     "growth": growth,
     "day": day,
     "kafka": kafka,
     "latency": latency,
+    "shards": shards,
 }
 
 

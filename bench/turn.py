@@ -10,7 +10,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -18,7 +20,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 import joins
 from measure import batches_of, folder_bytes
 from pyspark.sql import SparkSession
-from workloads import WORKLOADS
+from workloads import SHARDS, WORKLOADS
 
 import millpond
 from dev.jars import spark_jars
@@ -29,8 +31,11 @@ STARTS = {
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
+    **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }
+STATE = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
+"""Spark's metrics of a level's state that are reported."""
 LOOKED_AT = 50
 """Jobs, from the last on, whose stages and tasks are counted."""
 
@@ -57,11 +62,7 @@ def main(contender: str, data: str, work: str) -> None:
                 "kept": kept,
                 "durations": [p["durationMs"] for p in progress],
                 "work": work_per_batch(spark, str(query.runId), sum(p["numInputRows"] > 0 for p in progress)),
-                "state": [
-                    {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}
-                    for p in progress
-                    for s in p["stateOperators"]
-                ][-1:],
+                "state": state_per_batch(progress),
             }
         )
     )
@@ -78,6 +79,19 @@ def work_per_batch(spark: SparkSession, run: str, batches: int) -> dict[str, flo
     per_batch = (numbers[-1] - numbers[0] + 1) / max(1, batches) if numbers else 0.0
     found = {"jobs": 1.0, "stages": len(done) / max(1, len(jobs)), "tasks": sum(done) / max(1, len(jobs))}
     return {name: count * per_batch for name, count in found.items()}
+
+
+def state_per_batch(progress: Sequence[Any]) -> dict[str, float]:
+    """Reads, writes and bytes of all levels' state, per batch of the second half."""
+    late = [p for p in progress if p["numInputRows"]]
+    late = late[len(late) // 2 :]
+    found = dict.fromkeys(STATE, 0.0)
+    for metrics in (
+        each["customMetrics"] for p in late for each in p["stateOperators"]
+    ):  # one turn per batch and level
+        for name in STATE:
+            found[name] += metrics.get(name, 0) / max(1, len(late))
+    return found
 
 
 def session(*, kafka: bool) -> SparkSession:

@@ -8,7 +8,11 @@ from pathlib import Path
 import picture
 import pytest
 import report
+from measure import Batch, Usage, rates
 from results import FIGURES, OURS, Run, Section, Table, load, save
+from turns import Turn
+
+STATE_METRICS = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
 
 
 def run(factor: float) -> Run:
@@ -62,6 +66,23 @@ def test_the_picture_has_a_bar_for_each_ratio() -> None:
     assert texts.count("4.0") == len(picture.FIGURES)
     assert "join, beside Kafka Streams" in texts
     assert not [text for text in texts if text and "alone" in text]
+
+
+def test_turns_that_are_not_compared_are_shown_by_their_tables_alone() -> None:
+    alone = Section("shards", "many", {"shards 4": [run(1)]}, tables=[Table(["a"], [["1"]])])
+    assert report.shown(alone).startswith("## many\n\n| a |\n|---|\n| 1 |\n\n### shards 4\n")
+
+
+def test_what_a_shard_costs_is_shown_per_batch() -> None:
+    batches = tuple(Batch(10 * n, 10 * n + 5, 100) for n in range(4))
+    usage = Usage(looks=[(0, 1), (15, 3), (35, 7)])
+    state = dict.fromkeys(STATE_METRICS, 4000000.0)
+    turn = Turn("shards 4", rates(0, batches), batches, usage, 2_000_000, {"state": state, "work": {"tasks": 6.0}})
+    assert turn.rates.half_time == 15
+    rows = dict(report.shards([turn]).rows)
+    assert rows["CPU-seconds"] == "2.00"
+    assert rows["state: MB read, written"] == "4.00, 4.00"
+    assert (rows["tasks"], rows["checkpoint at the end, MB"]) == ("6.0", "2.0")
 
 
 def test_a_bar_grows_with_the_ratio_and_stays_in_the_picture() -> None:
