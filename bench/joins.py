@@ -73,6 +73,48 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
     return start
 
 
+def start_trickle(levels: int) -> Any:
+    """A stream of topic `clicks` joined with so many tables, keyed anew in between; `data` are the servers."""
+
+    def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+        import millpond as mp
+
+        builder = mp.StreamsBuilder("bench")
+        joined = builder.stream("clicks", key="long", value="string")
+        for number in range(levels):
+            if number:
+                joined = joined.select_key(lambda key, value: (key * 7 + 1) % 1_000)
+            table = builder.table(f"table{number}", key="long", value="string")
+            joined = joined.join(table, F.concat)
+        joined.to("out")
+        topology = builder.build()
+        assert topology.physical.levels == levels
+        cache = f"{checkpoint}-cache"
+        return topology.start(spark, checkpoint=checkpoint, local_cache=cache, kafka=mp.Kafka(str(data)))
+
+    return start
+
+
+def start_shards(shards: int) -> Any:
+    """A windowed join behind which a table is joined: what is told to every shard passes through a level, too."""
+
+    def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+        import millpond as mp
+
+        builder = mp.StreamsBuilder("bench")
+        left, right = (
+            builder.stream(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
+            for side in SIDES
+        )
+        within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
+        joined = left.left_join(right, F.concat, within).select_key(lambda key, value: key % 1_000)
+        joined.to_table().to(mp.Writer("noop"), name="latest")
+        cache = f"{checkpoint}-cache"
+        return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=cache, shards=shards)
+
+    return start
+
+
 def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """The naive way: a group per key, a ValueState per side."""
     sides = [stream(spark, data / side).withColumn("side", F.lit(i)) for i, side in enumerate(SIDES)]

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import profiles
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from datasets import SIDES
@@ -92,7 +93,7 @@ def _produce(producer: Producer, topic: str, value: str, key: bytes, ts: int) ->
             producer.poll(0.1)
 
 
-def one_turn_each(place: Place, workload: str, number: int, classes: Path) -> Iterator[Turn]:
+def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, profile: bool = False) -> Iterator[Turn]:
     """A turn of each contender, the last one's report saying in what the results of all agree.
 
     Raises
@@ -102,10 +103,10 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path) -> It
     name = f"{workload}-{number}".replace("_", "-")
     outcomes = {}
     for cache in (0, CACHE_BYTES):
-        turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache)
+        turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache, profile=profile)
         outcomes[turn.contender] = outcome_of(place.servers, f"{name}-ks-{cache}-out", PARTITIONS)
         yield turn
-    turn = replace(millpond_turn(place, workload, f"{name}-mp"), contender="millpond")
+    turn = replace(millpond_turn(place, workload, f"{name}-mp", profile=profile), contender="millpond")
     outcomes[turn.contender] = outcome_of(place.servers, f"{name}-mp-out", PARTITIONS)
     agreed = agreement(outcomes, WORKLOADS[workload].equal)
     yield replace(turn, report={**turn.report, "agreed": agreed})
@@ -120,8 +121,8 @@ def compiled(work: Path) -> Path:
     return classes
 
 
-def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache: int) -> Turn:
-    """A turn of Kafka Streams, from its start until all input is committed.
+def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache: int, profile: bool = False) -> Turn:
+    """A turn of Kafka Streams, from its start until all input is committed; profiled by its threads alone.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
     log = state / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
-        with Sampler(process.pid) as sampler:
+        with Sampler(process.pid, parts=profile) as sampler:
             batches = _watched(process, place, name, started)
             size = folder_bytes(state / "state")
             assert process.stdin is not None
@@ -147,7 +148,9 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
         raise RuntimeError(f"Kafka Streams died in {name}:\n" + log.read_text()[-3000:])
     shutil.rmtree(state, ignore_errors=True)
     shown = "Kafka Streams, cache" if cache else "Kafka Streams"
-    return Turn(shown, rates(started, batches), tuple(batches), sampler.usage, size, {})
+    rated = rates(started, batches)
+    parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time) if profile else {}
+    return Turn(shown, rated, tuple(batches), sampler.usage, size, {}, parts)
 
 
 def _watched(process: subprocess.Popen[bytes], place: Place, group: str, started: float) -> list[Batch] | None:
@@ -209,15 +212,14 @@ class Progress:
         return [TopicPartition(each.topic, each.partition, max(0, each.offset)) for each in found]
 
 
-def millpond_turn(place: Place, workload: str, name: str) -> Turn:
+def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False) -> Turn:
     """A turn of millpond over the same topics."""
     out = place.output(f"{name}-out")
-    return spark_turn(
-        f"kafka {workload}", Path(f"{place.servers} {out} {place.data.records // BATCHES}"), place.work / "work" / name
-    )
+    data = Path(f"{place.servers} {out} {place.data.records // BATCHES}")
+    return spark_turn(f"kafka {workload}", data, place.work / "work" / name, profile=profile)
 
 
-def one_turn_of_each_delivery(place: Place, number: int) -> Iterator[Turn]:
+def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = False) -> Iterator[Turn]:
     """The join of two tables, exactly once and at least once; who is first changes from turn to turn.
 
     Raises
@@ -228,7 +230,7 @@ def one_turn_of_each_delivery(place: Place, number: int) -> Iterator[Turn]:
     for contender in (ONCE, LEAST) if number % 2 == 0 else (LEAST, ONCE):
         name = f"delivery-{number}-{'once' if contender == ONCE else 'least'}"
         workload = "table_table" if contender == ONCE else "table_table at_least_once"
-        turn = replace(millpond_turn(place, workload, name), contender=contender)
+        turn = replace(millpond_turn(place, workload, name, profile=profile), contender=contender)
         outcomes[contender] = outcome_of(place.servers, f"{name}-out", PARTITIONS)
         if len(outcomes) > 1:
             turn = replace(turn, report={**turn.report, "agreed": agreement(outcomes, "table")})

@@ -85,13 +85,21 @@ def folder_bytes(folder: Path) -> int:
 
 @dataclass
 class Usage:
-    """CPU-seconds and peak memory of a tree of processes."""
+    """CPU-seconds and peak memory of a tree of processes.
+
+    Attributes
+    ----------
+    cpu : of each process.
+    peak_bytes : of all processes at once.
+    looks : (time, CPU-seconds so far), a look after the other.
+    parts : (time, CPU-seconds so far by part) where parts were asked for: a JVM's threads are parts of their own,
+        "java/" and what the kernel calls them, without number; "java/programs" is what it started and saw end.
+    """
 
     cpu: dict[int, float] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    threads: dict[int, tuple[str, float]] = field(default_factory=dict)
     peak_bytes: int = 0
     looks: list[tuple[float, float]] = field(default_factory=list)
+    parts: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def cpu_between(self, begin: float, end: float) -> float:
         """CPU-seconds between two times (seconds since the epoch), as near as the looks are."""
@@ -99,25 +107,17 @@ class Usage:
         until = [cpu for at, cpu in self.looks if at <= end]
         return (until[-1] if until else 0.0) - (before[-1] if before else 0.0)
 
+    def parts_between(self, begin: float, end: float) -> dict[str, float]:
+        """The same by part."""
+        before = [parts for at, parts in self.parts if at <= begin]
+        until = [parts for at, parts in self.parts if at <= end]
+        first = before[-1] if before else {}
+        return {name: seconds - first.get(name, 0.0) for name, seconds in (until[-1] if until else {}).items()}
+
     @property
     def cpu_seconds(self) -> float:
         """Of all processes that were ever seen."""
         return sum(self.cpu.values())
-
-    def by_thread(self) -> dict[str, float]:
-        """CPU-seconds of the JVM's threads, by name without number, from the most on."""
-        kinds: dict[str, float] = {}
-        for name, seconds in self.threads.values():  # one turn per thread
-            kinds[name] = kinds.get(name, 0.0) + seconds
-        return dict(sorted(kinds.items(), key=lambda item: -item[1]))
-
-    def by_kind(self) -> dict[str, float]:
-        """CPU-seconds by program."""
-        kinds: dict[str, float] = {}
-        for pid, seconds in self.cpu.items():  # one turn per process
-            name = self.names.get(pid, "?")
-            kinds[name] = kinds.get(name, 0.0) + seconds
-        return kinds
 
 
 class Sampler:
@@ -127,12 +127,14 @@ class Sampler:
     ----------
     root : the process.
     interval : seconds between looks.
+    parts : whether `Usage.parts` is wanted: it costs a look at every thread of every JVM.
     """
 
-    def __init__(self, root: int, interval: float = 0.25) -> None:
+    def __init__(self, root: int, interval: float = 0.25, *, parts: bool = False) -> None:
         self.usage = Usage()
         self._root = root
         self._interval = interval
+        self._parts = _Parts(root) if parts else None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -157,22 +159,46 @@ class Sampler:
         for pid in tree:  # one turn per process
             _, seconds, name = stats[pid]
             self.usage.cpu[pid] = max(self.usage.cpu.get(pid, 0.0), seconds)
-            self.usage.names[pid] = name
-            if name == "java" and memory:
-                self._look_at_threads(pid)
+            if self._parts:
+                self._parts.look_at(pid, name, seconds)
             total += _pss(pid) if memory else 0
-        self.usage.looks.append((time.time(), self.usage.cpu_seconds))
+        now = time.time()
+        self.usage.looks.append((now, self.usage.cpu_seconds))
+        if self._parts:
+            self.usage.parts.append((now, dict(self._parts.seconds)))
         self.usage.peak_bytes = max(self.usage.peak_bytes, total)
 
-    def _look_at_threads(self, pid: int) -> None:
-        """CPU-seconds of a JVM's threads: which part is garbage collection, which compilation."""
-        with contextlib.suppress(OSError):
-            for entry in Path(f"/proc/{pid}/task").iterdir():  # one turn per thread
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    name, _, seconds = _stat(entry / "stat")
-                    # Spark names a thread anew for each task: what it has used so far is counted under the last name.
-                    kind = "Executor task" if name.startswith("Executor task") else re.sub(r"[#\d]+$", "", name)
-                    self.usage.threads[int(entry.name)] = (kind, seconds)
+
+class _Parts:
+    """CPU-seconds by part, added up from look to look: Spark names a thread anew for each task that it runs."""
+
+    def __init__(self, root: int) -> None:
+        self.seconds: dict[str, float] = {}
+        self._root = root
+        self._last: dict[tuple[str, int], float] = {}
+
+    def look_at(self, pid: int, name: str, seconds: float) -> None:
+        """A process."""
+        more = self._more("process", pid, seconds)
+        if name != "java":
+            self._add("driver" if pid == self._root else name, more)
+            return
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            self._add("java/programs", self._more("programs", pid, _stat(Path(f"/proc/{pid}/stat"))[3]))
+        for number, thread, used in _threads(pid):  # one turn per thread
+            used = self._more("thread", number, used)
+            more -= used
+            self._add(f"java/{thread}", used)
+        self._add("java/ended threads", more)
+
+    def _add(self, part: str, seconds: float) -> None:
+        self.seconds[part] = self.seconds.get(part, 0.0) + seconds
+
+    def _more(self, kind: str, number: int, seconds: float) -> float:
+        """CPU-seconds since the last look at it; all where it was not there, or was another of the same number."""
+        before = self._last.get((kind, number), 0.0)
+        self._last[(kind, number)] = seconds
+        return seconds - before if seconds >= before else seconds
 
 
 def _stats() -> dict[int, tuple[int, float, str]]:
@@ -182,17 +208,29 @@ def _stats() -> dict[int, tuple[int, float, str]]:
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
-            name, parent, seconds = _stat(entry / "stat")
+            name, parent, seconds, _ = _stat(entry / "stat")
             found[int(entry.name)] = (parent, seconds, name)
     return found
 
 
-def _stat(path: Path) -> tuple[str, int, float]:
-    """(name, parent, CPU-seconds) of a process or thread."""
+def _threads(pid: int) -> list[tuple[int, str, float]]:
+    """(number, name without number, CPU-seconds) of a process's threads."""
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/task").iterdir():  # one turn per thread
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                name, _, seconds, _ = _stat(entry / "stat")
+                found.append((int(entry.name), re.sub(r"[-#\d]+$", "", name), seconds))
+    return found
+
+
+def _stat(path: Path) -> tuple[str, int, float, float]:
+    """(name, parent, CPU-seconds, those of children that have ended) of a process or thread."""
     text = path.read_text()
     fields = text[text.rindex(")") + 2 :].split()
     name = text[text.index("(") + 1 : text.rindex(")")]
-    return name, int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICK
+    own, children = (int(fields[at]) + int(fields[at + 1]) for at in (11, 13))
+    return name, int(fields[1]), own / _TICK, children / _TICK
 
 
 def _tree(root: int, parents: dict[int, int]) -> list[int]:

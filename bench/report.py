@@ -1,6 +1,6 @@
-"""The benchmarks' results as Markdown tables: min, median and max of the turns, and ratios within one run.
+"""The benchmarks' results as Markdown tables: median, min and max of the turns, and ratios of medians.
 
-Called by `run`. Ratios are taken turn by turn, since turns that follow each other met the same machine.
+Called by `run`.
 """
 
 from __future__ import annotations
@@ -8,49 +8,62 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 
+from results import FIGURES, OURS, RATED, Run, Section, Table
 from turns import Turn
 
-Figure = Callable[[Turn], float]
-FIGURES: tuple[tuple[str, Figure], ...] = (
-    ("records/s, whole run", lambda t: t.rates.whole),
-    ("records/s, second half", lambda t: t.rates.second_half),
-    ("records per CPU-second, whole run", lambda t: t.per_cpu_second),
-    ("records per CPU-second, second half", lambda t: t.per_cpu_second_late),
-    ("CPU-seconds", lambda t: t.usage.cpu_seconds),
-    ("peak memory, MB", lambda t: t.usage.peak_bytes / 1e6),
-    ("checkpoint, MB", lambda t: t.state_bytes / 1e6),
-)
-RATIOS = 4
-"""How many of the figures are better when larger, so that a ratio says something."""
+
+def shown(section: Section) -> str:
+    """A workload's results: what they are beside, its tables, where the CPU went."""
+    pieces = [f"## {section.title}", *section.notes]
+    if OURS in section.runs:
+        pieces += [side_by_side(section.runs, theirs) for theirs in section.runs if theirs != OURS]
+    pieces += [_markdown(table) for table in section.tables]
+    pieces += [f"### {who}\n\n{parts(runs)}" for who, runs in section.runs.items() if any(run.parts for run in runs)]
+    return "\n\n".join(pieces) + "\n"
 
 
-def side_by_side(turns: Mapping[str, Sequence[Turn]], ours: str, theirs: str) -> str:
-    """A table of two contenders and the ratios between them."""
-    lines = [f"| | {ours} | {theirs} | ratio |", "|---|---|---|---|"]
-    read = [f"{turns[who][0].rates.records:,}" for who in (ours, theirs)]
-    lines += [f"| records in a turn | {read[0]} | {read[1]} | |"]
-    for number, (name, figure) in enumerate(FIGURES):
-        mine, other = ([figure(turn) for turn in turns[who]] for who in (ours, theirs))
-        ratios = [a / b for a, b in zip(mine, other, strict=True)] if number < RATIOS else []
-        lines.append(f"| {name} | {spread(mine)} | {spread(other)} | {spread(ratios, '.1f')} |")
-    return "\n".join(lines)
+def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str) -> str:
+    """A table of millpond and another contender."""
+    both = [runs[OURS], runs[theirs]]
+    rows = [["records in a turn", *(f"{each[0].records:,}" for each in both), ""]]
+    for name in FIGURES:
+        columns = [[run.figures[name] for run in each] for each in both]
+        shown = f"{ratio(runs, theirs, name):.1f}" if name in RATED else ""
+        rows.append([name, *map(spread, columns), shown])
+    turns = " and ".join(str(n) for n in dict.fromkeys(len(each) for each in both))
+    return _markdown(Table(["median (min to max)" if turns != "1" else "", OURS, theirs, "ratio"], rows))
+
+
+def ratio(runs: Mapping[str, Sequence[Run]], theirs: str, figure: str) -> float:
+    """Of the medians of a figure: millpond's by the other's."""
+    ours, other = (median(run.figures[figure] for run in runs[who]) for who in (OURS, theirs))
+    return ours / other
 
 
 def spread(values: Sequence[float], form: str = ",.0f") -> str:
     """Median, with the smallest and largest behind it where there are several."""
-    if not values:
-        return ""
     middle = format(median(values), form)
     if len(values) == 1:
         return middle
     return f"{middle} ({format(min(values), form)} to {format(max(values), form)})"
 
 
-def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
+def parts(runs: Sequence[Run]) -> str:
+    """Where the CPU of a second half went: CPU-seconds per million records, the largest first."""
+    profiled = [run.parts for run in runs if run.parts]
+    names = {name for each in profiled for name in each}
+    values = {name: [each.get(name, 0.0) for each in profiled] for name in names}
+    ordered = sorted(values, key=lambda name: -median(values[name]))
+    rows = [[name, spread(values[name], ".2f")] for name in ordered if median(values[name]) >= 0.005]
+    whole = [sum(each.values()) for each in profiled]
+    return _markdown(Table(["CPU-seconds per million records", ""], [*rows, ["all", spread(whole, ".2f")]]))
+
+
+def growth(rows: Sequence[tuple[int, Turn, int]]) -> Table:
     """Batch time by size of state: (keys per side, turn, batches that count, from the end)."""
     heads = (
         "keys per side",
@@ -61,7 +74,7 @@ def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
         "checkpoint, MB",
         "peak memory, MB",
     )
-    lines = ["| " + " | ".join(heads) + " |", "|---|---|---|---|---|---|---|"]
+    lines = []
     before: tuple[float, float] | None = None
     for keys, turn, counted in rows:
         batches = turn.batches[-counted:]
@@ -73,32 +86,47 @@ def growth(rows: Sequence[tuple[int, Turn, int]]) -> str:
         ratios = ["", ""] if before is None else [f"{a / b:.2f}" for a, b in zip(now, before, strict=True)]
         before = now
         row = [f"{keys:,}", spread(times, ".2f"), ratios[0], f"{work:.2f}", ratios[1]]
-        row += [f"{turn.state_bytes / 1e6:,.0f}", f"{turn.usage.peak_bytes / 1e6:,.0f}"]
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines)
+        lines.append([*row, f"{turn.state_bytes / 1e6:,.0f}", f"{turn.usage.peak_bytes / 1e6:,.0f}"])
+    return Table(heads, lines)
 
 
-def kept(turn: Turn) -> str:
+def kept(turn: Turn) -> Table:
     """State (the live runs, as the machine's cache has them) by the share of the batches that are done."""
-    lines = ["| batches done | records read | state, MB |", "|---|---|---|"]
+    rows = []
     read, quarters = 0, [round(len(turn.batches) * part / 4) for part in range(1, 5)]
     for number, batch in enumerate(turn.batches, start=1):
         read += batch.records
         if number in quarters:
             sizes = [size for at, size in turn.report["kept"] if at <= batch.end + 0.5]
-            lines.append(f"| {number} | {read:,} | {(sizes[-1] if sizes else 0) / 1e6:.1f} |")
+            rows.append([str(number), f"{read:,}", f"{(sizes[-1] if sizes else 0) / 1e6:.1f}"])
     most = max(size for _, size in turn.report["kept"])
-    return "\n".join([*lines, f"| most at any time | | {most / 1e6:.1f} |"])
+    return Table(["batches done", "records read", "state, MB"], [*rows, ["most at any time", "", f"{most / 1e6:.1f}"]])
 
 
-def cpu(turn: Turn) -> str:
-    """Where a turn's CPU went: by program, the JVM's by thread."""
-    lines = ["| CPU-seconds | |", "|---|---|"]
-    kinds = sorted(turn.usage.by_kind().items(), key=lambda item: -item[1])
-    lines += [f"| {name} | {seconds:.1f} |" for name, seconds in kinds if seconds >= 0.5]
-    threads = turn.usage.by_thread().items()
-    lines += [f"| java, {name} | {seconds:.1f} |" for name, seconds in threads if seconds >= 0.5]
-    return "\n".join(lines)
+def shards(turns: Sequence[Turn]) -> Table:
+    """What a batch of the second half takes, by number of shards."""
+    columns = []
+    for turn in turns:
+        late = [b for b in turn.batches if b.records and b.begin >= turn.rates.half_time - 0.01]
+        cpu = turn.usage.cpu_between(turn.rates.half_time, turn.rates.end_time) / len(late)
+        state, work = turn.report["state"], turn.report["work"]
+        columns.append(
+            {
+                "CPU-seconds": f"{cpu:.2f}",
+                **{name: f"{count:.1f}" for name, count in work.items()},
+                "state: reads, writes": f"{state['rocksdbGetCount']:,.0f}, {state['rocksdbPutCount']:,.0f}",
+                "state: MB read, written": f"{state['rocksdbTotalBytesRead'] / 1e6:.2f}, "
+                f"{state['rocksdbTotalBytesWritten'] / 1e6:.2f}",
+                "checkpoint at the end, MB": f"{turn.state_bytes / 1e6:.1f}",
+            }
+        )
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return Table(["per batch", *(turn.contender for turn in turns)], rows)
+
+
+def _markdown(table: Table) -> str:
+    lines = ["| " + " | ".join(table.heads) + " |", "|" + "---|" * len(table.heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in table.rows)])
 
 
 def machine() -> str:

@@ -1,23 +1,27 @@
 """`make bench`: runs the workloads and prints Markdown tables.
 
-`python bench/run.py [workload ...] [--turns N] [--sizes N] [--only WORKLOAD ...] [--slice]
-[--quick] [--cpu]`; docs/performance.md keeps what was measured. Data, checkpoints and logs lie under .bench/.
+`python bench/run.py [workload ...] [options]`, see `--help`; docs/performance.md keeps what was measured.
+`python bench/run.py --of FILE ... [--picture FILE]` prints, and draws, what earlier runs have kept with `--json`.
+Data, checkpoints and logs lie under .bench/.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import picture
 import report
 from datasets import Shape, prepared
+from results import OURS, Section, load, runs_of, save
 from turns import Turn, alternate, spark_turn
+from workloads import SHARDS, a_day, few_records
 from workloads import WORKLOADS as ON_KAFKA
-from workloads import a_day
 
 WORK = ROOT / ".bench"
 # Batches of a million records, the most that a batch from Kafka has by default.
@@ -31,67 +35,57 @@ COUNTED = 8
 """Batches, from the end, whose time counts for growth: the first ones after a fill merge what it left."""
 
 
-def table_table(options: argparse.Namespace) -> list[Turn]:
+def table_table(options: argparse.Namespace) -> Iterator[Section]:
     """millpond's join of two updating tables beside one group per key."""
     shape = Shape(50_000, 25_000, 2, 25_000) if options.quick else MILLION
     part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE if options.slice else FEW_UPDATES
-    contenders = [("per key", prepared(WORK, part)), ("millpond", prepared(WORK, shape))]
-    turns = alternate(contenders, options.turns, WORK / "work")
-    print(f"## table_table: {shape.keys:,} keys per side, one group per key: {part.keys:,}\n")
-    print(report.side_by_side(turns, "millpond", "per key") + "\n")
-    return [turn for each in turns.values() for turn in each]
+    contenders = [("per key", prepared(WORK, part)), (OURS, prepared(WORK, shape))]
+    turns = alternate(contenders, options.turns, WORK / "work", profile=options.profile)
+    title = f"table_table: {shape.keys:,} keys per side, one group per key: {part.keys:,}"
+    yield Section("table_table", title, runs_of(turn for each in turns.values() for turn in each))
 
 
-def growth(options: argparse.Namespace) -> list[Turn]:
+def growth(options: argparse.Namespace) -> Iterator[Section]:
     """Batch time at a constant batch, state ten times as large from row to row."""
     shapes = [Shape(k, k, 4, 1_000) for k in (1_000, 10_000)] if options.quick else GROWTH[: options.sizes]
-    rows = []
+    rows: list[tuple[int, Turn, int]] = []
     for shape in shapes:
-        turn = spark_turn("millpond", prepared(WORK, shape), WORK / "work" / "growth")
+        turn = spark_turn(OURS, prepared(WORK, shape), WORK / "work" / "growth", profile=options.profile)
         rows.append((shape.keys, turn, min(COUNTED, shape.updates)))
         print(f"growth: {shape.keys:,} keys done", file=sys.stderr, flush=True)
-    print(f"## growth: batches of {2 * shapes[0].rows:,} updates\n")
-    print(report.growth(rows) + "\n")
-    return [turn for _, turn, _ in rows]
+    title = f"growth: batches of {2 * shapes[0].rows:,} updates"
+    yield Section("growth", title, runs_of(turn for _, turn, _ in rows), tables=[report.growth(rows)])
 
 
-def day(options: argparse.Namespace) -> list[Turn]:
+def day(options: argparse.Namespace) -> Iterator[Section]:
     """A windowed join over a day of event time: how much state it keeps."""
     data = a_day(WORK, options.quick)
-    turn = spark_turn("windows", data.folder, WORK / "work" / "day")
-    print(f"## day: {data.shown}\n\n{report.kept(turn)}\n")
-    return [turn]
+    turn = spark_turn("windows", data.folder, WORK / "work" / "day", profile=options.profile)
+    yield Section("day", f"day: {data.shown}", {OURS: runs_of([turn])["windows"]}, tables=[report.kept(turn)])
 
 
-def kafka(options: argparse.Namespace) -> list[Turn]:
+def kafka(options: argparse.Namespace) -> Iterator[Section]:
     """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
     from kafka import KafkaBroker, Place, compiled, load, one_turn_each
 
     classes = compiled(WORK)
-    everything = []
     for name in options.only or ON_KAFKA:
-        workload = ON_KAFKA[name]
-        data = workload.data(WORK, options.quick)
-        found: dict[str, list[Turn]] = {}
+        data = ON_KAFKA[name].data(WORK, options.quick)
+        turns: list[Turn] = []
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
             place = Place(broker, data, WORK)
             load(place)
             for number in range(options.turns):
-                for turn in one_turn_each(place, name, number, classes):
-                    found.setdefault(turn.contender, []).append(turn)
+                turns += one_turn_each(place, name, number, classes, profile=options.profile)
                 print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
-        print(f"## {name}, Kafka to Kafka: {data.shown}\n")
-        print(found["millpond"][-1].report["agreed"] + "\n")
-        for theirs in [contender for contender in found if contender != "millpond"]:
-            print(report.side_by_side(found, "millpond", theirs) + "\n")
-        everything += [turn for each in found.values() for turn in each]
-    return everything
+        notes = [turn.report["agreed"] for turn in turns[-1:]]
+        yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes)
 
 
-def exactly_once(options: argparse.Namespace) -> list[Turn]:
+def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
     """What exactly once costs: the join of two tables from Kafka to Kafka, beside at least once."""
-    from kafka import LEAST, ONCE, KafkaBroker, Place, load, one_turn_of_each_delivery
+    from kafka import KafkaBroker, Place, load, one_turn_of_each_delivery
 
     data = ON_KAFKA["table_table"].data(WORK, options.quick)
     turns: list[Turn] = []
@@ -99,34 +93,87 @@ def exactly_once(options: argparse.Namespace) -> list[Turn]:
         place = Place(broker, data, WORK)
         load(place)
         for number in range(options.turns):
-            turns += one_turn_of_each_delivery(place, number)
+            turns += one_turn_of_each_delivery(place, number, profile=options.profile)
             print(f"exactly_once: turn {number + 1} of {options.turns} done", file=sys.stderr, flush=True)
-    found = {who: [turn for turn in turns if turn.contender == who] for who in (ONCE, LEAST)}
-    print(f"## exactly_once: table_table, Kafka to Kafka: {data.shown}\n")
-    print(turns[-1].report["agreed"] + "\n")
-    print(report.side_by_side(found, ONCE, LEAST) + "\n")
-    return turns
+    title = f"exactly_once: table_table, Kafka to Kafka: {data.shown}"
+    yield Section("exactly_once", title, runs_of(turns), [turns[-1].report["agreed"]])
 
 
-WORKLOADS = {"table_table": table_table, "growth": growth, "day": day, "kafka": kafka, "exactly_once": exactly_once}
+def latency(options: argparse.Namespace) -> Iterator[Section]:
+    """A trickle through one, two and three levels: how long a record takes, and what a batch costs."""
+    import latency as bench
+
+    seconds = 15 if options.quick else 120
+    for folder in options.folders:
+        work = folder / "millpond-latency"
+        trickles = [bench.measured(levels, seconds, work, profile=options.profile) for levels in (1, 2, 3)]
+        tables = [bench.table(trickles), *([bench.parts(trickles)] if options.profile else [])]
+        title = f"latency: {bench.RECORDS} records every {bench.EVERY_SECONDS} s, checkpoint in {folder}"
+        yield Section(f"latency {folder}", title, tables=tables)
+
+
+def shards(options: argparse.Namespace) -> Iterator[Section]:
+    """The same few records over ever more shards: what a shard costs when hardly anything is in it."""
+    data = few_records(WORK)
+    turns = []
+    for count in SHARDS[:2] if options.quick else SHARDS:
+        turns.append(spark_turn(f"shards {count}", data.folder, WORK / "work" / "shards", profile=options.profile))
+        print(f"shards: {count} done", file=sys.stderr, flush=True)
+    yield Section("shards", f"shards: {data.shown}", runs_of(turns), tables=[report.shards(turns)])
+
+
+WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
+    "table_table": table_table,
+    "growth": growth,
+    "day": day,
+    "kafka": kafka,
+    "exactly_once": exactly_once,
+    "latency": latency,
+    "shards": shards,
+}
 
 
 def main() -> None:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run what was asked for, or show what earlier runs have kept."""
+    options = _options()
+    if options.of:
+        machines, sections = load(options.of)
+        for section in sections:
+            print(report.shown(section))
+        print("\n".join(machines))
+    else:
+        sections = _run(options)
+    if options.picture:
+        options.picture.write_text(picture.drawn(sections))
+
+
+def _run(options: argparse.Namespace) -> list[Section]:
+    sections = []
+    for name in options.workloads or WORKLOADS:
+        for section in WORKLOADS[name](options):
+            print(report.shown(section), flush=True)
+            sections.append(section)
+            if options.json:
+                # each time, so that what is done is kept whatever comes behind it
+                save(options.json, report.machine(), sections)
+    print(report.machine())
+    return sections
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
     parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
+    parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
-    parser.add_argument("--cpu", action="store_true", help="where the CPU went, turn by turn")
-    options = parser.parse_args()
-    for name in options.workloads or WORKLOADS:
-        turns = WORKLOADS[name](options)
-        for turn in turns if options.cpu else ():
-            print(f"### {turn.contender}\n\n{report.cpu(turn)}\n")
-    print(report.machine())
+    parser.add_argument("--profile", action="store_true", help="where the CPU goes in the second half; costs some")
+    parser.add_argument("--json", type=Path, help="file that keeps the results")
+    parser.add_argument("--of", type=Path, nargs="+", help="files of earlier runs: shown, nothing is run")
+    parser.add_argument("--picture", type=Path, help="file for a drawing (SVG) of the ratios")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

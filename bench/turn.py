@@ -1,6 +1,6 @@
 """One turn of a workload that runs on Spark: a process of its own, its result one line of JSON.
 
-`python bench/turn.py CONTENDER DATA WORK [--profile]`, called by `turns`. Sessions of all contenders have the
+`python bench/turn.py CONTENDER DATA WORK`, called by `turns`. Sessions of all contenders have the
 same settings: two cores, RocksDB with changelogs, two tasks per exchange.
 """
 
@@ -10,7 +10,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -18,7 +20,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 import joins
 from measure import batches_of, folder_bytes
 from pyspark.sql import SparkSession
-from workloads import WORKLOADS
+from workloads import SHARDS, WORKLOADS
 
 import millpond
 from dev.jars import spark_jars
@@ -30,18 +32,27 @@ STARTS = {
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
+    **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
+    **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }
+STATE = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
+"""Spark's metrics of a level's state that are reported."""
+LOOKED_AT = 50
+"""Jobs, from the last on, whose stages and tasks are counted."""
 
 
 def main(contender: str, data: str, work: str) -> None:
     """Run the contender over the data until all is read."""
     launched = time.time()
-    spark = _session(kafka=contender.startswith("kafka"))
+    spark = session(kafka=contender.startswith(("kafka", "trickle")))
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
     kept: list[tuple[float, int]] = []
     while not query.awaitTermination(0.5):  # one turn per look
         kept.append((time.time(), folder_bytes(Path(f"{work}/checkpoint-cache"))))
+        # a query that would go on for ever ends when whoever feeds it says so
+        if Path(f"{work}/stop").exists():
+            query.stop()
     progress = query.recentProgress
     print(
         json.dumps(
@@ -51,30 +62,57 @@ def main(contender: str, data: str, work: str) -> None:
                 "batches": [[b.begin, b.end, b.records] for b in batches_of(progress)],
                 "kept": kept,
                 "durations": [p["durationMs"] for p in progress],
-                "state": [
-                    {"rows": s["numRowsTotal"], "commit_ms": s["commitTimeMs"], **s["customMetrics"]}
-                    for p in progress
-                    for s in p["stateOperators"]
-                ][-1:],
+                "work": work_per_batch(spark, str(query.runId), sum(p["numInputRows"] > 0 for p in progress)),
+                "state": state_per_batch(progress),
             }
         )
     )
     spark.stop()
 
 
-def _session(*, kafka: bool) -> SparkSession:
-    config = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
-        **AT_START,
-        # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
-        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-        **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
-    }
-    spark = millpond.session("bench", master="local[2]", jars=spark_jars() if kafka else None, config=config)
+def work_per_batch(spark: SparkSession, run: str, batches: int) -> dict[str, float]:
+    """Jobs, stages and tasks of a query per batch; Spark remembers those of the last ones."""
+    tracker = spark.sparkContext.statusTracker()
+    numbers = sorted(tracker.getJobIdsForGroup(run))
+    jobs = [job for job in map(tracker.getJobInfo, numbers[-LOOKED_AT:]) if job is not None]
+    stages = [stage for job in jobs for stage in map(tracker.getStageInfo, job.stageIds) if stage is not None]
+    done = [stage.numCompletedTasks for stage in stages if stage.numCompletedTasks]
+    per_batch = (numbers[-1] - numbers[0] + 1) / max(1, batches) if numbers else 0.0
+    found = {"jobs": 1.0, "stages": len(done) / max(1, len(jobs)), "tasks": sum(done) / max(1, len(jobs))}
+    return {name: count * per_batch for name, count in found.items()}
+
+
+def state_per_batch(progress: Sequence[Any]) -> dict[str, float]:
+    """Reads, writes and bytes of all levels' state, per batch of the second half."""
+    late = [p for p in progress if p["numInputRows"]]
+    late = late[len(late) // 2 :]
+    found = dict.fromkeys(STATE, 0.0)
+    for metrics in (
+        each["customMetrics"] for p in late for each in p["stateOperators"]
+    ):  # one turn per batch and level
+        for name in STATE:
+            found[name] += metrics.get(name, 0) / max(1, len(late))
+    return found
+
+
+def session(*, kafka: bool) -> SparkSession:
+    """The session of every contender."""
+    spark = millpond.session(
+        "bench",
+        master="local[2]",
+        jars=spark_jars() if kafka else None,
+        config={
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
+            "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
+            **AT_START,
+            # Spark's 64 MB make it reckon the size of the Arrow batch anew at every row; this value turns it off
+            "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+            **dict(pair.split("=", 1) for pair in os.environ.get("BENCH_CONF", "").split(";") if pair),
+        },
+    )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import profiles
 from measure import Batch, Rates, Sampler, Usage, folder_bytes, rates
 
 BENCH = Path(__file__).resolve().parent
@@ -25,7 +26,7 @@ ROOT = BENCH.parent
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of one contender gave."""
+    """What one turn of one contender gave; `parts` are CPU-seconds of the second half, if it was profiled."""
 
     contender: str
     rates: Rates
@@ -33,6 +34,7 @@ class Turn:
     usage: Usage
     state_bytes: int
     report: Mapping[str, Any]
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def per_cpu_second(self) -> float:
@@ -45,8 +47,14 @@ class Turn:
         return self.rates.half_records / self.usage.cpu_between(self.rates.half_time, self.rates.end_time)
 
 
-def spark_turn(contender: str, data: Path, work: Path, *, java: str = "") -> Turn:
+def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False) -> Turn:
     """Run `turn.py` and watch it.
+
+    Parameters
+    ----------
+    data : what the contender works on.
+    work : folder of the turn, emptied first and removed behind it.
+    profile : whether to find out where its CPU goes, which costs some.
 
     Raises
     ------
@@ -55,30 +63,38 @@ def spark_turn(contender: str, data: Path, work: Path, *, java: str = "") -> Tur
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     paths = [str(BENCH), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "BENCH_JAVA": java}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment |= profiles.environment(work) if profile else {}
     command = [sys.executable, str(BENCH / "turn.py"), contender, str(data), str(work)]
     log = work / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
-        with Sampler(process.pid) as sampler:
+        with Sampler(process.pid, parts=profile) as sampler:
             output = process.communicate()[0]
     if process.returncode:
         raise RuntimeError(f"a turn of {contender} failed:\n" + log.read_text()[-3000:])
     report = json.loads(output.strip().splitlines()[-1])
     batches = tuple(Batch(*each) for each in report["batches"])
     size = folder_bytes(work / "checkpoint")
-    turn = Turn(contender, rates(report["started"], batches), batches, sampler.usage, size, report)
+    rated = rates(report["started"], batches)
+    parts: dict[str, float] = {}
+    if profile:
+        parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time, work)
+        report["programs"] = profiles.programs(work, rated.half_time, rated.end_time)
+    turn = Turn(contender, rated, batches, sampler.usage, size, report, parts)
     shutil.rmtree(work, ignore_errors=True)
     return turn
 
 
-def alternate(contenders: Sequence[tuple[str, Path]], count: int, work: Path) -> dict[str, list[Turn]]:
+def alternate(
+    contenders: Sequence[tuple[str, Path]], count: int, work: Path, *, profile: bool = False
+) -> dict[str, list[Turn]]:
     """`count` turns of each contender, by turns; says on stderr how it goes."""
     found: dict[str, list[Turn]] = {name: [] for name, _ in contenders}
     for number in range(count):  # one turn of all contenders
         for name, data in contenders:
             begin = time.monotonic()
-            turn = spark_turn(name, data, work / name.replace(" ", "-"))
+            turn = spark_turn(name, data, work / name.replace(" ", "-"), profile=profile)
             found[name].append(turn)
             shown = f"{turn.rates.whole:,.0f}/s, second half {turn.rates.second_half:,.0f}/s"
             shown += f", {turn.per_cpu_second:,.0f} and {turn.per_cpu_second_late:,.0f} per CPU-second"

@@ -23,6 +23,8 @@ REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
+SHARDS = (4, 20, 50, 200)
+"""Of `shards`."""
 DAY_MS = 86_400_000
 _VERSION = 1
 _RECORDS_PER_MS = 10
@@ -105,6 +107,13 @@ def a_day(root: Path, quick: bool) -> Data:
     rows, keys = (24_000, 30) if quick else (2_400_000, 3_000)
     shown = f"{rows:,} records a side over a day, {keys:,} keys, window {WINDOW} before and after"
     return _written(root / "data" / f"day-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, 24, DAY_MS), shown)
+
+
+def few_records(root: Path) -> Data:
+    """Two streams of a thousand records a side and file: so few that what does not depend on them is seen."""
+    rows = 16_000
+    shown = "1,000 records a side and batch"
+    return _written(root / "data" / f"few-{rows}-{_VERSION}", _stream_pieces(rows, 5_000, 16), shown)
 
 
 def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:

@@ -49,7 +49,7 @@ def test_work_of_a_grandchild_is_counted() -> None:
     burn = "x = 0\nfor i in range(3_000_000): x += i\ninput()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
     process = subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE)
-    with Sampler(process.pid, interval=0.01) as sampler:
+    with Sampler(process.pid, interval=0.01, parts=True) as sampler:
         while sampler.usage.cpu_seconds < 0.05 or len(sampler.usage.cpu) < 2:
             assert process.poll() is None, "it ended before it was seen"
         assert process.stdin is not None
@@ -57,7 +57,11 @@ def test_work_of_a_grandchild_is_counted() -> None:
         process.wait()
     assert os.getpid() not in sampler.usage.cpu
     assert sampler.usage.peak_bytes > 1_000_000
-    assert sum(sampler.usage.by_kind().values()) == pytest.approx(sampler.usage.cpu_seconds)
+    at, parts = sampler.usage.parts[-1]
+    assert sum(parts.values()) == pytest.approx(sampler.usage.cpu_seconds)
+    assert parts == sampler.usage.parts_between(0, at)
+    assert "driver" in parts
+    assert not [name for name in parts if name.startswith("java")]
 
 
 def test_keys_are_distinct() -> None:

@@ -6,7 +6,7 @@ The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ from millpond._spark.worker import settle
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
 """Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
+WireRow = tuple[int, int, bytes | None, int]
+"""Label, port, blob, count."""
+WIRE_ROWS = 1_024
+"""Of one Arrow batch behind packing, at most."""
 
 REASONS = {1: "negative_timestamp", 2: "undecodable"}
 
@@ -77,8 +81,8 @@ class Pack:
             frame = self._prepared(gathered, clock, drops)
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
-            yield from wire_batches(self._rows(parcels))
-            yield from wire_batches(self._rows(times(frame, self.beats, self.labels.shards)))
+            yield from wire_batches(wire_rows(parcels, self.labels))
+            yield from wire_batches(wire_rows(times(frame, self.beats, self.labels.shards), self.labels))
             yield from _passed_on(gathered)
         yield from self._counts(drops)
 
@@ -112,16 +116,10 @@ class Pack:
             for key, value in zip(keys, values, strict=True):
                 peek.action(key, value)
 
-    def _rows(self, parcels: Iterator[Parcel]) -> Iterator[tuple[int, int, bytes | None, int]]:
-        for parcel in parcels:
-            label = self.labels.label(parcel.target, parcel.shard)
-            for piece in blob.pieces(parcel.rows):
-                yield label, parcel.port, blob.encode(piece), 0
-
     def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
         numbers = {metric: number for number, metric in enumerate(self.metrics)}
         counted = [(-1, numbers[what], None, count) for what, count in drops.items() if count]
-        yield from wire_batches(iter(counted))
+        yield from wire_batches(counted)
 
 
 @dataclass(frozen=True)
@@ -146,13 +144,16 @@ class Unpack:
         settle()
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            passing = []
             # One turn per blob.
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if port < 0 and operator_of(port) in self.operators:
                     rows = blob.decode(batch.column("blob")[at].as_buffer())
                     yield from self._widened(rows, operator_of(port), label)
                 else:
-                    yield self._passing(batch.slice(at, 1))
+                    passing.append(at)
+            if passing:
+                yield self._passing(batch.take(pa.array(passing)))
         if self.ends:
             yield from end_rows(self.schema, "root")
 
@@ -167,8 +168,8 @@ class Unpack:
             renamed = {(own + name if own + name in wide else name): column for name, column in given.items()}
             yield _fitted(renamed, self.schema, len(part))
 
-    def _passing(self, row: pa.RecordBatch) -> pa.RecordBatch:
-        return _fitted({n: row.column(n) for n in ("label", "port", "blob")}, self.schema, len(row))
+    def _passing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return _fitted({n: rows.column(n) for n in ("label", "port", "blob")}, self.schema, len(rows))
 
 
 @dataclass(frozen=True)
@@ -258,12 +259,37 @@ def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from rows.cast(WIRE_ARROW).to_batches()
 
 
-def wire_batches(rows: Iterator[tuple[int, int, bytes | None, int]]) -> Iterator[pa.RecordBatch]:
-    """Rows (label, port, blob, count) as batches, one each."""
-    # One turn per blob; each goes out as it is made, so that no more than one is held.
+def wire_rows(parcels: Iterable[Parcel], labels: Labels) -> Iterator[WireRow]:
+    """Parcels as rows for the shuffle."""
+    told: pa.Table | None = None
+    blobs: list[bytes] = []
+    # One turn per parcel. What every shard is told is encoded once: with many shards it is most of a small batch.
+    for parcel in parcels:
+        if parcel.rows is not told:
+            told, blobs = parcel.rows, [blob.encode(piece) for piece in blob.pieces(parcel.rows)]
+        label = labels.label(parcel.target, parcel.shard)
+        for content in blobs:
+            yield label, parcel.port, content, 0
+
+
+def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
+    """The rows as batches, each of at most WIRE_ROWS rows and about one blob's bytes."""
+    held: list[WireRow] = []
+    size = 0
+    # One turn per blob: large ones go out as they are made, small ones together, since a batch has its own price.
     for row in rows:
-        arrays = [pa.array([value], type=field.type) for value, field in zip(row, WIRE_ARROW, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=WIRE_ARROW)
+        held.append(row)
+        size += len(row[2] or b"")
+        if size >= blob.PIECE_BYTES or len(held) == WIRE_ROWS:
+            yield _wire_batch(held)
+            held, size = [], 0
+    if held:
+        yield _wire_batch(held)
+
+
+def _wire_batch(rows: Sequence[WireRow]) -> pa.RecordBatch:
+    columns = zip(zip(*rows, strict=True), WIRE_ARROW, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(each, type=field.type) for each, field in columns], schema=WIRE_ARROW)
 
 
 def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:

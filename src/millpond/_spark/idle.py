@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._engine import blob
 from millpond._engine.heartbeat import told_clock
 from millpond._plan.physical import Physical
-from millpond._spark.exchange import wire_batches
+from millpond._spark.exchange import wire_batches, wire_rows
 from millpond._spark.wire import WIRE, Labels
 
 
@@ -53,5 +52,4 @@ class Tell:
             return
         for target, port in self.targets:
             parcels = told_clock(target, port, max(latest), self.labels.shards)
-            rows = ((self.labels.label(target, p.shard), port, blob.encode(p.rows), 0) for p in parcels)
-            yield from wire_batches(rows)
+            yield from wire_batches(wire_rows(parcels, self.labels))

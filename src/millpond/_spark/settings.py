@@ -49,6 +49,8 @@ AT_START = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # without it every batch uploads whole RocksDB files
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # with it Spark reads what is overwritten or removed, only to count rows: as many bytes as a batch writes, or more
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # versions of state that can still be read or gone back to; Spark's own 100 keep many times the state
     "spark.sql.streaming.minBatchesToRetain": "10",
     # pack gathers rows to 65,536; smaller batches cost a turn of Python each

@@ -1,0 +1,48 @@
+"""Spark's Python daemon with workers that say where their CPU goes: a line per sample.
+
+`spark.python.daemon.module` names it when a turn is profiled; folder and settings come from the environment.
+A timer of CPU time (not of the clock) interrupts each worker, so what waits is not seen. Python runs the handler
+when the call under way returns: a sample carries the CPU since the last one, whatever number of ticks were missed.
+Read by `profiles`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import time
+from types import FrameType
+
+FOLDER = "BENCH_SAMPLES"
+"""Environment variable that names the folder of the samples."""
+SECONDS = 0.01
+"""CPU time between two samples."""
+
+
+class Samples:
+    """The samples of one worker: time, CPU of the main thread and of others since the last one, stack from inside."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = os.open(f"{folder}/{os.getpid()}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._main = self._all = 0.0
+        signal.signal(signal.SIGPROF, self._look)
+        # system calls of libraries that do not expect it go on by themselves
+        signal.siginterrupt(signal.SIGPROF, False)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        main, whole = time.thread_time(), time.process_time()
+        own, others = main - self._main, max(0.0, whole - self._all - (main - self._main))
+        self._main, self._all = main, whole
+        stack = []
+        while frame is not None:
+            code = frame.f_code
+            stack.append("/".join(code.co_filename.rsplit("/", 2)[-2:]) + ":" + code.co_qualname)
+            frame = frame.f_back
+        os.write(self._file, f"{time.time():.3f} {own:.6f} {others:.6f} {';'.join(stack)}\n".encode())
+
+
+if __name__ == "__main__":
+    os.register_at_fork(after_in_child=lambda: Samples(os.environ[FOLDER]))
+    runpy.run_module("pyspark.daemon", run_name="__main__")

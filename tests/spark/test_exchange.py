@@ -1,0 +1,53 @@
+"""What packing hands to Spark: as few Arrow batches as memory allows, and nothing encoded twice. No session needed."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from millpond._engine import blob
+from millpond._engine.exchange import Parcel
+from millpond._spark.exchange import WIRE_ROWS, wire_batches, wire_rows
+from millpond._spark.wire import Labels
+
+ROWS = pa.table({"n": [1, 2, 3]})
+LABELS = Labels(shards=4, targets=2)
+
+
+def test_what_every_shard_is_told_is_encoded_once() -> None:
+    rows = list(wire_rows([Parcel(1, shard, 7, ROWS) for shard in range(4)], LABELS))
+    assert [label for label, *_ in rows] == [LABELS.label(1, shard) for shard in range(4)]
+    assert len({id(content) for _, _, content, _ in rows}) == 1
+
+
+def test_parcels_keep_their_own_rows_whatever_came_before() -> None:
+    other = pa.table({"n": [4]})
+    parcels = [Parcel(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
+    contents = [blob.decode(content or b"") for _, _, content, _ in wire_rows(parcels, LABELS)]
+    assert contents == [ROWS, ROWS, other, ROWS]
+
+
+def test_a_large_parcel_is_sent_in_pieces_to_every_shard() -> None:
+    rows = pa.table({"n": pa.array(range(300_000))})
+    sent = list(wire_rows([Parcel(0, shard, 0, rows) for shard in range(2)], LABELS))
+    assert len(sent) > 2
+    for shard in range(2):
+        mine = [blob.decode(content or b"") for label, _, content, _ in sent if label == LABELS.label(0, shard)]
+        assert pa.concat_tables(mine).combine_chunks() == rows
+
+
+def test_small_blobs_travel_together_and_large_ones_alone() -> None:
+    small, large = b"x" * 100, b"y" * blob.PIECE_BYTES
+    batches = list(wire_batches((n, 0, small, 0) for n in range(2 * WIRE_ROWS + 1)))
+    assert [len(batch) for batch in batches] == [WIRE_ROWS, WIRE_ROWS, 1]
+    assert pa.Table.from_batches(batches)["label"].to_pylist() == list(range(2 * WIRE_ROWS + 1))
+    batches = list(wire_batches((n, 0, large, 0) for n in range(3)))
+    assert [len(batch) for batch in batches] == [1, 1, 1]
+
+
+def test_a_count_has_no_blob() -> None:
+    (batch,) = wire_batches([(-1, 3, None, 9), (0, 1, b"z", 0)])
+    assert batch.to_pydict() == {"label": [-1, 0], "port": [3, 1], "blob": [None, b"z"], "count": [9, 0]}
+
+
+def test_nothing_is_no_batch() -> None:
+    assert list(wire_batches([])) == []
