@@ -8,6 +8,7 @@ Read by `profiles`.
 
 from __future__ import annotations
 
+import atexit
 import os
 import runpy
 import signal
@@ -30,6 +31,8 @@ class Samples:
         # system calls of libraries that do not expect it go on by themselves
         signal.siginterrupt(signal.SIGPROF, False)
         signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
+        # at its end Python takes the handler away, and a signal without one kills
+        atexit.register(signal.setitimer, signal.ITIMER_PROF, 0)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         main, whole = time.thread_time(), time.process_time()
