@@ -29,7 +29,7 @@ jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
 test: setup ## all tests; ARGS="tests/engine -k join" for some, JOBS=2 for parallel ones
-	@$(PY) -m pytest $(if $(JOBS),-n $(JOBS)) $(ARGS)
+	@$(PY) -m pytest $(if $(JOBS),-n $(JOBS) --dist loadfile) $(ARGS)
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
 	@$(PY) -m millpond.testing.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \

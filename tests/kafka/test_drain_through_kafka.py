@@ -1,0 +1,47 @@
+"""A query from Kafka to Kafka, drained in the midst of its work: each result is there once, nothing runs twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from tests.kafka.topics import committed, new_topic
+
+# so many batches that the query is drained long before the last one
+RECORDS, A_BATCH = 8_000, 20
+
+
+def started(spark: SparkSession, folder: Path, kafka: mp.Kafka, topics: tuple[str, str], **options: Any) -> Any:
+    builder = mp.StreamsBuilder("drained")
+    builder.table(topics[0], key="string", value="string", store="kept").to(topics[1])
+    return builder.build().start(spark, checkpoint=str(folder / "checkpoint"), kafka=kafka, **options)
+
+
+def logged(folder: Path, log: str) -> list[int]:
+    return sorted(int(path.name) for path in (folder / "checkpoint" / log).iterdir() if path.name.isdigit())
+
+
+def test_a_query_drained_half_way_goes_on_with_the_next_batch(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topics = new_topic(broker, "in"), new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topics[0], key=f"{number % 7}", value=f"{number}", timestamp=number + 1)
+    assert producer.flush(60) == 0
+    query = started(spark, tmp_path, mp.Kafka(broker.bootstrap_servers, max_records_per_batch=A_BATCH), topics)
+    while not committed(broker, topics[1]):
+        assert query.isActive
+    assert query.drain()
+    written, done = len(committed(broker, topics[1])), logged(tmp_path, "commits")
+    assert logged(tmp_path, "offsets") == done
+    assert 0 < written < RECORDS
+    rest = started(spark, tmp_path, mp.Kafka(broker.bootstrap_servers), topics, available_now=True)
+    rest.awaitTermination()
+    assert sum(batch["numInputRows"] for batch in rest.recentProgress) == RECORDS - written
+    assert sorted(int(record.value or b"") for record in committed(broker, topics[1])) == list(range(RECORDS))
