@@ -72,6 +72,7 @@ def _session(folder: Path) -> Any:
             "spark.ui.enabled": "false",
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "1g",
+            "spark.python.daemon.module": "chaos.daemon",
             # most of these JVMs live for seconds: the second compiler would not pay
             "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}",
         },
