@@ -2,8 +2,10 @@
 
 One checkpoint of a topology of two levels is damaged in one place at a time and started again, with new input.
 The table says what is expected. `named`: refused or failed by an error of millpond with a hint. `right`: the
-file is not needed any more, or made again. Files keep the sums beside them that file systems of this machine
-write (`.2.crc`), except where the last test removes them.
+file is not needed any more, or made again. `either`: it depends on how many lists of the state's files Spark has
+written by then, which it does in the background; what was changed since the list before is still there.
+Files keep the sums beside them that file systems of this machine write (`.2.crc`), except where the last test
+removes them.
 """
 
 from __future__ import annotations
@@ -108,15 +110,15 @@ FILES = {
     "Spark's id of the query": ("metadata", -1, "named named named named"),
     "the last plan": ("offsets/*", -1, "named named named named"),
     "the plan before": ("offsets/*", -2, "named named named named"),
-    "an older plan": ("offsets/*", 0, "right named - right"),
+    "an older plan": ("offsets/*", 0, "right named - named"),
     "the last commit": ("commits/*", -1, "right named named named"),
     "an older commit": ("commits/*", 0, "right - named right"),
     "the last list of files": ("sources/0/*", -1, "named named named named"),
     "an older list of files": ("sources/0/*", 0, "named - named -"),
     "the last changes of state": ("state/0/0/*.changelog", -1, "named named named named"),
     "changes of the other level": ("state/1/1/*.changelog", -1, "named - named -"),
-    "the state's file list": ("state/0/0/*.zip", -1, "named - named -"),
-    "a file of the state": ("state/0/0/SSTs/*.sst", -1, "named named - -"),
+    "the state's file list": ("state/0/0/*.zip", -1, "either - either -"),
+    "a file of the state": ("state/0/0/SSTs/*.sst", -1, "either either - -"),
     "what the state is of": ("state/0/_metadata/v2/*", -1, "right named named named"),
     "the state's schema": ("state/0/_stateSchema/default/*", -1, "named named named named"),
     "millpond's record": ("millpond/topology/part-*", -1, "named named named named"),
@@ -137,7 +139,7 @@ def test_a_damaged_file_is_an_error_with_a_name_or_is_not_needed(
 ) -> None:
     files = sorted(file for file in sound.restored().glob(pattern) if not file.name.startswith("."))
     damage(files[place])
-    assert outcome(spark, sound) == expected
+    assert outcome(spark, sound) in (("named", "right") if expected == "either" else (expected,))
 
 
 FOLDERS = {

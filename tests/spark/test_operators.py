@@ -148,3 +148,19 @@ def test_structs_are_keys(spark: SparkSession) -> None:
     driver = TopologyTestDriver(b.build(), spark)
     driver.pipe("s", "k", "v", ts=0)
     assert [tuple(r.key) for r in driver.read("out")] == [("k", 1)]
+
+
+def test_a_table_s_null_keys_end_at_the_source_and_are_counted_wherever_it_goes(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("tables")
+    looking, plain = (b.table(name, key="string", value="string") for name in ("looking", "plain"))
+    people = b.global_table("people", key="string", value="string")
+    looking.left_join(people, F.concat, foreign_key=lambda value: value).to("joined")
+    plain.to("copied")
+    driver = TopologyTestDriver(b.build(), spark)
+    driver.pipe("people", "a", "1", ts=0)
+    for name in ("looking", "plain"):
+        driver.pipe(name, None, "a", ts=1)
+        driver.pipe(name, "k", "a", ts=2)
+    assert [(r.key, r.value) for r in driver.read("joined")] == [("k", "a1")]
+    assert [(r.key, r.value) for r in driver.read("copied")] == [("k", "a")]
+    assert driver.drops == {("looking", "null_key"): 1, ("plain", "null_key"): 1}

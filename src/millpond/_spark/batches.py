@@ -18,7 +18,10 @@ from millpond.errors import CorruptData
 
 NONE = -1
 """Where there is no batch."""
-_FILES = "{metadata,offsets/[0-9]*,commits/[0-9]*,state/[0-9]*/_metadata/v2/[0-9]*,state/[0-9]*/_stateSchema/*/[0-9]*}"
+_FILES = (
+    *("metadata", "offsets/[0-9]*", "commits/[0-9]*"),
+    *("state/[0-9]*/_metadata/v2/[0-9]*", "state/[0-9]*/_stateSchema/*/[0-9]*"),
+)
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
@@ -35,7 +38,7 @@ def last_planned(spark: SparkSession, checkpoint: str, levels: int) -> int:
     """
     # the state first: if a query runs upon it after all, the plans are the newer ones
     state = max((int(name.split(".")[0].split("_")[0]) for name in _state(spark, checkpoint)), default=0)
-    files = contents(spark, checkpoint, _FILES)
+    files = contents(spark, checkpoint, *_FILES)
     logs = _by_log(files)
     planned, done = (max(logs.get(name, ()), default=NONE) for name in ("offsets", "commits"))
     if done > planned or state > planned + 1:
@@ -65,7 +68,7 @@ def _by_log(files: dict[str, bytes]) -> dict[str, dict[int, bytes]]:
 
 def _state(spark: SparkSession, checkpoint: str) -> list[str]:
     """The first shard's versions: all shards get theirs with each batch."""
-    return names(spark, checkpoint, "state/0/0/[0-9]*.{changelog,zip}")
+    return names(spark, checkpoint, "state/0/0/[0-9]*.*")
 
 
 def _check_metadata(checkpoint: str, files: dict[str, bytes]) -> None:

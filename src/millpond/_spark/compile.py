@@ -141,7 +141,7 @@ class _Compiler:
             exits = exit_outlets(self._physical, number, partial(_naming_if, stage))
             outlets += [o for o in exits if o.key]
         mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(self._physical, number, partial(_naming_if, stage))
+        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, arriving=True))
         outlets += [o for o in counted if o.key and o.node in mine_names]
         pack = Pack(
             outlets=tuple(outlets),
@@ -331,6 +331,8 @@ def _lookup_fields(plan: Plan, node: GlobalLookup, prefix: str) -> list[tuple[st
     return fields + [(f"{prefix}view{n}", BooleanType()) for n, _ in enumerate(views_of(plan, right.name))]
 
 
-def _naming_if(stage: Stage, flow: Flow) -> FlowColumns:
+def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:
     """Names of a flow's columns, empty ones for a flow of another frame of the stage."""
-    return stage.naming(flow) if flow in stage.flows else FlowColumns("", "")
+    if flow not in stage.flows:
+        return FlowColumns("", "")
+    return stage.arriving(flow) if arriving else stage.naming(flow)

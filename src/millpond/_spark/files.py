@@ -1,31 +1,39 @@
-"""Small files of a checkpoint, read through Spark, so that any file system works that Spark knows.
+"""Small files of a checkpoint: on a disk of this machine read as they are, elsewhere through Spark.
 
-Called by `checkpoint` and `batches`.
+Spark reads every file system, but not without a job, a line in the log for each folder that may be missing, and blind
+for empty files and for the lists of its own sinks. Called by `checkpoint`, `batches`, `static`, `drain` and `sinks`.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+import zlib
+from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from millpond._spark.settings import path_on_this_machine
 from millpond.errors import CorruptData
 
-_DEPTH = 6
-"""More parts than any path has below its checkpoint."""
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
+_SUMS = struct.Struct(">4sI")
+"""What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
 
 
-def contents(spark: SparkSession, folder: str, pattern: str) -> dict[str, bytes]:
-    """What the files below a folder hold that the pattern names, by the end of their path; one job for all.
+def contents(spark: SparkSession, folder: str, *patterns: str) -> dict[str, bytes]:
+    """What the files below a folder hold that the patterns name, by their path.
 
     Raises
     ------
-    CorruptData : one of them cannot be read.
+    CorruptData : one of them cannot be read, or does not have its sum.
     """
-    frame = _files(spark, folder, pattern)
+    here = _here(folder)
+    if here is not None:
+        return {str(file): _checked(file) for pattern in patterns for file in here.glob(pattern)}
+    frame = _frame(spark, folder, ",".join(patterns))
     if frame is None:
         return {}
     try:
@@ -33,30 +41,49 @@ def contents(spark: SparkSession, folder: str, pattern: str) -> dict[str, bytes]
     except Exception as error:
         # what this is raised as differs with Spark's version, its condition does not
         unread = re.search(r"FAILED_READ_FILE\S* [^\n]*?reading file (\S+?)\.?\s", str(error))
-        if unread is None:
-            raise
-        raise CorruptData(
-            "A file of the checkpoint cannot be read: it was altered or cut off.", given=unread[1], hint=RESTORE
-        ) from error
+        raise error if unread is None else _unreadable(unread[1]) from error
+    found = {row["path"]: bytes(row["content"]) for row in rows}
+    listed = [unquote(path) for path in frame.inputFiles()]
     # Spark lists empty files, and then leaves them out
-    listed = {_end(unquote(path)): b"" for path in frame.inputFiles()}
-    return listed | {_end(row["path"]): bytes(row["content"]) for row in rows}
+    return found if len(listed) == len(found) else dict.fromkeys(listed, b"") | found
 
 
 def names(spark: SparkSession, folder: str, pattern: str) -> list[str]:
     """Names of the files that the pattern names; none of them is opened."""
-    frame = _files(spark, folder, pattern)
+    here = _here(folder)
+    if here is not None:
+        return [file.name for file in here.glob(pattern)]
+    frame = _frame(spark, folder, pattern)
     return [] if frame is None else [path.rpartition("/")[2] for path in frame.inputFiles()]
 
 
-def _end(path: str) -> str:
-    return "/".join(path.split("/")[-_DEPTH:])
+def _here(folder: str) -> Path | None:
+    """The folder, if it is one of this machine."""
+    path = path_on_this_machine(folder)
+    return Path(path) if path is not None and Path(path).is_dir() else None
 
 
-def _files(spark: SparkSession, folder: str, pattern: str) -> DataFrame | None:
+def _checked(file: Path) -> bytes:
+    """What a file holds, with the sums that Hadoop keeps beside it, where it does."""
+    content, beside = file.read_bytes(), file.with_name(f".{file.name}.crc")
+    if beside.exists():
+        sums = beside.read_bytes()
+        mark, size = _SUMS.unpack_from(sums.ljust(_SUMS.size, b"\0"))
+        parts = range(0, len(content), size) if mark == b"crc\0" and size else ()
+        made = b"".join(zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in parts)
+        if mark != b"crc\0" or made != sums[_SUMS.size :]:
+            raise _unreadable(str(file))
+    return content
+
+
+def _unreadable(path: str) -> CorruptData:
+    return CorruptData("A file of the checkpoint cannot be read: it was altered or cut off.", given=path, hint=RESTORE)
+
+
+def _frame(spark: SparkSession, folder: str, pattern: str) -> DataFrame | None:
     plain = re.sub(r"([\\{}\[\]*?,^])", r"\\\1", folder.rstrip("/"))
     try:
-        return spark.read.format("binaryFile").load(f"{plain}/{pattern}")
+        return spark.read.format("binaryFile").load(f"{plain}/{{{pattern}}}")
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None

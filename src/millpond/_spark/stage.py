@@ -57,6 +57,10 @@ class Stage:
         """Column names of a flow of this stage."""
         return self._live[flow.id].columns
 
+    def arriving(self, flow: Flow) -> FlowColumns:
+        """The same of all the flow's rows, those too that end in it for want of a key."""
+        return self._live.get(~flow.id, self._live[flow.id]).columns
+
     def root_number(self, flow: Flow) -> int:
         """Value of the column `root` in the flow's rows."""
         return self._live[flow.id].root
@@ -89,7 +93,11 @@ class Stage:
             self._rename(flow, silent=None)
         if flow.drops_null_key and self._has_other_ends(flow):
             keyed = F.col(self.naming(flow).key).isNotNull()
-            self._restrict(flow, self.condition(flow) & keyed)
+            if flow.parent is None:
+                # what arrives stays known, so that what ends here can be counted; else it is the parent's
+                self._live[~flow.id] = self._live[flow.id]
+            self._with(f"f{flow.id}_keyed", F.coalesce(self.condition(flow) & keyed, F.lit(False)))
+            self._rename(flow, active=f"f{flow.id}_keyed")
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
@@ -102,10 +110,11 @@ class Stage:
             self._with(extra_column(edge), F.when(called, function(key, value)))
 
     def _has_other_ends(self, flow: Flow) -> bool:
-        """Edges drop null keys themselves; children and sinks do not."""
+        """Most edges drop null keys themselves; children and sinks do not, nor edges to lookups by another key."""
         physical = self._physical
         sinks = any(f == flow.id for f, _ in physical.sink_edges)
-        return sinks or any(f.parent == flow.id for f in physical.flows)
+        edges = any(edge.flow == flow.id and not edge.drops_null_key for edge in physical.edges)
+        return sinks or edges or any(f.parent == flow.id for f in physical.flows)
 
     def _add_root(self, flow: Flow) -> None:
         if flow.operator is None:
