@@ -112,7 +112,7 @@ FILES = {
     "the plan before": ("offsets/*", -2, "named named named named"),
     "an older plan": ("offsets/*", 0, "right named - named"),
     "the last commit": ("commits/*", -1, "right named named named"),
-    "an older commit": ("commits/*", 0, "right - named right"),
+    "an older commit": ("commits/*", 0, "right - named named"),
     "the last list of files": ("sources/0/*", -1, "named named named named"),
     "an older list of files": ("sources/0/*", 0, "named - named -"),
     "the last changes of state": ("state/0/0/*.changelog", -1, "named named named named"),
