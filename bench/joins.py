@@ -6,7 +6,7 @@ results to Spark's noop sink.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,18 @@ def stream(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
+def sides(add: Callable[..., Any], spark: SparkSession, data: Path) -> list[Any]:
+    """Both sides as streams or tables of a topology; `add` is the builder's method."""
+    options = {"key": "key", "value": "value", "timestamp": "ts", "order": "seq"}
+    return [add(stream(spark, data / side), name=side, **options) for side in SIDES]
+
+
 def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """The topology of three lines."""
     import millpond as mp
 
     builder = mp.StreamsBuilder("bench")
-    left, right = (
-        builder.table(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
-        for side in SIDES
-    )
+    left, right = sides(builder.table, spark, data)
     left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
@@ -43,10 +46,7 @@ def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     import millpond as mp
 
     builder = mp.StreamsBuilder("bench")
-    left, right = (
-        builder.stream(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
-        for side in SIDES
-    )
+    left, right = sides(builder.stream, spark, data)
     within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
     left.join(right, F.concat, within).to(mp.Writer("noop"), name="joined")
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
@@ -102,10 +102,7 @@ def start_shards(shards: int) -> Any:
         import millpond as mp
 
         builder = mp.StreamsBuilder("bench")
-        left, right = (
-            builder.stream(stream(spark, data / side), name=side, key="key", value="value", timestamp="ts", order="seq")
-            for side in SIDES
-        )
+        left, right = sides(builder.stream, spark, data)
         within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
         joined = left.left_join(right, F.concat, within).select_key(lambda key, value: key % 1_000)
         joined.to_table().to(mp.Writer("noop"), name="latest")
@@ -117,10 +114,10 @@ def start_shards(shards: int) -> Any:
 
 def start_per_key(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """The naive way: a group per key, a ValueState per side."""
-    sides = [stream(spark, data / side).withColumn("side", F.lit(i)) for i, side in enumerate(SIDES)]
+    both = [stream(spark, data / side).withColumn("side", F.lit(i)) for i, side in enumerate(SIDES)]
     joined = (
-        sides[0]
-        .unionByName(sides[1])
+        both[0]
+        .unionByName(both[1])
         .groupBy("key")
         .transformWithState(statefulProcessor=PerKeyJoin(), outputStructType=OUT, outputMode="append", timeMode="None")
     )

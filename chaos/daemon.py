@@ -8,6 +8,8 @@ from __future__ import annotations
 import runpy
 from importlib import import_module
 
+MODULE = "chaos.daemon"
+"""This module's name: so the processes that it forks are known."""
 NEEDED = (
     "pandas",
     "pyarrow.compute",

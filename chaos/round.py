@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos import hooks
+from chaos import daemon, hooks
 from chaos.feed import Feed, records
 from chaos.joins import JOINS, SIDES
 from chaos.judge import Verdict, ends_of, expected, judge, unplanned
@@ -318,4 +318,4 @@ def _is_worker(pid: int) -> bool:
         parent = Path(f"/proc/{hooks.stat_of(pid)[1]}/cmdline").read_text()
     except (OSError, IndexError):
         return False
-    return "pyspark.daemon" in line and "pyspark.daemon" in parent
+    return daemon.MODULE in line and daemon.MODULE in parent

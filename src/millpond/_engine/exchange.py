@@ -150,7 +150,12 @@ def stamp_sources(
 
 def stamp_piped(frame: pa.Table, outlets: Sequence[Outlet]) -> pa.Table:
     """The same for piped records, whose order_ts is their number: with the time that each moves to, if it does."""
-    time = np.where(counted(frame, outlets), ints(frame, "ts"), np.iinfo(np.int64).min)
+    return with_time(frame, counted(frame, outlets))
+
+
+def with_time(frame: pa.Table, moving: Bools) -> pa.Table:
+    """Piped records with the time that each moves to, if it does."""
+    time = np.where(moving, ints(frame, "ts"), np.iinfo(np.int64).min)
     return frame.append_column("time", pa.array(time))
 
 

@@ -198,17 +198,10 @@ class TransactionalSender(Sender):
         consumer = make(client().Consumer, settings)
         try:
             # only now is the marker final: no transaction of this id is open any more
-            self._marker = patiently(lambda: self._read_marker(consumer), self._wait)
+            self._marker = _read_marker(consumer, self._mark, self._wait)
             self._group = consumer.consumer_group_metadata()
         finally:
             consumer.close()
-
-    def _read_marker(self, consumer: Any) -> int:
-        mark = client().TopicPartition(*self._mark)
-        found = consumer.committed([mark], timeout=self._wait)[0]
-        if found.error is not None:
-            raise client().KafkaException(found.error)
-        return int(found.offset) if found.offset >= 0 else NEVER
 
 
 def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -> None:
@@ -229,20 +222,27 @@ def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -
     settings |= {"isolation.level": "read_uncommitted", "enable.auto.commit": "false"}
     wait = seconds(settings)
     for name in names:  # one question per task
-        marker = _marker_of({**settings, "group.id": name}, topic, wait)
+        consumer = make(client().Consumer, {**settings, "group.id": name})
+        try:
+            marker = _read_marker(consumer, (topic, 0), wait)
+        except client().KafkaException as error:
+            raise explained(error.args[0], f"group {name!r}") from None
+        finally:
+            consumer.close()
         if marker > planned:
             raise _older(f"the last batch planned is {planned}, batch {marker} is in ({name})")
 
 
-def _marker_of(settings: Mapping[str, Any], topic: str, wait: float) -> int:
-    consumer = make(client().Consumer, settings)
-    try:
-        found = patiently(lambda: consumer.committed([client().TopicPartition(topic, 0)], timeout=wait)[0], wait)
-    except client().KafkaException as error:
-        raise explained(error.args[0], f"group {settings['group.id']!r}") from None
-    finally:
-        consumer.close()
-    return int(found.offset) if found.offset >= 0 else NEVER
+def _read_marker(consumer: Any, mark: tuple[str, int], wait: float) -> int:
+    """The batch that the consumer's group has committed as offset of this partition; NEVER if none."""
+
+    def look() -> int:
+        found = consumer.committed([client().TopicPartition(*mark)], timeout=wait)[0]
+        if found.error is not None:
+            raise client().KafkaException(found.error)
+        return int(found.offset) if found.offset >= 0 else NEVER
+
+    return patiently(look, wait)
 
 
 def _older(given: str) -> ConfigError:

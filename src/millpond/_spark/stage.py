@@ -96,8 +96,7 @@ class Stage:
             if flow.parent is None:
                 # what arrives stays known, so that what ends here can be counted; else it is the parent's
                 self._live[~flow.id] = self._live[flow.id]
-            self._with(f"f{flow.id}_keyed", F.coalesce(self.condition(flow) & keyed, F.lit(False)))
-            self._rename(flow, active=f"f{flow.id}_keyed")
+            self._restrict(flow, self.condition(flow) & keyed, "keyed")
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
@@ -157,8 +156,8 @@ class Stage:
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)
 
-    def _restrict(self, flow: Flow, condition: Column) -> None:
-        name = f"f{flow.id}_active"
+    def _restrict(self, flow: Flow, condition: Column, column: str = "active") -> None:
+        name = f"f{flow.id}_{column}"
         self._with(name, F.coalesce(condition, F.lit(False)))
         self._rename(flow, active=name)
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from millpond._engine import blob
 from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, path_columns, position_columns
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack, with_time
 from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
 from millpond._engine.operator import Setting
@@ -241,9 +241,7 @@ class Batch:
 
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
         if not self._driver.partitioned:
-            moving = np.isin(ints(rows, "offset"), sorted(self._counted))
-            time = np.where(moving, ints(rows, "ts"), np.iinfo(np.int64).min)
-            rows = rows.append_column("time", pa.array(time))
+            rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
         for parcel in times(rows, self._layout.beats[root.node], self._driver.shards):
             self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
 
@@ -271,11 +269,11 @@ class Batch:
             if edge.flow in rows:
                 frame = with_extra(physical, edge, rows[edge.flow])
                 self._post(outlet, frame)
-                self._count_moving(outlet, frame)
+                self._count_moving(stage, outlet, frame)
         for flow_id, sink, exit in self._layout.exits[stage]:
             if flow_id in rows and exit is not None:
                 self._post(exit, rows[flow_id])
-                self._count_moving(exit, rows[flow_id])
+                self._count_moving(stage, exit, rows[flow_id])
             elif flow_id in rows:
                 self._direct[sink].append(rows[flow_id])
 
@@ -283,9 +281,10 @@ class Batch:
         if flow.id in self._layout.counted:
             list(pack(arriving, [self._layout.counted[flow.id]], 1, self._physical.slots, self._driver.drops))
 
-    def _count_moving(self, outlet: Outlet, rows: pa.Table) -> None:
-        """Note the records that get somewhere, and so move time."""
-        self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
+    def _count_moving(self, stage: int, outlet: Outlet, rows: pa.Table) -> None:
+        """Note the records that get from the sources to somewhere, and so move time."""
+        if stage == 0 and not self._driver.partitioned:
+            self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
 
     def _post(self, outlet: Outlet, rows: pa.Table) -> None:
         driver = self._driver
