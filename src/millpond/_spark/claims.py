@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -75,10 +76,13 @@ class Claim:
         """Whether its query has ended, on its own too."""
         if self.query is None:
             return False
-        try:
-            return not self.query.isActive
-        except Exception:  # whatever a session says that is gone
-            return True
+        # a query that has failed says so, and one of a session that is gone says whatever
+        with suppress(Exception):
+            if self.query.isActive:
+                return False
+            # a query whose end is decided may still be committing a batch
+            self.query.awaitTermination()
+        return True
 
 
 def take(checkpoint: str) -> Claim:

@@ -302,6 +302,8 @@ class Query:
                     return False
                 if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
                     self.streaming.stop()
+            # given a time, Spark says that it has ended as soon as that is decided; the batch's commit may be to come
+            self.streaming.awaitTermination()
         self._claim.release()
         self._counts.close()
         rest = self._rest()
