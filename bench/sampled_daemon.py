@@ -1,4 +1,4 @@
-"""Spark's Python daemon with workers that say where their CPU goes: a line per sample.
+"""millpond's Python daemon with workers that say where their CPU goes: a line per sample.
 
 `spark.python.daemon.module` names it when a turn is profiled; folder and settings come from the environment.
 A timer of CPU time (not of the clock) interrupts each worker, so what waits is not seen. Python runs the handler
@@ -48,4 +48,4 @@ class Samples:
 
 if __name__ == "__main__":
     os.register_at_fork(after_in_child=lambda: Samples(os.environ[FOLDER]))
-    runpy.run_module("pyspark.daemon", run_name="__main__")
+    runpy.run_module("millpond._spark.daemon", run_name="__main__")

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos import daemon, hooks
+from chaos import hooks
 from chaos.feed import Feed, records
 from chaos.joins import JOINS, SIDES
 from chaos.judge import Verdict, ends_of, expected, judge, unplanned
@@ -27,6 +27,7 @@ from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
 from dev.reader import Record, committed
+from millpond._spark import daemon
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4

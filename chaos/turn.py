@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import millpond
-from chaos import daemon
 from chaos.hooks import CHECKPOINT, kill_session
 from chaos.joins import JOINS, handles
 from dev.jars import spark_jars
@@ -73,7 +72,6 @@ def _session(folder: Path) -> Any:
             "spark.ui.enabled": "false",
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "1g",
-            "spark.python.daemon.module": daemon.MODULE,
             # most of these JVMs live for seconds: the second compiler would not pay
             "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}",
         },

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 
 from millpond import options
 from millpond._spark import formats
+from millpond._spark.settings import overridden
 from millpond.errors import TopologyError
 from millpond.options import Format
 
@@ -62,8 +63,9 @@ def test_numbers_are_written_and_read_as_kafkas_serializers_do(
     form = Format(kind)
     assert decoded(spark, form, as_java_writes) == [(value, None) for value in values]
     frame = spark.createDataFrame([(value,) for value in values], StructType([StructField("v", formats.type_of(form))]))
-    encoded = frame.repartition(1).select(formats.encode(form, F.col("v"))).collect()
-    assert sorted(bytes(row[0]) for row in encoded) == sorted(as_java_writes)
+    with overridden(spark, formats.ENCODING):
+        encoded = frame.repartition(1).select(formats.encode(form, F.col("v")))
+    assert sorted(bytes(row[0]) for row in encoded.collect()) == sorted(as_java_writes)
 
 
 def test_a_number_of_another_width_has_a_reason_that_says_so(spark: SparkSession) -> None:
@@ -89,7 +91,8 @@ def test_null_is_a_tombstone_in_every_format_and_both_ways(spark: SparkSession, 
     assert decoded(spark, form, [None]) == [(None, None)]
     kind = formats.type_of(form)
     frame = spark.createDataFrame([(None,)], StructType([StructField("v", kind)]))
-    assert frame.select(formats.encode(form, F.col("v"))).collect()[0][0] is None
+    with overridden(spark, formats.ENCODING):
+        assert frame.select(formats.encode(form, F.col("v"))).collect()[0][0] is None
 
 
 def test_json_of_each_type_is_read(spark: SparkSession) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond._spark import settings
+from millpond._spark import daemon, settings
 from millpond._spark.session import connector, session
 from millpond.errors import ConfigError
 
@@ -24,6 +27,18 @@ def test_the_session_there_is_comes_back_checked(spark: SparkSession) -> None:
     assert session() is spark
     assert spark.conf.get(PROVIDER) == settings.ROCKSDB
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def imported(batches: Iterator[Any]) -> Iterator[Any]:
+    """Whether this worker had what it needs before it was asked to do anything: its daemon has it too."""
+    line = Path(f"/proc/{os.getppid()}/cmdline").read_text() if Path("/proc").exists() else daemon.MODULE
+    found = all(module in sys.modules for module in daemon.NEEDED) and daemon.MODULE in line
+    for _ in batches:
+        yield pd.DataFrame({"found": [found]})
+
+
+def test_workers_on_this_machine_begin_with_what_they_need(spark: SparkSession) -> None:
+    assert spark.range(1).mapInPandas(imported, "found boolean").collect() == [(True,)]
 
 
 def test_the_connector_is_that_of_the_running_spark_unless_jars_are_given() -> None:

@@ -7,7 +7,7 @@ the sinks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -82,9 +82,11 @@ def is_sorted(columns: Sequence[Int64s]) -> bool:
     return True
 
 
-def sort_by_position(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows of `table` in order of the position columns `names`."""
+def sort_by_position(table: pa.Table, names: Sequence[str], kept: Container[str] | None = None) -> pa.Table:
+    """The rows of `table` in order of the position columns `names`; of its columns, those that are `kept`."""
     order = order_by([ints(table, name) for name in names], table.column("key"))
+    if kept is not None:
+        table = table.select([name for name in table.column_names if name in kept])
     return table if is_sorted([order]) else table.take(pa.array(order))
 
 

@@ -117,9 +117,13 @@ def _sources_of(plan: Plan, nodes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
-    """How late what leaves the operator may be: unmatched records wait for window and grace to pass."""
+    """How late what leaves the operator may be: unmatched records wait until window and grace have passed.
+
+    They come behind the last moment of that wait. An operator below waits one moment longer, so that none of its own
+    rows is let go, for want of a partner, in the moment in which one comes.
+    """
     before, after, grace = operator.window
-    return lags[operator.id] + (max(before, after) + grace if _waits(plan, operator) else 0)
+    return lags[operator.id] + (max(before, after) + grace + 1 if _waits(plan, operator) else 0)
 
 
 def _waits(plan: Plan, operator: Operator) -> bool:

@@ -7,7 +7,7 @@ numbered through, one block per case). Called by `query` and by `millpond.testin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -36,6 +36,7 @@ from millpond._plan.sides import extras_of, key_of, values_of
 from millpond._plan.views import tables_of, views_of
 from millpond._spark import idle
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
+from millpond._spark.formats import raw_name
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.selection import Selection
 from millpond._spark.stage import Stage
@@ -155,8 +156,12 @@ class _Compiler:
             beats=self._beats(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
         )
-        columns = self._columns(stage, outlets, pack.peeks, number, order)
-        return stage.frame.select(*columns).mapInArrow(pack, WIRE)
+        columns, numbers = self._columns(stage, outlets, pack.peeks, number, order), {}
+        for place, name in enumerate(columns):  # numbers go as they came, and become numbers there
+            if raw_name(name) in stage.frame.columns:
+                columns[place] = raw_name(name)
+                numbers[name] = to_arrow_type(stage.frame.schema[name].dataType)
+        return stage.frame.select(*columns).mapInArrow(replace(pack, numbers=numbers), WIRE)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
@@ -300,8 +305,10 @@ class _Compiler:
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
         sinks = list(dict.fromkeys(name for _, name in self._physical.sink_edges))
-        names = wide_schema_names(self._physical.slots, visible=False)
-        fields: list[tuple[str, DataType]] = [("sink", IntegerType()), ("case", LongType())]
+        # Rows lie in their order; only the test driver orders them anew, over its cases.
+        cases = self._settings.cases
+        names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
+        fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
         fields += [(n, LongType()) for n in names]
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for number, sink in enumerate(sinks):

@@ -6,19 +6,21 @@ The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
+from millpond._engine.big_endian import integers
 from millpond._engine.columns import bools, ints, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.ends import end_rows
+from millpond._spark.formats import raw_name
 from millpond._spark.wire import Labels, operator_of
 from millpond._spark.worker import settle
 
@@ -59,6 +61,7 @@ class Pack:
     peeks : functions to be shown rows.
     beats : what operators are told of time.
     first : numbers of the roots that are global tables.
+    numbers : columns that come as bytes (`formats.raw_name`), and the type of each.
     """
 
     outlets: tuple[Outlet, ...]
@@ -71,6 +74,7 @@ class Pack:
     peeks: tuple[PeekCall, ...] = ()
     beats: tuple[Beat, ...] = ()
     first: tuple[int, ...] = ()
+    numbers: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -87,6 +91,8 @@ class Pack:
         yield from self._counts(drops)
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
+        for name, kind in self.numbers.items():
+            frame = frame.append_column(name, integers(frame.column(raw_name(name)), kind)).drop_columns(raw_name(name))
         if self.order:
             frame = number_rows(frame, self.order)
         root = frame.column("root").fill_null(-1).to_numpy()
@@ -200,9 +206,14 @@ class Leave:
                 mail.setdefault(label, []).append(rows)
         for label in sorted(mail):
             target, shard = self.labels.place(label)
-            rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots))
+            rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots), self._read)
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
         yield from end_rows(self.schema, "sink")
+
+    @property
+    def _read(self) -> frozenset[str]:
+        """Columns of the blobs that the frame has."""
+        return frozenset(("key", "value", *self.schema.names))
 
     def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
         for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
@@ -216,12 +227,12 @@ class Leave:
 def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch of `schema`; columns that are not given are null."""
     columns = []
-    for field in schema:
-        column = given.get(field.name)
+    for wanted in schema:
+        column = given.get(wanted.name)
         if column is None:
-            column = pa.nulls(rows, type=field.type)
-        elif column.type != field.type:
-            column = column.cast(field.type)
+            column = pa.nulls(rows, type=wanted.type)
+        elif column.type != wanted.type:
+            column = column.cast(wanted.type)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -21,7 +21,19 @@ _PLAIN: dict[str, DataType] = {
     "int": IntegerType(),
     "long": LongType(),
 }
-_WIDTH = {"int": 4, "long": 8}
+WIDTHS = {"int": 4, "long": 8}
+"""Of the formats of numbers, in bytes."""
+ENCODING = {"spark.sql.ansi.enabled": "false"}
+"""What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
+
+
+def raw_name(name: str) -> str:
+    """Name of the column that has the numbers of column `name` as they came: bytes, the highest first.
+
+    Spark makes numbers of them by way of text; where no function asks for them
+    it is done in Python (`exchange`), and Spark leaves the other column out.
+    """
+    return f"{name}_raw"
 
 
 def type_of(form: Format) -> DataType:
@@ -93,8 +105,8 @@ def reason_of(form: Format, raw: Column, parsed: Column) -> Column:
     if form.kind == "string":
         return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit("not valid UTF-8"))
     length = F.octet_length(raw)
-    said = F.concat(F.lit(f"{form.kind} takes {_WIDTH[form.kind]} bytes, there are "), length.cast("string"))
-    return F.when(length != _WIDTH[form.kind], said)
+    said = F.concat(F.lit(f"{form.kind} takes {WIDTHS[form.kind]} bytes, there are "), length.cast("string"))
+    return F.when(length != WIDTHS[form.kind], said)
 
 
 def value_of(form: Format, raw: Column, parsed: Column, reason: Column) -> Column:
@@ -110,7 +122,7 @@ def value_of(form: Format, raw: Column, parsed: Column, reason: Column) -> Colum
 
 def _number(form: Format, raw: Column) -> Column:
     # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
-    digits = F.when(F.octet_length(raw) == _WIDTH[form.kind], F.hex(raw))
+    digits = F.when(F.octet_length(raw) == WIDTHS[form.kind], F.hex(raw))
     number = F.conv(digits, 16, -10).cast("bigint")
     if form.kind == "int":
         return F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
@@ -147,16 +159,11 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
 
 
 def encode(form: Format, value: Column) -> Column:
-    """The bytes of values, as Kafka's serializers write them; a null stays null."""
+    """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`."""
     if form.kind == "bytes":
         return value
-    if form.kind == "string":
-        return value.cast("binary")
-    if form.kind == "json":
-        return encode_json(value)
-    # the two's complement of a long whatever its sign, of which an int takes the lower half
-    digits = F.lpad(F.hex(value.cast("bigint")), 16, "0")
-    return F.unhex(digits if form.kind == "long" else F.substring(digits, 9, 8))
+    # text as UTF-8, numbers as their two's complement, the highest byte first
+    return encode_json(value) if form.kind == "json" else value.cast("binary")
 
 
 def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Column:

@@ -6,9 +6,8 @@ reads its input to the end, because the state of the levels before it is saved w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +20,11 @@ from pyspark.sql.types import StructField, StructType
 from millpond._engine.columns import valid
 from millpond._engine.murmur import murmur2
 from millpond._spark.ends import LAST
-from millpond._spark.formats import check_writable, encode, encode_combined, format_for
+from millpond._spark.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.handover import received
 from millpond._spark.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.selection import Selection
+from millpond._spark.settings import overridden
 from millpond.errors import SinkError
 from millpond.options import Format, TopicSink
 
@@ -84,21 +84,24 @@ class KafkaWrite:
         return (count, 0) if fresh else (0, count)
 
     def _send(self, out: Sender, batch: pa.RecordBatch) -> int:
-        names: Iterable[str] = repeat(self.topics[0], len(batch))
+        names = [self.topics[0]] * len(batch)
         if len(self.topics) > 1:
-            names = map(self.topics.__getitem__, batch.column("topic").to_pylist())
-        keys, values, times = (batch.column(name).to_pylist() for name in ("key", "value", "ts"))
-        headers: Iterable[Headers | None] = repeat(None)
+            names = np.array(self.topics, dtype=object)[batch.column("topic").to_numpy()].tolist()
+        keys, values = (batch.column(name).to_pylist() for name in ("key", "value"))
+        times = batch.column("ts").to_numpy()
+        # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
+        times = np.where(times == 0, 1, times).tolist()
+        headers: list[Headers | None] = [None] * len(batch)
         if "headers" in batch.schema.names:
             # One turn per record: the client takes pairs, Arrow gives dictionaries.
             given = batch.column("headers").to_pylist()
             headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
         return out.send(names, keys, values, times, headers, self._partitions(out, batch))
 
-    def _partitions(self, out: Sender, batch: pa.RecordBatch) -> Iterable[int]:
+    def _partitions(self, out: Sender, batch: pa.RecordBatch) -> list[int]:
         """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`."""
         if "prefix" not in batch.schema.names:
-            return repeat(BY_KEY)
+            return [BY_KEY] * len(batch)
         prefixes, topics = batch.column("prefix"), batch.column("topic").to_numpy()
         counts = np.array([out.partitions(name) for name in self.topics])
         placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[topics]
@@ -124,20 +127,23 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
     """
     parts_of = ["key", "value", *(["prefix"] if any(chosen.combined for _, chosen in sinks) else [])]
     carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
-    number = F.lit(0) if ends is None else F.coalesce(F.col(ends).cast("int"), F.lit(0))
-    parts = [
-        F.when((number >= 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen, parts_of)))
-        for place, (sink, chosen) in enumerate(sinks)
-    ]
-    if ends is not None:
-        nothing = [F.lit(None).cast("binary").alias(name) for name in parts_of]
-        parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
-    if len(sinks) == 1:
-        # a row is a record or an end: no list of them is needed
-        one = frame.select(*carried, F.coalesce(*parts).alias("record"))
-        return one.filter(F.col("record").isNotNull()).select("record.*", *carried)
-    several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
-    return several.select("record.*", *carried)
+    # the frame's own numbers of end rows are negative
+    number = F.lit(0) if ends is None else F.least(F.coalesce(F.col(ends).cast("int"), F.lit(0)), F.lit(0))
+    with overridden(frame.sparkSession, ENCODING):
+        if len(sinks) == 1:
+            # a row is a record or an end, in which all columns are null
+            (sink, chosen) = sinks[0]
+            _, *columns = _record(frame, 0, sink, chosen, parts_of)
+            return frame.filter((number < 0) | chosen.condition).select(number.alias("topic"), *columns, *carried)
+        parts = [
+            F.when((number == 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen, parts_of)))
+            for place, (sink, chosen) in enumerate(sinks)
+        ]
+        if ends is not None:
+            nothing = [F.lit(None).cast("binary").alias(name) for name in parts_of]
+            parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
+        several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
+        return several.select("record.*", *carried)
 
 
 def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:

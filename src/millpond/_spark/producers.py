@@ -8,8 +8,10 @@ outlives the task: making one costs a connection and a round of fencing. Called 
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,30 +57,29 @@ class Sender:
 
     def send(
         self,
-        topics: Iterable[str],
-        keys: Iterable[bytes | None],
-        values: Iterable[bytes | None],
-        times: Iterable[int],
-        headers: Iterable[Headers | None],
-        partitions: Iterable[int],
+        topics: Sequence[str],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Sequence[int],
+        headers: Sequence[Headers | None],
+        partitions: Sequence[int],
     ) -> int:
-        """Write records, given by their parts; their number."""
-        produce, count = self._producer.produce, 0
-        parts = zip(topics, keys, values, times, headers, partitions, strict=False)
-        # One turn per record: the client has no call for many that takes their times along.
-        for topic, key, value, time, header, partition in parts:
-            count += 1
-            # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
-            more = {"timestamp": time or 1, "headers": header} if header else {"timestamp": time or 1}
+        """Write records, given by their parts, all of one length; their number."""
+        nothing = [None] * len(topics)
+        # as `produce` takes them; the client has no call for many records that takes headers along
+        parts = (topics, values, keys, partitions, nothing, nothing, times, headers)
+        moving = [iter(part) for part in parts]
+        while True:  # a turn each time that the queue is full
             try:
-                produce(topic, value, key, partition, **more)
+                deque(map(self._producer.produce, *moving), maxlen=0)
+                break
             except BufferError:
-                self._put_when_there_is_room(topic, value, key, {"partition": partition, **more})
+                self._put_when_there_is_room(*_last(parts, moving))
             except client().KafkaException as error:
-                raise _refused(error, topic, key, value) from None
+                raise _refused(error, *_last(parts, moving)) from None
         self._producer.poll(0)
         self._check()
-        return count
+        return len(topics)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, for this batch; 1 for none: the write then says what is wrong."""
@@ -105,18 +106,18 @@ class Sender:
         settings = {**self._settings, "on_delivery": self._delivered, "delivery.report.only.error": True}
         self._producer = make(client().Producer, settings)
 
-    def _put_when_there_is_room(self, topic: str, value: Any, key: Any, more: dict[str, Any]) -> None:
+    def _put_when_there_is_room(self, *record: Any) -> None:
         """The same record until the queue takes it, so that the order stays."""
         while True:
             self._producer.poll(0.1)
             self._check()
             try:
-                self._producer.produce(topic, value, key, **more)
+                self._producer.produce(*record)
                 return
             except BufferError:
                 continue
             except client().KafkaException as error:
-                raise _refused(error, topic, key, value) from None
+                raise _refused(error, *record) from None
 
     def _delivered(self, error: Any, record: Any) -> None:
         if error is not None and self._failed is None:
@@ -266,6 +267,12 @@ def sender(settings: Mapping[str, Any], name: str | None, topic: str) -> Sender:
     return found
 
 
-def _refused(error: Any, topic: str, key: bytes | None, value: bytes | None) -> Exception:
+def _last(parts: Sequence[Sequence[Any]], moving: Sequence[Any]) -> list[Any]:
+    """The record that was given last: what it has of each part, as `produce` takes it."""
+    at = len(parts[0]) - operator.length_hint(moving[0]) - 1
+    return [part[at] for part in parts]
+
+
+def _refused(error: Any, topic: str, value: bytes | None, key: bytes | None, *_: Any) -> Exception:
     size = len(key or b"") + len(value or b"")
     return explained(error.args[0], f"topic {topic!r}, a record of {size} bytes")

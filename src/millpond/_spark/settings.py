@@ -15,6 +15,7 @@ from importlib.util import find_spec
 import pyspark
 from pyspark.sql import SparkSession
 
+from millpond._spark import daemon
 from millpond._spark.progress import KEPT
 from millpond.errors import ConfigError
 
@@ -42,6 +43,8 @@ LOCAL = {
     # Spark's default asks for links around each rename, and Hadoop without its native library starts a process for
     # each question: 60 in a batch of one join. Both write beside and rename.
     FILE_MANAGER: PLAIN_FILES,
+    # on a cluster millpond may reach workers in archives that come after the daemon
+    "spark.python.daemon.module": daemon.MODULE,
 }
 """What it sets besides where Spark runs on this machine alone."""
 

@@ -29,7 +29,8 @@ class Scan:
     ----------
     frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
         timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
-        null in the rows of others; dead_key and dead_value where a topic has a dead-letter policy.
+        null in the rows of others, and where these are numbers of a topic s{n}_key_raw, s{n}_value_raw
+        (`formats.raw_name`); dead_key and dead_value where a topic has a dead-letter policy.
     roots : names of the sources in it.
     one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
     order : the ordering columns.

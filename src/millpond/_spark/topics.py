@@ -138,6 +138,8 @@ def topic_rows(records: DataFrame, topics: Numbered, headers: bool) -> DataFrame
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), F.col("partition"), F.col("offset")]
     columns += [_reason(parts).alias("reason"), *([F.col("headers")] if headers else [])]
     columns += [p.value.alias(p.name) for p in parts]
+    numbers = [p for p in parts if p.form.kind in formats.WIDTHS]
+    columns += [F.when(F.col(p.fault).isNull(), p.raw).alias(formats.raw_name(p.name)) for p in numbers]
     return frame.select(*columns, *_dead_letters(topics))
 
 

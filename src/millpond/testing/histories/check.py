@@ -9,7 +9,7 @@ and `shrink`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ from millpond.testing.oracle.stores import PlainStore
 from millpond.topology import Topology
 
 Steps = list[list[Result]]
+Line = Callable[[Result], Hashable]
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,14 @@ def check(case: Case) -> Difference | None:
         return Difference(case, "replay", str(error), expected=expected)
     except Exception as error:  # whatever the engine raises is the finding
         return Difference(case, "error", f"{type(error).__name__}: {error}", expected=expected)
-    by_sink = ordered_by_sink(case.blueprint, topology)
+    line = lines_of(case.blueprint, one=topology.physical.ordered_exit)
     if whole is not None:
-        step = first_difference(whole, got, by_sink=by_sink)
+        step = first_difference(whole, got, line)
         if step is not None:
             return Difference(case, "split", f"step {step}: other results than in one batch", step, whole, got)
         step = first_unsettled(expected, got, settling_sinks(case.blueprint))
     else:
-        step = first_difference(expected, got, by_sink=by_sink)
+        step = first_difference(expected, got, line)
     if step is not None:
         return Difference(case, "results", f"results of step {step} differ", step, expected, got)
     if rows:
@@ -134,14 +135,21 @@ def _run_engine(case: Case, driver: RoughDriver) -> Steps:
     return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)})
 
 
-def ordered_by_sink(blueprint: Blueprint, topology: Topology) -> bool:
-    """Whether only the order within each output counts.
+def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
+    """What names the line that a result stands in: only within a line the order counts.
 
-    So it is where results leave without a last exchange, hence without their places among those of other
-    outputs; and where results that time lets go get another key on one of several ways: their keys are part of
-    their places.
+    The keys of results that time lets go are part of their places. Where such results get other keys, those of one
+    moment may change places with each other; each key's own keep theirs.
+
+    Parameters
+    ----------
+    one : whether results leave with their places among those of other outputs: through a last exchange.
     """
-    return not topology.physical.ordered_exit or deferred(blueprint) or rekeyed_late(blueprint)
+    if rekeyed_late(blueprint):
+        return lambda result: (result.sink, repr(result.key))
+    if deferred(blueprint) or not one:
+        return lambda result: result.sink
+    return lambda result: None
 
 
 def by_step(steps: int, outputs: dict[str, Any]) -> Steps:
@@ -153,15 +161,16 @@ def by_step(steps: int, outputs: dict[str, Any]) -> Steps:
     return made
 
 
-def first_difference(expected: Steps, got: Steps, *, by_sink: bool) -> int | None:
-    """The first step whose results differ; by sink, the order among the outputs does not count."""
+def first_difference(expected: Steps, got: Steps, line: Line) -> int | None:
+    """The first step whose results differ, line by line."""
     for step, (one, other) in enumerate(zip(expected, got, strict=True)):
-        if one == other:
-            continue
-        if not by_sink or _per_sink(one) != _per_sink(other):
+        if one != other and _in_lines(one, line) != _in_lines(other, line):
             return step
     return None
 
 
-def _per_sink(results: list[Result]) -> dict[str | None, list[Result]]:
-    return {sink: [r for r in results if r.sink == sink] for sink in {r.sink for r in results}}
+def _in_lines(results: list[Result], line: Line) -> dict[Hashable, list[Result]]:
+    lines: dict[Hashable, list[Result]] = {}
+    for result in results:
+        lines.setdefault(line(result), []).append(result)
+    return lines

@@ -15,7 +15,7 @@ from millpond.builder import StreamsBuilder
 from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.histories.blueprint import Blueprint, beside
 from millpond.testing.histories.case import Case
-from millpond.testing.histories.check import Difference, Steps, by_step, first_difference, run_oracle
+from millpond.testing.histories.check import Difference, Steps, by_step, first_difference, lines_of, run_oracle
 from millpond.testing.histories.choices import Dice
 from millpond.testing.histories.draw import draw_blueprint, draw_records
 from millpond.testing.histories.functions import ColumnFunctions
@@ -60,7 +60,7 @@ def check_bundle(bundle: Bundle, spark: Any = None) -> list[Difference]:
     found: list[Difference] = []
     for case, got in zip(bundle.cases, run_on_spark(bundle.cases, spark), strict=True):
         expected, _ = run_oracle(case)
-        step = first_difference(expected, got, by_sink=True)
+        step = first_difference(expected, got, lines_of(case.blueprint, one=False))
         if step is not None:
             found.append(Difference(case, "results", f"results of step {step} differ", step, expected, got))
     return found

@@ -156,7 +156,7 @@ class StreamStreamJoin(Node):
 
     def _turn(self, place: tuple[int, int, bytes]) -> int:
         if self._spec.how == "outer":
-            return place[0] + self.held_back()
+            return place[0] + self._longest_wait()
         return self._last_moment(place)
 
     def _let_go(self, place: Place) -> None:
@@ -168,9 +168,12 @@ class StreamStreamJoin(Node):
                 self._emit_late(place)
 
     def held_back(self) -> int:
-        """An unjoined result waits for the end of its window and the grace."""
+        """An unjoined result comes behind the last moment of its wait: so one below comes a moment later still."""
         if self._spec.how == "inner" or self._eager:
             return 0
+        return self._longest_wait() + 1
+
+    def _longest_wait(self) -> int:
         return max(self._spec.before_ms, self._spec.after_ms) + self._spec.grace_ms
 
     def _last_moment(self, place: tuple[int, int, bytes]) -> int:
