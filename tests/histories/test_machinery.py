@@ -12,6 +12,7 @@ from millpond._engine import runs, table_table
 from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check, shrink
 from millpond.testing.histories.__main__ import main
 from millpond.testing.histories.case import of_json, to_json
+from millpond.testing.histories.check import run_oracle
 from millpond.testing.histories.draw import case_of
 from millpond.testing.histories.report import page, seed_line
 from millpond.testing.histories.soak import load, soak
@@ -23,6 +24,14 @@ def table_op(kind: str, *inputs: int, **params: object) -> Op:
 
 TWO_TABLES = (Op("table"), Op("table"))
 JOINED = Blueprint((*TWO_TABLES, table_op("table_table", 0, 1, how="inner"), table_op("table_to", 2)))
+LAST_MOMENT = (
+    Op("stream"),
+    Op("stream"),
+    table_op("stream_stream", 0, 1, how="left", before=0, after=1, grace=3),
+    Op("stream"),
+    table_op("stream_stream", 3, 2, how="left", before=1, after=5, grace=0),
+    table_op("to", 4),
+)
 ONCE_DIFFERENT = {
     "a record elsewhere moves the time of a join": (
         (
@@ -45,6 +54,21 @@ ONCE_DIFFERENT = {
         ),
         (Input("n0", "a", "1", 0), Input("n1", "b", "1", 9), Input("n1", "a", "1", 55)),
     ),
+    "a partner is let go of in the last moment in which it can come": (
+        LAST_MOMENT,
+        (Input("n3", "a", "1", 6), Input("n0", "a", "2", 11), Input("n3", "a", "3", 43)),
+    ),
+    "so it is where both sides wait": (
+        (
+            Op("stream"),
+            Op("stream"),
+            table_op("stream_stream", 0, 1, how="outer", before=1, after=0, grace=0),
+            Op("stream"),
+            table_op("stream_stream", 2, 3, how="outer", before=5, after=-5, grace=0),
+            table_op("to", 4),
+        ),
+        (Input("n0", "a", "1", 5), Input("n3", "a", "1", 0), Input("n3", "a", "1", 41)),
+    ),
 }
 
 
@@ -53,6 +77,13 @@ def test_what_once_differed_holds(name: str) -> None:
     ops, records = ONCE_DIFFERENT[name]
     found = check(Case(Blueprint(ops), records))
     assert found is None, page(found)
+
+
+def test_a_row_is_not_let_go_in_the_moment_in_which_a_partner_that_was_held_back_comes() -> None:
+    _, records = ONCE_DIFFERENT["a partner is let go of in the last moment in which it can come"]
+    *before, last = run_oracle(Case(Blueprint(LAST_MOMENT), records))[0]
+    assert before == [[], []]
+    assert [(result.ts, "null" in result.value.split("+")[:2]) for result in last] == [(11, False)]
 
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> Case:
