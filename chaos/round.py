@@ -313,10 +313,10 @@ class _Ring:
 
 
 def _is_worker(pid: int) -> bool:
-    """Whether it is a process that Spark's Python daemon has forked."""
+    """Whether it is a process that Spark's Python daemon has forked: both have the command line of the daemon."""
     try:
-        line = Path(f"/proc/{pid}/cmdline").read_text()
-        parent = Path(f"/proc/{hooks.stat_of(pid)[1]}/cmdline").read_text()
+        lines = [Path(f"/proc/{each}/cmdline").read_text() for each in (pid, hooks.stat_of(pid)[1])]
     except (OSError, IndexError):
         return False
-    return daemon.MODULE in line and daemon.MODULE in parent
+    # the JVM's line has the module's name too, as a setting
+    return all(f"\0-m\0{daemon.MODULE}\0" in line for line in lines)

@@ -34,6 +34,13 @@ def test_every_number_comes_back_and_null_stays_null_wherever_an_array_begins(ki
     assert integers(chunks, kind).to_pylist() == [1, None, -2]
 
 
+def test_a_null_that_has_bytes_is_null() -> None:
+    offsets, content = np.array([0, 8, 11, 19], dtype=np.int32), (7).to_bytes(8) + b"any" + (9).to_bytes(8)
+    buffers = [pa.py_buffer(b"\x05"), pa.py_buffer(offsets), pa.py_buffer(content)]
+    raw = pa.Array.from_buffers(pa.binary(), 3, buffers)
+    assert integers(raw, pa.int64()).to_pylist() == [7, None, 9]
+
+
 @pytest.mark.parametrize("raw", [[b"1234567"], [b"12345678", b""], [b"123456789", b"1234567"], [None, b""]])
 def test_bytes_of_another_width_are_refused(raw: list[bytes | None]) -> None:
     with pytest.raises(ValueError, match="int64 takes 8 bytes"):

@@ -58,6 +58,15 @@ ONCE_DIFFERENT = {
         LAST_MOMENT,
         (Input("n3", "a", "1", 6), Input("n0", "a", "2", 11), Input("n3", "a", "3", 43)),
     ),
+    "two joins of a chain let go at one place": (
+        (
+            Op("stream"),
+            table_op("stream_stream", 0, 0, how="outer", before=-1, after=5, grace=0),
+            table_op("stream_stream", 1, 1, how="outer", before=5, after=-5, grace=0),
+            table_op("to", 2),
+        ),
+        (Input("n0", "a", "1", 80), Input("n0", "a", "1", 86)),
+    ),
     "so it is where both sides wait": (
         (
             Op("stream"),

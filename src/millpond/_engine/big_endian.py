@@ -20,8 +20,9 @@ def integers(raw: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """
     flat, width = form.flat(raw), kind.bit_width // 8
     missing = form.nulls(flat)
-    _, lengths, content = form.spans(flat)
-    if (lengths != (width if missing is None else np.where(missing, 0, width))).any():
+    # a null may have bytes, too
+    _, lengths, content = form.spans(flat if missing is None else flat.drop_null())
+    if (lengths != width).any():
         raise ValueError(f"{kind} takes {width} bytes")
     found = content.view(f">i{width}").astype(f"<i{width}")
     if missing is None:

@@ -18,6 +18,8 @@ from millpond._engine.keys import encode_keys
 from millpond._engine.operator import HEADERS, Setting
 
 _LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
+_BELOW = 1 << 61
+"""More than any of `_numbers`: what operators above let go of at the same place comes first."""
 
 
 def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
@@ -63,7 +65,7 @@ def _positions(setting: Setting, own: list[Int64s], short: Int64s) -> list[Int64
     """Position columns of results that are in order, `own` being what each brings itself."""
     operator = setting.operator
     columns = own[: 3 + operator.slot]
-    columns += [np.full(len(short), operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [np.full(len(short), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
     columns += [_numbers(operator.id, [*own, short], short) * operator.fan]
     return columns + [np.zeros(len(short), dtype=np.int64)] * (setting.slots - operator.slot - 1)
 

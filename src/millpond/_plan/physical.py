@@ -146,7 +146,8 @@ class Operator:
         time with (`timing`), as far as partitions have times of their own in both.
     together : the same without that restriction: told where all partitions have one time.
     domains : whether source partitions have times of their own (law 3).
-    hold_back : how long the operators above can hold a result back, in ms of event time.
+    hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
+        them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     views : of what is looked up, the join type of each view, outermost first.
     stores : names of the tables it keeps, one per side.

@@ -73,16 +73,19 @@ class Claim:
 
     @property
     def ended(self) -> bool:
-        """Whether its query has ended, on its own too."""
+        """Whether the end of its query is decided, on its own too; it may still be committing a batch."""
         if self.query is None:
             return False
-        # a query that has failed says so, and one of a session that is gone says whatever
+        try:
+            return not self.query.isActive
+        except Exception:  # whatever a session says that is gone
+            return True
+
+    def wait(self) -> None:
+        """Wait until its query, whose end is decided, has committed its batch."""
+        # one that has failed says so, and one of a session that is gone says whatever
         with suppress(Exception):
-            if self.query.isActive:
-                return False
-            # a query whose end is decided may still be committing a batch
-            self.query.awaitTermination()
-        return True
+            self.query.awaitTermination()  # type: ignore[union-attr]
 
 
 def take(checkpoint: str) -> Claim:
@@ -95,6 +98,7 @@ def take(checkpoint: str) -> Claim:
     claim = Claim(checkpoint)
     before = _taken.get(claim.key)
     if before is not None and before.ended:
+        before.wait()
         before.release()
     with _lock:
         if _taken.setdefault(claim.key, claim) is not claim:

@@ -2,7 +2,8 @@
 
 Each worker would import all of it for itself, PySpark from an archive without compiled code: 1.35 CPU-seconds, and a
 query of one join has six workers. The setting `spark.python.daemon.module` names it (`settings`): Spark then runs this
-module. What is imported here starts no thread that a forked process would miss.
+module. On Linux alone: elsewhere what is imported may not outlive a fork. There it starts threads of jemalloc and
+OpenBLAS, which both start anew in the forked process.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ class Gate:
         """
         self._stop = stop
 
+    @property
+    def closed(self) -> bool:
+        """Whether the query is to end here."""
+        return self._stop is not None
+
     def behind_batch(self) -> None:
         """Called when all sinks have a batch, by the function that wrote it."""
         if self._stop is not None:

@@ -220,7 +220,8 @@ class Leave:
             given = {name: part.column(name) for name in part.schema.names}
             given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
             given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))
-            given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
+            if "case" in self.schema.names:
+                given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
             yield _fitted(given, self.schema, len(part))
 
 

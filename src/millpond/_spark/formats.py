@@ -30,8 +30,8 @@ ENCODING = {"spark.sql.ansi.enabled": "false"}
 def raw_name(name: str) -> str:
     """Name of the column that has the numbers of column `name` as they came: bytes, the highest first.
 
-    Spark makes numbers of them by way of text; where no function asks for them
-    it is done in Python (`exchange`), and Spark leaves the other column out.
+    Spark makes numbers of them by way of text. What goes into the exchange is made a number in Python (`exchange`);
+    where no function asks for the other column, Spark leaves it out.
     """
     return f"{name}_raw"
 

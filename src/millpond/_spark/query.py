@@ -243,7 +243,8 @@ class Query:
             with self._named():
                 return self.streaming.awaitTermination(timeout)  # type: ignore[arg-type]
         finally:
-            if self._claim.ended:
+            # a query that is drained gives its claim back when its batch is committed
+            if self._claim.ended and not self._gate.closed:
                 self._claim.release()
 
     def processAllAvailable(self) -> None:
@@ -282,7 +283,7 @@ class Query:
 
         Parameters
         ----------
-        timeout : seconds to wait; None: as long as it takes.
+        timeout : seconds to wait, the commit of a batch that is written apart; None: as long as it takes.
 
         Returns
         -------
@@ -302,7 +303,7 @@ class Query:
                     return False
                 if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
                     self.streaming.stop()
-            # given a time, Spark says that it has ended as soon as that is decided; the batch's commit may be to come
+            # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
             self.streaming.awaitTermination()
         self._claim.release()
         self._counts.close()

@@ -54,7 +54,8 @@ def session(
         master = "local[*]"
     if master is not None:
         builder = builder.master(master)
-    here = settings.LOCAL if master is not None and master.startswith("local") else {}
+    given = (config or {}).get("spark.master", master)
+    here = settings.LOCAL if given is not None and given.startswith("local") else {}
     chosen = {**settings.SESSION, **here, **connector(kafka, jars), **(config or {})}
     for name, value in chosen.items():  # one turn per setting
         builder = builder.config(name, value)

@@ -7,6 +7,7 @@ state store and the number of tasks from the checkpoint, everything else from th
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ LOCAL = {
     # each question: 60 in a batch of one join. Both write beside and rename.
     FILE_MANAGER: PLAIN_FILES,
     # on a cluster millpond may reach workers in archives that come after the daemon
-    "spark.python.daemon.module": daemon.MODULE,
+    **({"spark.python.daemon.module": daemon.MODULE} if sys.platform == "linux" else {}),
 }
 """What it sets besides where Spark runs on this machine alone."""
 

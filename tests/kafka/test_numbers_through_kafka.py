@@ -1,0 +1,75 @@
+"""Keys and values that are numbers, from Kafka to Kafka: through functions that ask for them, and past all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from tests.kafka.topics import committed, new_topic
+
+EDGES = [0, 1, -1, 2**31 - 1, -(2**31)]
+LARGE = [2**53 + 1, -(2**63), 2**63 - 1, 7, -8]
+
+
+def as_int(number: int | None) -> bytes | None:
+    return None if number is None else number.to_bytes(4, "big", signed=True)
+
+
+def as_long(number: int | None) -> bytes | None:
+    return None if number is None else number.to_bytes(8, "big", signed=True)
+
+
+def test_numbers_nulls_and_wrong_widths_come_through_every_way(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    streamed, kept, plain, doubled, joined = (
+        new_topic(broker, name) for name in ("s", "t", "plain", "twice", "joined")
+    )
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for at, (key, value) in enumerate(zip(EDGES, LARGE, strict=True)):
+        producer.produce(kept, key=as_int(key), value=as_long(value), timestamp=10 + at)
+        producer.produce(streamed, key=as_int(key), value=as_long(key), timestamp=1_000 + at)
+    producer.produce(kept, key=as_int(-1), value=None, timestamp=100)
+    producer.produce(streamed, key=None, value=as_long(5), timestamp=2_000)
+    # undecodable: counted, and not to be seen anywhere
+    producer.produce(streamed, key=b"abc", value=as_long(6), timestamp=2_001)
+    producer.produce(streamed, key=as_int(6), value=b"123456789", timestamp=2_002)
+    assert producer.flush(60) == 0
+    seen = tmp_path / "seen"
+
+    def look(key: Any, value: Any) -> None:
+        with seen.open("a") as file:
+            file.write(f"{key} {value}\n")
+
+    b = mp.StreamsBuilder("numbers")
+    stream = b.stream(streamed, key="int", value="long", on_undecodable="skip").peek(look)
+    table = b.table(kept, key="int", value="long")
+    stream.to(plain)
+    stream.flat_map_values(lambda key, value: F.array(value, key.cast("bigint"))).to(doubled)
+    stream.left_join(table, lambda one, other: F.coalesce(other, F.lit(0).cast("bigint"))).to(joined)
+    given = {"checkpoint": str(tmp_path / "cp"), "local_cache": str(tmp_path / "cache")}
+    query = b.build().start(spark, kafka=kafka, available_now=True, **given)
+    query.awaitTermination()
+
+    def found(topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        pairs = [(record.key, record.value) for record in committed(broker, topic)]
+        return sorted(pairs, key=repr)
+
+    def wanted(pairs: list[tuple[int | None, int]]) -> list[tuple[bytes | None, bytes | None]]:
+        written = [(as_int(key), as_long(value)) for key, value in pairs]
+        return sorted(written, key=repr)
+
+    records: list[tuple[int | None, int]] = [*((key, key) for key in EDGES), (None, 5)]
+    assert sorted(seen.read_text().splitlines()) == sorted(f"{key} {value}" for key, value in records)
+    assert found(plain) == wanted(records)
+    assert [pair for pair in found(doubled) if pair[0] is not None] == wanted([(k, k) for k in EDGES for _ in range(2)])
+    rows = dict(zip(EDGES, LARGE, strict=True)) | {-1: 0}
+    # a left join keeps a record without a key (KIP-962)
+    assert found(joined) == wanted([*rows.items(), (None, 0)])
+    assert sum(count for (_, reason), count in query.drops.items() if reason == "undecodable") == 2
