@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
-from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check
+from millpond.testing.histories import Blueprint, Case, Input, Op, check
 from millpond.testing.histories.blueprint import beside
 from millpond.testing.histories.check import by_step, run_oracle
 from millpond.testing.histories.choices import Choices, Dice
@@ -21,11 +21,7 @@ from millpond.testing.histories.kinds import Params
 from millpond.testing.histories.registry import KINDS, build
 from millpond.testing.histories.report import page
 from millpond.testing.histories.spark import Bundle, check_bundle
-
-
-def op(kind: str, *inputs: int, **params: object) -> Op:
-    return Op(kind, tuple(Ref(number) for number in inputs), params)
-
+from tests.histories.ops import op
 
 LOST = (op("table"), op("table_table", 0, 0, how="inner"))
 """A delete is not sent: each side sees that the other has gone already."""
@@ -134,7 +130,7 @@ def deep(choices: Choices) -> Blueprint:
 
     def add(kind: str, *inputs: int) -> int:
         params: Params = KINDS[kind].draw(choices, generation)
-        ops.append(Op(kind, tuple(Ref(number) for number in inputs), params))
+        ops.append(op(kind, *inputs, **params))
         return len(ops) - 1
 
     tables = [add("table") for _ in range(choices.number(1, 2))]

@@ -9,74 +9,52 @@ from pathlib import Path
 import pytest
 
 from millpond._engine import runs, table_table
-from millpond.testing.histories import Blueprint, Case, Input, Op, Ref, check, shrink
+from millpond.testing.histories import Blueprint, Case, Input, check, shrink
 from millpond.testing.histories.__main__ import main
 from millpond.testing.histories.case import of_json, to_json
 from millpond.testing.histories.check import run_oracle
 from millpond.testing.histories.draw import case_of
 from millpond.testing.histories.report import page, seed_line
 from millpond.testing.histories.soak import load, soak
+from tests.histories.ops import op, windowed
 
-
-def table_op(kind: str, *inputs: int, **params: object) -> Op:
-    return Op(kind, tuple(Ref(number) for number in inputs), params)
-
-
-TWO_TABLES = (Op("table"), Op("table"))
-JOINED = Blueprint((*TWO_TABLES, table_op("table_table", 0, 1, how="inner"), table_op("table_to", 2)))
+TWO_TABLES = (op("table"), op("table"))
+JOINED = Blueprint((*TWO_TABLES, op("table_table", 0, 1, how="inner"), op("table_to", 2)))
 LAST_MOMENT = (
-    Op("stream"),
-    Op("stream"),
-    table_op("stream_stream", 0, 1, how="left", before=0, after=1, grace=3),
-    Op("stream"),
-    table_op("stream_stream", 3, 2, how="left", before=1, after=5, grace=0),
-    table_op("to", 4),
+    op("stream"),
+    op("stream"),
+    windowed(0, 1, "left", 0, 1, 3),
+    op("stream"),
+    windowed(3, 2, "left", 1, 5, 0),
+    op("to", 4),
 )
 ONCE_DIFFERENT = {
     "a record elsewhere moves the time of a join": (
-        (
-            Op("stream"),
-            Op("stream"),
-            Op("stream"),
-            table_op("stream_stream", 1, 2, how="left", before=0, after=5, grace=0),
-            table_op("to", 3),
-            table_op("to", 0),
-        ),
+        (op("stream"), op("stream"), op("stream"), windowed(1, 2, "left", 0, 5, 0), op("to", 3), op("to", 0)),
         (Input("n0", "b", "1", 41), Input("n1", "a", "1", 1)),
     ),
     "what is let go of twice changes places": (
-        (
-            Op("stream"),
-            Op("stream"),
-            table_op("stream_stream", 0, 1, how="outer", before=0, after=20, grace=3),
-            table_op("stream_stream", 2, 2, how="left", before=5, after=-5, grace=0),
-            table_op("to", 3),
-        ),
+        (op("stream"), op("stream"), windowed(0, 1, "outer", 0, 20, 3), windowed(2, 2, "left", 5, -5, 0), op("to", 3)),
         (Input("n0", "a", "1", 0), Input("n1", "b", "1", 9), Input("n1", "a", "1", 55)),
     ),
     "a partner is let go of in the last moment in which it can come": (
         LAST_MOMENT,
         (Input("n3", "a", "1", 6), Input("n0", "a", "2", 11), Input("n3", "a", "3", 43)),
     ),
-    "two joins of a chain let go at one place": (
-        (
-            Op("stream"),
-            table_op("stream_stream", 0, 0, how="outer", before=-1, after=5, grace=0),
-            table_op("stream_stream", 1, 1, how="outer", before=5, after=-5, grace=0),
-            table_op("to", 2),
-        ),
-        (Input("n0", "a", "1", 80), Input("n0", "a", "1", 86)),
-    ),
     "so it is where both sides wait": (
         (
-            Op("stream"),
-            Op("stream"),
-            table_op("stream_stream", 0, 1, how="outer", before=1, after=0, grace=0),
-            Op("stream"),
-            table_op("stream_stream", 2, 3, how="outer", before=5, after=-5, grace=0),
-            table_op("to", 4),
+            op("stream"),
+            op("stream"),
+            windowed(0, 1, "outer", 1, 0, 0),
+            op("stream"),
+            windowed(2, 3, "outer", 5, -5, 0),
+            op("to", 4),
         ),
         (Input("n0", "a", "1", 5), Input("n3", "a", "1", 0), Input("n3", "a", "1", 41)),
+    ),
+    "two joins of a chain let go at one place": (
+        (op("stream"), windowed(0, 0, "outer", -1, 5, 0), windowed(1, 1, "outer", 5, -5, 0), op("to", 2)),
+        (Input("n0", "a", "1", 80), Input("n0", "a", "1", 86)),
     ),
 }
 

@@ -5,15 +5,13 @@ Each has a name, by which the table of mutants says what kills a mutant.
 
 from __future__ import annotations
 
-from millpond.testing.histories import Blueprint, Difference, Op, Ref, check
+from millpond.testing.histories import Blueprint, Difference, Op, check
 from millpond.testing.histories.choices import Dice
 from millpond.testing.histories.draw import draw_case
+from tests.histories import ops
+from tests.histories.ops import op
 
 COUNT = 60
-
-
-def op(kind: str, *inputs: int, **params: object) -> Op:
-    return Op(kind, tuple(Ref(number) for number in inputs), params)
 
 
 def joined(how: str) -> tuple[Op, ...]:
@@ -21,8 +19,7 @@ def joined(how: str) -> tuple[Op, ...]:
 
 
 def windowed(how: str, before: int = 5, after: int = 5, grace: int = 3) -> tuple[Op, ...]:
-    join = op("stream_stream", 0, 1, how=how, before=before, after=after, grace=grace)
-    return op("stream"), op("stream"), join, op("to", 2)
+    return op("stream"), op("stream"), ops.windowed(0, 1, how, before, after, grace), op("to", 2)
 
 
 def foreign(how: str) -> tuple[Op, ...]:

@@ -7,7 +7,7 @@ numbered through, one block per case). Called by `query` and by `millpond.testin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -144,6 +144,10 @@ class _Compiler:
         mine_names = {flow.node for flow in stage.flows}
         counted = counted_outlets(self._physical, number, partial(_naming_if, stage, arriving=True))
         outlets += [o for o in counted if o.key and o.node in mine_names]
+        peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
+        columns = self._columns(stage, outlets, peeks, number, order)
+        # numbers go as they came, and become numbers there
+        numbers = {name: stage.frame.schema[name].dataType for name in columns if raw_name(name) in stage.frame.columns}
         pack = Pack(
             outlets=tuple(outlets),
             labels=self._settings.labels,
@@ -152,16 +156,13 @@ class _Compiler:
             roots=self._roots(stage),
             sources=number == 0,
             order=order,
-            peeks=tuple(self._peek(stage, flow) for flow, _ in stage.peeks),
+            peeks=peeks,
             beats=self._beats(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
+            numbers={name: to_arrow_type(kind) for name, kind in numbers.items()},
         )
-        columns, numbers = self._columns(stage, outlets, pack.peeks, number, order), {}
-        for place, name in enumerate(columns):  # numbers go as they came, and become numbers there
-            if raw_name(name) in stage.frame.columns:
-                columns[place] = raw_name(name)
-                numbers[name] = to_arrow_type(stage.frame.schema[name].dataType)
-        return stage.frame.select(*columns).mapInArrow(replace(pack, numbers=numbers), WIRE)
+        picked = [raw_name(name) if name in numbers else name for name in columns]
+        return stage.frame.select(*picked).mapInArrow(pack, WIRE)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
