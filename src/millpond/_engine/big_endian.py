@@ -1,12 +1,14 @@
 """Integers that are bytes, the highest first: as Kafka's serializers write them.
 
-Called where rows come into Python; Spark has no expression for it but by way of hexadecimal text.
+Called where rows come into Python and where they leave it; Spark has no expression for the way in but by way of
+hexadecimal text.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millpond._engine import keyform as form
 
@@ -30,3 +32,13 @@ def integers(raw: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     spread = np.zeros(len(flat), dtype=found.dtype)
     spread[~missing] = found
     return pa.array(spread, kind, mask=missing)
+
+
+def as_bytes(values: pa.Array) -> pa.Array:
+    """Integers and texts as Kafka's serializers write them, byte strings as they are; null for null."""
+    if not pa.types.is_integer(values.type):
+        return values if pa.types.is_binary(values.type) else values.cast(pa.binary())
+    width = values.type.bit_width // 8
+    content = values.fill_null(0).to_numpy().astype(f">i{width}")
+    found = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(values), [None, pa.py_buffer(content)])
+    return found if not values.null_count else pc.if_else(values.is_valid(), found, pa.scalar(None, pa.binary(width)))

@@ -143,8 +143,7 @@ def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outl
 
 def exit_number(physical: Physical, sink: str) -> int:
     """The number under which rows travel to a sink through the last exchange."""
-    names = list(dict.fromkeys(name for _, name in physical.sink_edges))
-    return len(physical.operators) + names.index(sink)
+    return len(physical.operators) + physical.sinks.index(sink)
 
 
 def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[Move, ...]:

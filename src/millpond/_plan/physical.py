@@ -223,6 +223,11 @@ class Physical:
         return len(self.edges) + len(self.sink_edges) + len(self.operators) + edge.id
 
     @cached_property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the sinks, in the order in which rows are numbered for them."""
+        return tuple(dict.fromkeys(name for _, name in self.sink_edges))
+
+    @cached_property
     def side_of(self) -> dict[int, int]:
         """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}

@@ -28,10 +28,10 @@ from pyspark.sql.types import (
 from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
-from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import GlobalLookup
-from millpond._plan.physical import Edge, Flow, Operator, Physical
+from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond._plan.views import tables_of, views_of
 from millpond._spark import idle
@@ -39,8 +39,9 @@ from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_
 from millpond._spark.formats import raw_name
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.selection import Selection
+from millpond._spark.shortcuts import Shortcuts
 from millpond._spark.stage import Stage
-from millpond._spark.wire import WIRE, Labels, metric_names
+from millpond._spark.wire import WIRE, Exits, Labels, metric_names
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
@@ -74,6 +75,7 @@ class Settings:
     headers : whether records carry headers.
     cases : whether rows carry a case number (test driver).
     observe : adds the counting of dropped records to a frame of wire rows.
+    leaving : whether all sinks can be written from wire rows.
     """
 
     labels: Labels
@@ -82,6 +84,7 @@ class Settings:
     headers: bool
     cases: bool
     observe: Observer
+    leaving: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,14 @@ class Compiled:
     """The frame that holds every sink's rows, and per sink the way to select its own.
 
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
-    there are any, and where wanted the position columns and the case.
+    there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
+    and there is nothing to select.
     """
 
     frame: DataFrame
     selectors: Mapping[str, Selection]
     ends: str
+    exits: Exits | None = None
 
 
 def compile_plan(
@@ -111,11 +116,14 @@ class _Compiler:
         self._physical = physical
         self._settings = settings
         self._metrics = metric_names(physical)
+        self._shortcuts: Shortcuts
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
+        settings, session = self._settings, inputs[0].frame.sparkSession
+        self._shortcuts = Shortcuts(session, self._physical, headers=settings.headers, leaving=settings.leaving)
         wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
         if clock is not None:
-            wires.append(idle.told(clock, self._physical, self._settings.labels))
+            wires.append(idle.told(clock, self._physical, settings.labels, ends=self._leaves))
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
@@ -125,7 +133,14 @@ class _Compiler:
             if self._is_last(level):
                 return self._direct(stage)
             wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+        if self._leaves:
+            return self._leaving(wire)
         return self._left(wire)
+
+    @property
+    def _leaves(self) -> bool:
+        """Whether the sinks are written from wire rows."""
+        return self._settings.leaving and (self._physical.ordered_exit or self._shortcuts.exit)
 
     # -- stages --------------------------------------------------------------------------------------------
 
@@ -160,6 +175,7 @@ class _Compiler:
             beats=self._beats(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
             numbers={name: to_arrow_type(kind) for name, kind in numbers.items()},
+            ends=number == 0 and self._leaves,
         )
         picked = [raw_name(name) if name in numbers else name for name in columns]
         return stage.frame.select(*picked).mapInArrow(pack, WIRE)
@@ -215,7 +231,8 @@ class _Compiler:
             self._physical.side_of,
             self._settings.labels,
             self._settings.cache_root,
-            {o.id: tuple(map(self._direct_outlet, self._physical.direct_edges(o))) for o in operators},
+            {o.id: onward for o in operators if (onward := self._shortcuts.onward(o)) is not None},
+            self._metrics,
         )
         ran = wire.groupBy("label").transformWithState(
             statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -232,13 +249,9 @@ class _Compiler:
         )
         return Setting(operator, self._physical.slots, key, tuple(values), self._settings.headers, extras)
 
-    def _direct_outlet(self, edge: Edge) -> Outlet:
-        return direct_outlet(self._physical, edge)
-
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
-        physical = self._physical
-        return [o for o in physical.operators if o.level == level and not physical.direct_edges(o)]
+        return [o for o in self._physical.operators if o.level == level and self._shortcuts.onward(o) is None]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
@@ -291,7 +304,7 @@ class _Compiler:
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.timing != "none" and op.level > level for op in physical.operators)
         leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
-        return over or (physical.ordered_exit and leaving)
+        return over or (physical.ordered_exit and leaving) or self._leaves
 
     # -- ways out ------------------------------------------------------------------------------------------
 
@@ -303,9 +316,17 @@ class _Compiler:
         }
         return Compiled(stage.frame, selectors, "root")
 
+    def _leaving(self, wire: DataFrame) -> Compiled:
+        """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
+        if self._physical.ordered_exit:
+            wire = wire.repartition(self._settings.tasks, "label")
+        physical = self._physical
+        exits = Exits(self._settings.labels, len(physical.operators), physical.sinks, physical.slots)
+        return Compiled(wire, {}, "", exits)
+
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
-        sinks = list(dict.fromkeys(name for _, name in self._physical.sink_edges))
+        sinks = self._physical.sinks
         # Rows lie in their order; only the test driver orders them anew, over its cases.
         cases = self._settings.cases
         names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)

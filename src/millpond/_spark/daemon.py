@@ -21,7 +21,7 @@ NEEDED = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.streaming.stateful_processor_util",
     "millpond._spark.exchange",
-    "millpond._spark.kafka_sink",
+    "millpond._spark.leaving",
     "millpond._spark.processor",
 )
 

@@ -21,7 +21,7 @@ from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import sort_by_position
 from millpond._spark.ends import end_rows
 from millpond._spark.formats import raw_name
-from millpond._spark.wire import Labels, operator_of
+from millpond._spark.wire import END, Labels, operator_of
 from millpond._spark.worker import settle
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
@@ -62,6 +62,7 @@ class Pack:
     beats : what operators are told of time.
     first : numbers of the roots that are global tables.
     numbers : columns that come as bytes (`formats.raw_name`), and the type of each.
+    ends : whether to send ends behind the rows (see `wire`).
     """
 
     outlets: tuple[Outlet, ...]
@@ -75,6 +76,7 @@ class Pack:
     beats: tuple[Beat, ...] = ()
     first: tuple[int, ...] = ()
     numbers: Mapping[str, pa.DataType] = field(default_factory=dict)
+    ends: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -88,7 +90,9 @@ class Pack:
             yield from wire_batches(wire_rows(parcels, self.labels))
             yield from wire_batches(wire_rows(times(frame, self.beats, self.labels.shards), self.labels))
             yield from _passed_on(gathered)
-        yield from self._counts(drops)
+        yield from wire_batches(count_rows(drops, self.metrics))
+        if self.ends:
+            yield from wire_batches(told_ends(self.labels))
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
         for name, kind in self.numbers.items():
@@ -121,11 +125,6 @@ class Pack:
             # A plain Python function per record is what peek is for.
             for key, value in zip(keys, values, strict=True):
                 peek.action(key, value)
-
-    def _counts(self, drops: Drops) -> Iterator[pa.RecordBatch]:
-        numbers = {metric: number for number, metric in enumerate(self.metrics)}
-        counted = [(-1, numbers[what], None, count) for what, count in drops.items() if count]
-        yield from wire_batches(counted)
 
 
 @dataclass(frozen=True)
@@ -282,6 +281,19 @@ def wire_rows(parcels: Iterable[Parcel], labels: Labels) -> Iterator[WireRow]:
         label = labels.label(parcel.target, parcel.shard)
         for content in blobs:
             yield label, parcel.port, content, 0
+
+
+def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]]) -> Iterator[WireRow]:
+    """Counts of dropped records as rows for `counting`; metrics are (node, reason) by number."""
+    for what, count in drops.items():  # one turn per metric
+        if count:
+            yield -1, metrics.index(what), None, count
+
+
+def told_ends(labels: Labels) -> Iterator[WireRow]:
+    """An end for every task of the last exchange."""
+    for label in labels.ends:  # one turn per task
+        yield label, END, b"", 0
 
 
 def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:

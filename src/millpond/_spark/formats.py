@@ -74,6 +74,11 @@ def format_for(kind: DataType) -> Format:
     return Format(names.get(type(kind), "json"))
 
 
+def is_plain(form: Format) -> bool:
+    """Whether values of the format are texts, bytes or numbers, which need no parsing."""
+    return form.kind in _PLAIN
+
+
 def describe_format(form: Format | None) -> str:
     """A format in describe() and in a checkpoint: however its schema was spelt."""
     if form is None:

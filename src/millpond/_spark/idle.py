@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from millpond._engine.heartbeat import told_clock
 from millpond._plan.physical import Physical
-from millpond._spark.exchange import wire_batches, wire_rows
+from millpond._spark.exchange import told_ends, wire_batches, wire_rows
 from millpond._spark.wire import WIRE, Labels
 
 
@@ -26,10 +26,10 @@ def wall_clock(spark: SparkSession) -> DataFrame:
     return ticks.select(F.unix_millis("timestamp").alias("wall"))
 
 
-def told(clock: DataFrame, physical: Physical, labels: Labels) -> DataFrame:
-    """Wire rows that show the clock to every shard of the operators that keep time."""
+def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
+    """Wire rows that show the clock to every shard of the operators that keep time; with ends where they are wanted."""
     targets = tuple((op.id, physical.time_port(op)) for op in physical.operators if op.idle_after_ms)
-    return clock.coalesce(1).mapInArrow(Tell(targets, labels), WIRE)
+    return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,18 @@ class Tell:
     ----------
     targets : (operator, port on which it is told times).
     labels : how (target, shard) are labelled.
+    ends : whether to send ends behind the rows: a batch may have nothing but ticks.
     """
 
     targets: tuple[tuple[int, int], ...]
     labels: Labels
+    ends: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
-        if not latest:
-            return
-        for target, port in self.targets:
+        for target, port in self.targets if latest else ():
             parcels = told_clock(target, port, max(latest), self.labels.shards)
             yield from wire_batches(wire_rows(parcels, self.labels))
+        if self.ends:
+            yield from wire_batches(told_ends(self.labels))

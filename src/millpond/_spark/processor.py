@@ -6,8 +6,8 @@ them, results go out as blobs. Blobs for later levels pass untouched. Called by 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,14 +19,35 @@ from pyspark.sql.streaming import StatefulProcessor
 from millpond._engine import blob
 from millpond._engine.cache import RunCache
 from millpond._engine.exchange import Drops, Outlet, pack
+from millpond._engine.formula import Formula, with_values
 from millpond._engine.level import run_operator
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
+from millpond._spark.exchange import count_rows, wire_rows
 from millpond._spark.state import SparkChunkStore
-from millpond._spark.wire import Labels, output_port
+from millpond._spark.wire import END, Labels, output_port
 from millpond._spark.worker import settle
 
 _Wire = Row("label", "port", "blob", "count")
+
+
+@dataclass(frozen=True)
+class Onward:
+    """How an operator's results go on without leaving its level.
+
+    Parameters
+    ----------
+    outlets : where they go.
+    formula, kind : what their value is made by, and its type; None where they have it.
+    """
+
+    outlets: tuple[Outlet, ...]
+    formula: Formula | None = None
+    kind: pa.DataType | None = None
+
+    def rows(self, results: pa.Table) -> pa.Table:
+        """The results with their values."""
+        return results if self.formula is None else with_values(results, self.formula, self.kind)
 
 
 class LevelProcessor(StatefulProcessor):
@@ -38,7 +59,8 @@ class LevelProcessor(StatefulProcessor):
     sides : side of each edge, by port.
     labels : how (target, shard) are labelled.
     cache_root : folder of the machine's run cache; None: no cache.
-    direct : outlets of operators whose results go straight to another operator.
+    onward : of operators whose results are packed here; those of the others go to `Unpack`.
+    metrics : (node, reason) of each metric number.
     """
 
     def __init__(
@@ -47,9 +69,11 @@ class LevelProcessor(StatefulProcessor):
         sides: dict[int, int],
         labels: Labels,
         cache_root: str | None,
-        direct: dict[int, tuple[Outlet, ...]],
+        onward: dict[int, Onward],
+        metrics: tuple[tuple[str, str], ...],
     ) -> None:
-        self._direct = direct
+        self._onward = onward
+        self._metrics = metrics
         self._settings = settings
         self._sides = sides
         self._labels = labels
@@ -67,30 +91,38 @@ class LevelProcessor(StatefulProcessor):
         target, _ = self._labels.place(label)
         setting = self._settings.get(target)
         if setting is None:
-            for row in rows:
-                yield _Wire(label, row["port"], row["blob"], None)
+            yield from self._passed_on(label, rows)
             return
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
         for table in run_operator(setting, self._inputs(rows), state):
-            for piece in blob.pieces(table):
-                if self._direct.get(target):
-                    yield from self._handed_on(piece, label, setting)
-                else:
+            if target in self._onward:
+                yield from self._handed_on(table, label, setting)
+            else:
+                for piece in blob.pieces(table):
                     yield _Wire(label, output_port(target), blob.encode(piece), None)
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _handed_on(self, rows: pa.Table, label: int, setting: Setting) -> Iterator[Row]:
-        """Rows for the next operator of the same node, packed here."""
+    def _passed_on(self, label: int, rows: Iterator[Any]) -> Iterator[Row]:
+        for row in rows:
+            yield _Wire(label, row["port"], row["blob"], None)
+            if row["port"] == END:
+                # one says as much as one from each task of the first stage
+                return
+
+    def _handed_on(self, results: pa.Table, label: int, setting: Setting) -> Iterator[Row]:
+        """The results, packed here."""
         target, shard = self._labels.place(label)
-        case = pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64))
-        rows = rows.append_column("case", case)
-        drops: Drops = Counter()
-        for parcel in pack(rows, self._direct[target], self._labels.shards, setting.slots, drops):
-            onward = self._labels.label(parcel.target, parcel.shard)
-            yield _Wire(onward, parcel.port, blob.encode(parcel.rows), None)
+        onward, drops = self._onward[target], Drops()
+        rows = onward.rows(results)
+        rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
+        parcels = pack(rows, onward.outlets, self._labels.shards, setting.slots, drops)
+        for row in wire_rows(parcels, self._labels):
+            yield _Wire(*row[:3], None)
+        for row in count_rows(drops, self._metrics):
+            yield _Wire(*row)
 
     def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}

@@ -28,6 +28,7 @@ from millpond._spark import checkpoint as checkpoints
 from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
 from millpond._spark.drain import LOOK_SECONDS, Gate, check_threads, is_unfinished
+from millpond._spark.leaving import can_leave
 from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
@@ -198,6 +199,7 @@ def _compiled(
         headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
         cases=False,
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
+        leaving=can_leave(topology.plan, topology.plan.sinks),
     )
     scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint, begun=begun)
     inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]

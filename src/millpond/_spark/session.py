@@ -7,8 +7,12 @@ Offered as `millpond.session`. What a streaming query takes from its session is 
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -17,6 +21,11 @@ from millpond._spark import settings
 from millpond.errors import ConfigError
 
 SCALA = "2.13"
+LONGEST_FOLDER = 60
+"""Of sockets, in bytes: a socket's own name has about 45, and the shortest limit there is, macOS's, is 104."""
+JAVA_OPTIONS = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables by which the JVM gets options beside Spark's settings."""
+COLLECTOR_OPTION = re.compile(r"-XX:[+-]Use\w+GC\b")
 
 
 def session(
@@ -55,7 +64,7 @@ def session(
     if master is not None:
         builder = builder.master(master)
     given = (config or {}).get("spark.master", master)
-    here = settings.LOCAL if given is not None and given.startswith("local") else {}
+    here = _local(config or {}) if given is not None and given.startswith("local") else {}
     chosen = {**settings.SESSION, **here, **connector(kafka, jars), **(config or {})}
     for name, value in chosen.items():  # one turn per setting
         builder = builder.config(name, value)
@@ -74,6 +83,33 @@ def connector(kafka: bool, jars: Sequence[str] | None) -> dict[str, str]:
     if jars:
         return {"spark.jars": ",".join(jars)}
     return {"spark.jars.packages": kafka_package()} if kafka else {}
+
+
+def sockets(folder: str) -> dict[str, str]:
+    """The settings by which Spark talks to its Python workers through files in `folder` and not through the network.
+
+    Nothing where the folder's name leaves too little room for a socket's: the system takes about a hundred
+    characters, and Spark ends the JVM over a longer one.
+    """
+    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(folder)) > LONGEST_FOLDER:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+def _local(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings for Spark on this machine alone."""
+    collector = {} if _names_collector(config) else settings.COLLECTOR
+    return {**settings.LOCAL, **collector, **sockets(tempfile.gettempdir())}
+
+
+def _names_collector(config: Mapping[str, str]) -> bool:
+    """Whether somebody has chosen a garbage collector: of two the JVM takes none and ends."""
+    said = [value for name, value in config.items() if name.endswith("JavaOptions")]
+    said += [os.environ.get(name, "") for name in JAVA_OPTIONS]
+    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
+    defaults = Path(folder) / "spark-defaults.conf"
+    said += [defaults.read_text(errors="replace")] if defaults.is_file() else []
+    return any(COLLECTOR_OPTION.search(text) for text in said)
 
 
 def _has_master() -> bool:

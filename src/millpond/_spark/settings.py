@@ -24,12 +24,15 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 LEAST_SPARK = (4, 1)
 
 # Pieces of state and of exchanges have up to 1 MB. G1 would treat each as an object apart, in regions of its own, since
-# its own choice for a heap of a few GB is regions of 1 MB: a seventh of all time. Spark puts the user's options behind.
-_REGIONS = "-XX:G1HeapRegionSize=8m"
+# its own choice for a heap of a few GB is regions of 1 MB: a seventh of all time. And it would begin to mark the heap
+# when less than half of it is taken, over and over. Spark puts the user's options behind.
+_G1 = "-XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70"
 
 SESSION = {
-    "spark.driver.defaultJavaOptions": _REGIONS,
-    "spark.executor.defaultJavaOptions": _REGIONS,
+    "spark.driver.defaultJavaOptions": _G1,
+    "spark.executor.defaultJavaOptions": _G1,
+    # Arrow's allocator gives memory back after 10 ms, and the next batch gets it cleared by the system again
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -44,15 +47,24 @@ LOCAL = {
     # Spark's default asks for links around each rename, and Hadoop without its native library starts a process for
     # each question: 60 in a batch of one join. Both write beside and rename.
     FILE_MANAGER: PLAIN_FILES,
+    # blobs are compressed already, and what is shuffled stays on this machine
+    "spark.shuffle.compress": "false",
     # on a cluster millpond may reach workers in archives that come after the daemon
     **({"spark.python.daemon.module": daemon.MODULE} if sys.platform == "linux" else {}),
 }
 """What it sets besides where Spark runs on this machine alone."""
 
+COLLECTOR = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
+"""The same, unless somebody names a collector: a batch is not kept waiting by a pause, and what G1 does at every write
+costs more than its short pauses are worth.
+"""
+
 AT_START = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     # without it every batch uploads whole RocksDB files
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # values are blobs, compressed already
+    "spark.sql.streaming.stateStore.rocksdb.compression": "none",
     # with it Spark reads what is overwritten or removed, only to count rows: as many bytes as a batch writes, or more
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # versions of state that can still be read or gone back to; Spark's own 100 keep many times the state

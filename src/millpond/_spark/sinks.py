@@ -8,7 +8,7 @@ Called by `query`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,10 @@ from millpond._spark.files import names
 from millpond._spark.handover import handed_over
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
+from millpond._spark.leaving import WriteLeaving, in_order
 from millpond._spark.producers import refuse_later
 from millpond._spark.selection import Selection
+from millpond._spark.wire import Exits
 from millpond.errors import ConfigError, CorruptData
 from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
 from millpond.origins import SinkTarget
@@ -64,26 +66,50 @@ def start_writer(
     CorruptData : a file sink has batches that the checkpoint has not.
     TopologyError : a format that cannot write what the sink gets.
     """
-    chosen = [(target, compiled.selectors[node.name]) for node, target in sinks]
-    target, selection = chosen[0]
+    leaving = _leaving(compiled, sinks)
+    chosen = [] if leaving else [(target, compiled.selectors[node.name]) for node, target in sinks]
+    target = sinks[0][1]
     if len(chosen) == 1 and isinstance(target, Writer):
+        selection = chosen[0][1]
         if written is not None and target.path is not None:
             _check_list(compiled.frame.sparkSession, target.path, written.planned)
         writer = _native(selection.visible(compiled.frame), target)
     else:
-        topics = [(t, s) for t, s in chosen if isinstance(t, TopicSink)]
-        _check_kafka(compiled.frame, topics, kafka)
+        topics = [target for _, target in sinks if isinstance(target, TopicSink)]
+        check_formats(compiled.frame, [(t, s) for t, s in chosen if isinstance(t, TopicSink)])
+        _check_kafka(topics, kafka)
         if written is not None and topics and kafka is not None:
             _check_markers(topics, kafka, identity, written)
         settings = client_settings(kafka) if kafka else {}
         spark, gate = compiled.frame.sparkSession, gate or Gate()
         gate.stands = True
-        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, gate)
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, gate, leaving)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Sinks that are written straight from wire rows.
+
+    Parameters
+    ----------
+    exits : how they are told apart.
+    topics : the sinks, by their numbers there.
+    """
+
+    exits: Exits
+    topics: tuple[TopicSink, ...]
+
+
+def _leaving(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -> Leaving | None:
+    if compiled.exits is None:
+        return None
+    targets = {node.name: target for node, target in sinks if isinstance(target, TopicSink)}
+    return Leaving(compiled.exits, tuple(targets[name] for name in compiled.exits.names))
 
 
 @dataclass(frozen=True)
@@ -111,13 +137,16 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
         )
 
 
-def _check_markers(
-    topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka, identity: str, written: Written
-) -> None:
+def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
     """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
-    if any(sink.delivery == "exactly_once" for sink, _ in topics):
+    if _is_once(topics):
         names = [f"{identity}-{task}" for task in range(written.tasks)]
-        refuse_later(kafka, names, min(sink.name for sink, _ in topics), written.planned)
+        refuse_later(kafka, names, min(sink.name for sink in topics), written.planned)
+
+
+def _is_once(topics: Sequence[TopicSink]) -> bool:
+    """Whether a task's records are one transaction: it holds all sinks, so the stronger wish decides."""
+    return any(sink.delivery == "exactly_once" for sink in topics)
 
 
 def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
@@ -127,17 +156,16 @@ def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
     return writer if target.path is None else writer.option("path", target.path)
 
 
-def _check_kafka(frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], kafka: Kafka | None) -> None:
+def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None) -> None:
     if not topics:
         return
     if kafka is None:
         raise ConfigError(
             "A topic is written, but no Kafka is named.",
-            given=", ".join(sink.name for sink, _ in topics),
+            given=", ".join(sink.name for sink in topics),
             hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
         )
-    check_formats(frame, topics)
-    check_topics(kafka, [sink.name for sink, _ in topics])
+    check_topics(kafka, [sink.name for sink in topics])
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +180,7 @@ class BatchSinks:
     ends : the column of the frame that tells end rows (see `ends`).
     spark : the user's session; a batch has one of its own.
     gate : behind each batch.
+    leaving : all sinks, where they are written from wire rows.
     """
 
     chosen: tuple[Chosen, ...]
@@ -160,6 +189,7 @@ class BatchSinks:
     ends: str
     spark: SparkSession | None = None
     gate: Gate = field(default_factory=Gate)
+    leaving: Leaving | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -167,6 +197,10 @@ class BatchSinks:
         self.gate.behind_batch()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
+        if self.leaving is not None:
+            exits = self.leaving.exits
+            self._run(in_order(frame), self.leaving.topics, batch, lambda write: WriteLeaving(write, exits))
+            return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
         if not others:
@@ -182,13 +216,17 @@ class BatchSinks:
         return len(others) + bool(topics)
 
     def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
-        # one transaction holds all sinks of a task: the stronger wish decides
-        once = any(sink.delivery == "exactly_once" for sink, _ in topics)
-        names = tuple(sink.name for sink, _ in topics)
-        rows = kafka_rows(frame, topics, self.ends if once else None)
-        with handed_over(frame.sparkSession, self.settings) as client:
-            write = KafkaWrite(client, names, self.identity if once else None, batch)
-            rows.mapInArrow(write, WRITTEN).collect()
+        targets = [target for target, _ in topics]
+        rows = kafka_rows(frame, topics, self.ends if _is_once(targets) else None)
+        self._run(rows, targets, batch, lambda write: write)
+
+    def _run(
+        self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, function: Callable[[KafkaWrite], Any]
+    ) -> None:
+        with handed_over(rows.sparkSession, self.settings) as client:
+            group = self.identity if _is_once(topics) else None
+            write = KafkaWrite(client, tuple(sink.name for sink in topics), group, batch)
+            rows.mapInArrow(function(write), WRITTEN).collect()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):

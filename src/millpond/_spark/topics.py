@@ -77,6 +77,8 @@ def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[s
         "includeHeaders": str(headers).lower(),
         # offsets that are gone are lost records: never pass over them silently
         "failOnDataLoss": "true",
+        # what a transaction has taken back was never written, and what it has not committed yet may still be
+        "kafka.isolation.level": "read_committed",
         # the broker's own default keeps the fetch of a small batch waiting for half a second
         "kafka.fetch.max.wait.ms": "5",
         **{f"kafka.{name}": value for name, value in java_settings(kafka).items()},

@@ -2,7 +2,10 @@
 
 A **label** stands for (target, shard), target being an operator or, behind the operators, an exit to a sink.
 A **port** is an edge's number on the way in, -1 - operator on the way out. A row without blob is a count of
-dropped records; its port is the number of the metric. Called by the exchange, the processor and `compile`.
+dropped records; its port is the number of the metric. Where sinks are written from these rows, every task of the
+first stage also sends an **end** to every task of the last one: with its label, the highest of all, it stands behind
+all other rows once they are sorted, so whoever sees it has seen everything (docs/decisions/0003). Called by the
+exchange, the processor and `compile`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ WIRE = StructType(
 )
 
 
+END = 2**31 - 1
+"""Port of an end."""
+
+
 def output_port(operator: int) -> int:
     """Port of an operator's results."""
     return -1 - operator
@@ -48,11 +55,13 @@ class Labels:
     targets : how many operators and exits there are.
     spread : label of each (target * shards + shard), chosen so that Spark's hash spreads the shards of a
         target evenly over the tasks; None numbers them through, for test runs with many cases.
+    ends : labels of the ends, one for each task of an exchange; higher than all others.
     """
 
     shards: int
     targets: int
     spread: tuple[int, ...] | None = None
+    ends: tuple[int, ...] = ()
 
     def label(self, target: int, shard: int) -> int:
         """Label of a shard; a shard number beyond `shards` belongs to a further case."""
@@ -63,7 +72,7 @@ class Labels:
         return case * self.targets * self.shards + place
 
     def place(self, label: int) -> tuple[int, int]:
-        """(target, shard) of a label, the case times `shards` added to the shard."""
+        """(target, shard) of a label, the case times `shards` added to the shard; an end's target is none there is."""
         if self.spread is not None:
             return divmod(self._index[label], self.shards)
         case, place = divmod(label, self.targets * self.shards)
@@ -73,12 +82,30 @@ class Labels:
     @cached_property
     def _index(self) -> dict[int, int]:
         assert self.spread is not None
-        return {label: place for place, label in enumerate(self.spread)}
+        return {label: place for place, label in enumerate((*self.spread, *self.ends))}
+
+
+@dataclass(frozen=True)
+class Exits:
+    """How sinks are told apart in wire rows.
+
+    Parameters
+    ----------
+    labels : how (target, shard) are labelled.
+    first : number of the first sink, as a target.
+    names : of the sinks, by their numbers.
+    slots : path slots of the plan.
+    """
+
+    labels: Labels
+    first: int
+    names: tuple[str, ...]
+    slots: int
 
 
 def target_count(physical: Physical) -> int:
     """Operators and exits of a plan."""
-    return len(physical.operators) + len(dict.fromkeys(name for _, name in physical.sink_edges))
+    return len(physical.operators) + len(physical.sinks)
 
 
 def spread_labels(spark: SparkSession, physical: Physical, shards: int, tasks: int) -> Labels:
@@ -92,7 +119,14 @@ def spread_labels(spark: SparkSession, physical: Physical, shards: int, tasks: i
     queues: list[list[int]] = [[] for _ in range(tasks)]
     for row in candidates.collect():
         queues[row["task"]].append(row["label"])
-    return Labels(shards, targets, tuple(_deal(queues, wanted, shards)))
+    spread = tuple(_deal(queues, wanted, shards))
+    return Labels(shards, targets, spread, tuple(_higher(queue, max(spread, default=-1)) for queue in queues))
+
+
+def _higher(queue: Sequence[int], than: int) -> int:
+    """The last label of a task's, which no shard has got."""
+    assert queue[-1] > than
+    return queue[-1]
 
 
 def _deal(queues: Sequence[list[int]], wanted: int, shards: int) -> list[int]:

@@ -1,0 +1,105 @@
+"""Writing to Kafka straight from wire rows: blobs become records in the one function that writes them.
+
+Where all sinks are topics of text, bytes and numbers, no expression of Spark's is needed behind the last exchange; the
+rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard is put into
+its order and written before the next is read, and the ends (`wire`) stand behind all of them. Called by `sinks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from millpond._engine import blob
+from millpond._engine.big_endian import as_bytes
+from millpond._engine.columns import position_columns
+from millpond._engine.position import sort_by_position
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Sink
+from millpond._spark.ends import LAST
+from millpond._spark.formats import format_for, is_plain, type_of
+from millpond._spark.kafka_sink import KafkaWrite
+from millpond._spark.wire import END, Exits
+from millpond._spark.worker import settle
+from millpond.options import Format, TopicSink
+
+ROWS = 16_384
+"""Records that are made Python's at a time."""
+_KEPT = frozenset(("key", "value", "ts", "headers"))
+_LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
+
+
+def can_leave(plan: Plan, sinks: Iterable[Sink]) -> bool:
+    """Whether all sinks are topics whose keys and values need no expression of Spark's."""
+    return all(
+        isinstance(sink.target, TopicSink)
+        and sink.name not in plan.combined
+        and _is_written_so(sink.target.key, sink.shape.key)
+        and _is_written_so(sink.target.value, sink.shape.value)
+        for sink in sinks
+    )
+
+
+def _is_written_so(form: Format | None, kind: DataType) -> bool:
+    form = form or format_for(kind)
+    # a format that does not fit the type is somebody else's to refuse
+    return is_plain(form) and type_of(form) == kind
+
+
+def in_order(frame: DataFrame) -> DataFrame:
+    """Wire rows as `WriteLeaving` needs them: Spark gives the first of a task when it has the last."""
+    return frame.sortWithinPartitions("label")
+
+
+@dataclass(frozen=True)
+class WriteLeaving:
+    """mapInArrow function: writes what a task's wire rows bring to the sinks, and says how much.
+
+    Parameters
+    ----------
+    write : writes records, told apart by the number of their sink.
+    exits : how sinks are told apart here.
+    """
+
+    write: KafkaWrite
+    exits: Exits
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and yield one row."""
+        settle()
+        yield from self.write(self._records(batches))
+
+    def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Records of each sink in order; behind them, if the task had all its rows, what says so."""
+        mail: list[pa.Table] = []
+        at, ended = -1, False
+        for batch in batches:
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            # One turn per blob.
+            for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
+                if label != at:
+                    yield from self._sorted(at, mail)
+                    mail, at = [], label
+                if port == END:
+                    ended = True
+                else:
+                    mail.append(blob.decode(batch.column("blob")[row].as_buffer()))
+        yield from self._sorted(at, mail)
+        if ended:
+            yield _LAST
+
+    def _sorted(self, label: int, mail: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
+        if not mail:
+            return
+        sink = self.exits.labels.place(label)[0] - self.exits.first
+        rows = sort_by_position(pa.concat_tables(mail), position_columns(self.exits.slots), _KEPT)
+        for part in rows.combine_chunks().to_batches(max_chunksize=ROWS):
+            columns = {name: part.column(name) for name in part.schema.names}
+            columns |= {name: as_bytes(columns[name]) for name in ("key", "value")}
+            columns["topic"] = pa.array(np.full(len(part), sink, dtype=np.int32))
+            yield pa.RecordBatch.from_pydict(columns)
