@@ -53,19 +53,23 @@ def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
 
 def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
-    """A workload from topics to a topic; `data` is "servers output batch"."""
+    """A workload from topics to a topic; `data` is "servers output batch left right".
+
+    One whose data are in two parts goes on until it is stopped: a query of what is available fixes its end at its
+    start, and the second part comes later.
+    """
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
-        servers, out, batch = str(data).split(" ")
+        servers, out, batch, *topics = str(data).split(" ")
         builder = mp.StreamsBuilder("bench")
-        WORKLOADS[workload].join(builder).to(out, delivery=delivery)
+        WORKLOADS[workload].join(builder, topics).to(out, delivery=delivery)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         return builder.build().start(
             spark,
             checkpoint=checkpoint,
-            available_now=True,
+            available_now=not WORKLOADS[workload].parted,
             local_cache=f"{checkpoint}-cache",
             kafka=kafka,
         )

@@ -2,7 +2,8 @@
 
 Both write exactly once to topics of their own, and what they wrote must agree (`outcomes`). How far Kafka Streams
 has come is read from the offsets that its group has committed, so that a record counts when its transaction does;
-millpond's batches count when they end.
+millpond's batches count when they end. Where the data are in two parts, the second one is released to each of them
+when it is done with the first (`inputs`, `progress`).
 Called by `run`.
 """
 
@@ -13,16 +14,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import profiles
-import pyarrow.parquet as pq
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from datasets import SIDES
+from inputs import PARTITIONS, Inputs, load
 from measure import Batch, Sampler, folder_bytes, rates
-from outcomes import agreement, outcome_of
+from outcomes import agreement, beside, outcome_of
+from progress import Follower, Progress
 from turns import ROOT, Turn, spark_turn
 from workloads import WORKLOADS, Data
 
@@ -31,85 +34,101 @@ sys.path.insert(0, str(ROOT))
 from dev.broker import KafkaBroker
 from dev.jars import classpath
 
-PARTITIONS = 4
-BATCHES = 8
-"""That millpond reads the data in."""
+BATCH_RECORDS = 1_020_000
+"""Of a batch of millpond's, all workloads: the product's default of a million and room for what belongs to it.
+
+A part of `foreign_key` is a million left records and ten thousand right ones, and ends of transactions count as
+records: with a million exactly, a part would be a full batch and one of next to nothing.
+"""
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
-QUIET_SECONDS = 3.0
-"""Many of Kafka Streams' commits, which come every 100 ms."""
+PLAIN, CACHED = "Kafka Streams", "Kafka Streams, cache"
 ONCE, LEAST = "millpond", "millpond, at least once"
-MARKERS = 4
-"""Most ends of transactions that may lie behind a partition's last record: one of each producer."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A broker with the data in its topics."""
+    """A broker and a workload's data.
+
+    Parameters
+    ----------
+    shared : the data in topics that all turns read; None where each turn has topics of its own.
+    admin : kept as long as the broker: a client that is given up right behind an answer can bring the process down.
+    """
 
     broker: KafkaBroker
     data: Data
     work: Path
+    shared: Inputs | None
+    admin: AdminClient
 
     @property
     def servers(self) -> str:
         """Of the broker."""
         return self.broker.bootstrap_servers
 
+    @property
+    def batch_records(self) -> int:
+        """Of a batch of millpond's: a little more than half of small data, since a rate takes two batches."""
+        return min(BATCH_RECORDS, self.data.records * 51 // 100)
+
     def output(self, name: str) -> str:
         """A new topic."""
         self.broker.create_topics([name], partitions=PARTITIONS)
         return name
 
-
-def load(place: Place) -> None:
-    """Produce the data set into topics `left` and `right`: longs as 8 bytes, both with one partitioner."""
-    place.broker.create_topics(list(SIDES), partitions=PARTITIONS)
-    settings = {
-        "bootstrap.servers": place.servers,
-        "linger.ms": 50,
-        # as Java's clients do: a foreign-key join of Kafka Streams finds right rows only where these put them
-        "partitioner": "murmur2_random",
-        "queue.buffering.max.messages": 1_000_000,
-    }
-    producer = Producer(settings)
-    files = [sorted((place.data.folder / side).glob("*.parquet")) for side in SIDES]
-    # by turns, so that the sides advance together in time
-    for pair in zip(*files, strict=True):
-        for side, file in zip(SIDES, pair, strict=True):
-            rows = pq.read_table(file)
-            columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-            for key, value, ts in zip(*columns, strict=True):
-                _produce(producer, side, value, key.to_bytes(8, "big", signed=True), ts)
-            producer.flush()
-
-
-def _produce(producer: Producer, topic: str, value: str, key: bytes, ts: int) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, key, timestamp=ts)
+    @contextmanager
+    def inputs(self, name: str) -> Iterator[Inputs]:
+        """What a turn of this name reads: loaded and, if it is for this turn alone, removed behind it."""
+        if self.shared is not None:
+            yield self.shared
             return
-        except BufferError:
-            producer.poll(0.1)
+        left, right = (self.output(f"{name}-{side}") for side in SIDES)
+        yield load(self.servers, self.data, (left, right), parted=True)
+        for removed in self.admin.delete_topics([left, right]).values():
+            removed.result(timeout=60)
+
+
+def placed(broker: KafkaBroker, workload: str, data: Data, work: Path) -> Place:
+    """A workload's data at a broker: loaded into topics `left` and `right`, unless they are in two parts."""
+    # the broker ends first, and what the client says of that is no news
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    if WORKLOADS[workload].parted:
+        return Place(broker, data, work, None, admin)
+    left, right = SIDES
+    broker.create_topics([left, right], partitions=PARTITIONS)
+    return Place(broker, data, work, load(broker.bootstrap_servers, data, (left, right), parted=False), admin)
 
 
 def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, profile: bool = False) -> Iterator[Turn]:
-    """A turn of each contender, the last one's report saying in what the results of all agree.
+    """A turn of each contender, the last one's report saying in what the results agree.
+
+    Kafka Streams with its cache has a turn in the first round alone, to save time; how its results compare is said
+    in that turn's report ("beside").
 
     Raises
     ------
-    RuntimeError : they do not.
+    RuntimeError : millpond and Kafka Streams without cache do not agree.
     """
-    name = f"{workload}-{number}".replace("_", "-")
+    name, equal = f"{workload}-{number}".replace("_", "-"), WORKLOADS[workload].equal
     outcomes = {}
-    for cache in (0, CACHE_BYTES):
-        turn = streams_turn(place, workload, f"{name}-ks-{cache}", classes, cache=cache, profile=profile)
-        outcomes[turn.contender] = outcome_of(place.servers, f"{name}-ks-{cache}-out", PARTITIONS)
-        yield turn
-    turn = replace(millpond_turn(place, workload, f"{name}-mp", profile=profile), contender="millpond")
-    outcomes[turn.contender] = outcome_of(place.servers, f"{name}-mp-out", PARTITIONS)
-    agreed = agreement(outcomes, WORKLOADS[workload].equal)
-    yield replace(turn, report={**turn.report, "agreed": agreed})
+    turn = streams_turn(place, workload, f"{name}-ks-0", classes, cache=0, profile=profile)
+    outcomes[PLAIN] = outcome_of(place.servers, f"{name}-ks-0-out", PARTITIONS)
+    yield turn
+    if number == 0:
+        cached = f"{name}-ks-{CACHE_BYTES}"
+        turn = streams_turn(place, workload, cached, classes, cache=CACHE_BYTES, profile=profile)
+        found = {**outcomes, CACHED: outcome_of(place.servers, f"{cached}-out", PARTITIONS)}
+        yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
+    turn = replace(millpond_turn(place, workload, f"{name}-mp", profile=profile), contender=ONCE)
+    outcomes[ONCE] = outcome_of(place.servers, f"{name}-mp-out", PARTITIONS)
+    yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
+
+
+def notes_of(turns: Sequence[Turn]) -> list[str]:
+    """What is to be said of the results of turns: in what the last round agreed, and what Kafka Streams' cache did."""
+    agreed = [turn.report["agreed"] for turn in turns if "agreed" in turn.report]
+    return [*agreed[-1:], *(turn.report["beside"] for turn in turns if "beside" in turn.report)]
 
 
 def compiled(work: Path) -> Path:
@@ -132,14 +151,14 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(parents=True)
     path = os.pathsep.join([str(classes), classpath("streams")])
-    command = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload, *SIDES]
-    command += [place.output(f"{name}-out"), name, str(cache), str(state / "state")]
-    started = time.time()
-    log = state / "log.txt"
-    with log.open("w") as errors:
+    out, log = place.output(f"{name}-out"), state / "log.txt"
+    with place.inputs(name) as inputs, log.open("w") as errors:
+        command = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload, *inputs.topics]
+        command += [out, name, str(cache), str(state / "state")]
+        started = time.time()
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
         with Sampler(process.pid, parts=profile) as sampler:
-            batches = _watched(process, place, name, started)
+            batches = _watched(process, Progress(place.servers, name, inputs), inputs, started)
             size = folder_bytes(state / "state")
             assert process.stdin is not None
             process.stdin.close()
@@ -147,18 +166,18 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
     if batches is None:
         raise RuntimeError(f"Kafka Streams died in {name}:\n" + log.read_text()[-3000:])
     shutil.rmtree(state, ignore_errors=True)
-    shown = "Kafka Streams, cache" if cache else "Kafka Streams"
     rated = rates(started, batches)
     parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time) if profile else {}
-    return Turn(shown, rated, tuple(batches), sampler.usage, size, {}, parts)
+    return Turn(CACHED if cache else PLAIN, rated, tuple(batches), sampler.usage, size, {}, parts)
 
 
-def _watched(process: subprocess.Popen[bytes], place: Place, group: str, started: float) -> list[Batch] | None:
+def _watched(
+    process: subprocess.Popen[bytes], progress: Progress, inputs: Inputs, started: float
+) -> list[Batch] | None:
     """Steps of what the group has committed, until it is everything; None when the process ends first."""
-    progress = Progress(place.servers, group)
     batches: list[Batch] = []
-    done, last = 0, started
-    while done < place.data.records or not progress.settled():
+    done, last, readable = 0, started, sum(inputs.readable.values())
+    while done < inputs.records or not progress.settled():
         time.sleep(0.1)
         if process.poll() is not None:
             return None
@@ -166,57 +185,22 @@ def _watched(process: subprocess.Popen[bytes], place: Place, group: str, started
         if read > done:
             batches.append(Batch(last, now, read - done))
             done, last = read, now
+        if inputs.held and done == readable and progress.caught_up():
+            # the first part has ended when what came of it has passed every step
+            last = time.time()
+            batches[-1] = replace(batches[-1], end=last)
+            inputs.release()
     return [*batches[:-1], replace(batches[-1], end=max(last, progress.moved))]
 
 
-class Progress:
-    """What a group has consumed for good: asked by a consumer that has its name and never joins it.
-
-    Attributes
-    ----------
-    moved : when what stands between two steps of the topology was last seen to go on; 0 if nothing does.
-    """
-
-    def __init__(self, servers: str, group: str) -> None:
-        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
-        self._group = group
-        self._between = 0
-        self.moved = 0.0
-
-    def consumed(self) -> int:
-        """Records of the inputs, which were written without transactions."""
-        return sum(each.offset for each in self._committed(list(SIDES)))
-
-    def settled(self) -> bool:
-        """Whether the topics between two steps are read to their end.
-
-        Behind the last record there may be markers of transactions; so it also takes that nothing moves any more.
-        """
-        topics = [name for name in self._consumer.list_topics(timeout=10).topics if name.startswith(self._group)]
-        own = [name for name in topics if not name.endswith(("-out", "-changelog"))]
-        committed = self._committed(own)
-        total = sum(each.offset for each in committed)
-        if total > self._between:
-            self._between, self.moved = total, time.time()
-        ends = [self._consumer.get_watermark_offsets(each, timeout=10)[1] for each in committed]
-        behind = (end - each.offset for end, each in zip(ends, committed, strict=True))
-        return max(behind, default=0) <= MARKERS and time.time() - self.moved > QUIET_SECONDS
-
-    def _committed(self, topics: list[str]) -> list[TopicPartition]:
-        asked = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
-        try:
-            found = self._consumer.committed(asked, timeout=10) if asked else []
-        except KafkaException:
-            # its coordinator is not there yet
-            found = asked
-        return [TopicPartition(each.topic, each.partition, max(0, each.offset)) for each in found]
-
-
 def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False) -> Turn:
-    """A turn of millpond over the same topics."""
-    out = place.output(f"{name}-out")
-    data = Path(f"{place.servers} {out} {place.data.records // BATCHES}")
-    return spark_turn(f"kafka {workload}", data, place.work / "work" / name, profile=profile)
+    """A turn of millpond over the same data; of `workload` the first word is the workload's name."""
+    out, work = place.output(f"{name}-out"), place.work / "work" / name
+    with place.inputs(name) as inputs:
+        data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")
+        # where nothing is held back the query ends by itself
+        with Follower(inputs, work) if inputs.held else nullcontext():
+            return spark_turn(f"kafka {workload}", data, work, profile=profile)
 
 
 def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = False) -> Iterator[Turn]:

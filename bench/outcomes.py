@@ -56,6 +56,24 @@ def agreement(outcomes: Mapping[str, Outcome], equal: str) -> str:
     ------
     RuntimeError : they do not, or there is nothing that could agree.
     """
+    agreed, what = _compared(outcomes, equal)
+    if not agreed:
+        raise RuntimeError(f"The results do not agree in their {equal}: {dict(outcomes)}")
+    return f"Checked: {what}. {_written(outcomes)}"
+
+
+def beside(outcomes: Mapping[str, Outcome], equal: str) -> str:
+    """How the last outcome compares with the others, as a sentence: one that differs is told of, no failure."""
+    agreed, what = _compared(outcomes, equal)
+    last = list(outcomes)[-1]
+    if agreed:
+        return f"{last}: {what}. {_written(outcomes)}"
+    rows = ", ".join(f"{name} {outcome.rows:,}" for name, outcome in outcomes.items())
+    return f"**{last} does not agree** in its {equal}. Rows of the final table: {rows}. {_written(outcomes)}"
+
+
+def _compared(outcomes: Mapping[str, Outcome], equal: str) -> tuple[bool, str]:
+    """Whether all agree, and in what."""
     each = list(outcomes.values())
     if equal == "count":
         keys = [outcome.keys for outcome in each]
@@ -66,10 +84,13 @@ def agreement(outcomes: Mapping[str, Outcome], equal: str) -> str:
     else:
         agreed = len({(outcome.records, outcome.all_records) for outcome in each}) == 1
         what = f"the records are the same: {each[0].records:,}"
-    if not agreed or not each[0].records:
-        raise RuntimeError(f"The results do not agree in their {equal}: {dict(outcomes)}")
+    # nothing agrees with nothing
+    return agreed and each[0].records > 0, what
+
+
+def _written(outcomes: Mapping[str, Outcome]) -> str:
     written = ", ".join(f"{name} {outcome.records:,}" for name, outcome in outcomes.items())
-    return f"Checked: {what}. Records written: {written}."
+    return f"Records written: {written}."
 
 
 def _messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:

@@ -34,8 +34,10 @@ def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str) -> str:
         columns = [[run.figures[name] for run in each] for each in both]
         shown = f"{ratio(runs, theirs, name):.1f}" if name in RATED else ""
         rows.append([name, *map(spread, columns), shown])
-    turns = " and ".join(str(n) for n in dict.fromkeys(len(each) for each in both))
-    return _markdown(Table(["median (min to max)" if turns != "1" else "", OURS, theirs, "ratio"], rows))
+    counts = [len(each) for each in both]
+    if counts[0] != counts[1]:
+        rows.append(["turns", *map(str, counts), ""])
+    return _markdown(Table(["median (min to max)" if max(counts) > 1 else "", OURS, theirs, "ratio"], rows))
 
 
 def ratio(runs: Mapping[str, Sequence[Run]], theirs: str, figure: str) -> float:

@@ -65,8 +65,8 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
 
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
-    """Kafka to Kafka, exactly once: Kafka Streams without and with record cache, and millpond."""
-    from kafka import KafkaBroker, Place, compiled, load, one_turn_each
+    """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and millpond."""
+    from kafka import KafkaBroker, compiled, notes_of, one_turn_each, placed
 
     classes = compiled(WORK)
     for name in options.only or ON_KAFKA:
@@ -74,24 +74,21 @@ def kafka(options: argparse.Namespace) -> Iterator[Section]:
         turns: list[Turn] = []
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
-            place = Place(broker, data, WORK)
-            load(place)
+            place = placed(broker, name, data, WORK)
             for number in range(options.turns):
                 turns += one_turn_each(place, name, number, classes, profile=options.profile)
                 print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
-        notes = [turn.report["agreed"] for turn in turns[-1:]]
-        yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes)
+        yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes_of(turns))
 
 
 def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
     """What exactly once costs: the join of two tables from Kafka to Kafka, beside at least once."""
-    from kafka import KafkaBroker, Place, load, one_turn_of_each_delivery
+    from kafka import KafkaBroker, one_turn_of_each_delivery, placed
 
     data = ON_KAFKA["table_table"].data(WORK, options.quick)
     turns: list[Turn] = []
     with KafkaBroker() as broker:
-        place = Place(broker, data, WORK)
-        load(place)
+        place = placed(broker, "table_table", data, WORK)
         for number in range(options.turns):
             turns += one_turn_of_each_delivery(place, number, profile=options.profile)
             print(f"exactly_once: turn {number + 1} of {options.turns} done", file=sys.stderr, flush=True)
@@ -103,7 +100,7 @@ def latency(options: argparse.Namespace) -> Iterator[Section]:
     """A trickle through one, two and three levels: how long a record takes, and what a batch costs."""
     import latency as bench
 
-    seconds = 15 if options.quick else 120
+    seconds = min(15, options.seconds) if options.quick else options.seconds
     for folder in options.folders:
         work = folder / "millpond-latency"
         trickles = [bench.measured(levels, seconds, work, profile=options.profile) for levels in (1, 2, 3)]
@@ -168,6 +165,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
+    parser.add_argument("--seconds", type=float, default=120, help="of latency: how long to send (default 120)")
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     parser.add_argument("--profile", action="store_true", help="where the CPU goes in the second half; costs some")
     parser.add_argument("--json", type=Path, help="file that keeps the results")

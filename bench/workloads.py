@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,8 @@ _RECORDS_PER_MS = 10
 Piece = tuple[np.ndarray, pa.Array, np.ndarray]
 """Keys, values and timestamps of one side's part of a file."""
 Pieces = Iterator[tuple[Piece, Piece]]
+Topics = Sequence[str]
+"""Of the left and of the right side."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,16 @@ class Workload:
     Parameters
     ----------
     data : (folder of all data, whether a small one will do) -> its data set.
-    join : (builder) -> the joined handle, from topics `left` and `right`.
+    join : (builder, topics of the left and of the right side) -> the joined handle.
     equal : what two contenders must agree on: the final "table", all "records", or "count": how many keys have
         results, to a hundredth, since which row of the table a record meets depends on the interleaving.
+    parted : whether the second half of the files is held back until a contender is done with the first.
     """
 
     data: Callable[[Path, bool], Data]
-    join: Callable[[Any], Any]
+    join: Callable[[Any, Topics], Any]
     equal: Literal["table", "records", "count"]
+    parted: bool = False
 
 
 # -- data ------------------------------------------------------------------------------------------------------
@@ -69,7 +73,11 @@ def _two_tables(root: Path, quick: bool) -> Data:
 
 
 def _references(root: Path, quick: bool) -> Data:
-    """A million left rows on ten thousand right rows, then as many updates; one in ten left ones refers elsewhere."""
+    """A million left rows on ten thousand right rows, then as many updates; one in ten left ones refers elsewhere.
+
+    The rows are the first half of the files, the updates the second: with both there at once, whoever reads right
+    updates before the left rows that refer to them has next to nothing to do for them.
+    """
     left, right, files = (50_000, 500, 4) if quick else (1_000_000, 10_000, 16)
     shown = f"{left:,} left rows on {right:,} right rows, then as many updates"
     return _written(root / "data" / f"references-{left}-{_VERSION}", _reference_pieces(left, right, files), shown)
@@ -152,44 +160,45 @@ def _written(folder: Path, pieces: Pieces, shown: str) -> Data:
 # -- topologies ------------------------------------------------------------------------------------------------
 
 
-def _tables(builder: Any) -> tuple[Any, Any]:
-    left, right = (builder.table(side, key="long", value="string") for side in SIDES)
+def _tables(builder: Any, topics: Topics) -> tuple[Any, Any]:
+    left, right = (builder.table(topic, key="long", value="string") for topic in topics)
     return left, right
 
 
-def _table_table(builder: Any) -> Any:
+def _table_table(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
-    left, right = _tables(builder)
+    left, right = _tables(builder, topics)
     return left.join(right, F.concat)
 
 
-def _stream_table(builder: Any) -> Any:
+def _stream_table(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
-    left = builder.stream("left", key="long", value="string")
-    return left.join(builder.table("right", key="long", value="string"), F.concat)
+    left, right = topics
+    table = builder.table(right, key="long", value="string")
+    return builder.stream(left, key="long", value="string").join(table, F.concat)
 
 
-def _foreign_key(builder: Any) -> Any:
+def _foreign_key(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
-    left, right = _tables(builder)
+    left, right = _tables(builder, topics)
     return left.join(right, F.concat, foreign_key=lambda value: value.substr(1, REFERENCE_DIGITS).cast("long"))
 
 
-def _stream_stream(builder: Any) -> Any:
+def _stream_stream(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
     import millpond as mp
 
-    left, right = (builder.stream(side, key="long", value="string") for side in SIDES)
+    left, right = (builder.stream(topic, key="long", value="string") for topic in topics)
     return left.join(right, F.concat, mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW))
 
 
 WORKLOADS = {
     "table_table": Workload(_two_tables, _table_table, "table"),
     "stream_table": Workload(_two_tables, _stream_table, "count"),
-    "foreign_key": Workload(_references, _foreign_key, "table"),
+    "foreign_key": Workload(_references, _foreign_key, "table", parted=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),
 }

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
-from outcomes import Outcome, agreement
+from outcomes import Outcome, agreement, beside
 from workloads import WORKLOADS
 
 ONE = Outcome(records=100, keys=50, all_records=1, rows=40, table=2)
@@ -50,6 +50,20 @@ def test_nothing_agrees_with_nothing(equal: str) -> None:
 )
 def test_what_need_not_be_equal_may_differ(equal: str, other: Outcome) -> None:
     assert f"one 100, other {other.records}." in agreement({"one": ONE, "other": other}, equal)
+
+
+def test_a_contender_beside_may_differ_and_that_is_said() -> None:
+    said = beside({"one": ONE, "other": Outcome(100, 50, 1, 41, 3)}, "table")
+    assert said.startswith("**other does not agree** in its table. Rows of the final table: one 40, other 41.")
+
+
+def test_a_contender_beside_that_agrees_is_said_to() -> None:
+    said = beside({"one": ONE, "other": Outcome(70, 40, 9, 40, 2)}, "table")
+    assert said == "other: the final tables are the same: 40 rows. Records written: one 100, other 70."
+
+
+def test_a_contender_beside_that_wrote_nothing_does_not_agree() -> None:
+    assert "does not agree" in beside({"one": ONE, "other": Outcome(0, 0, 0, 0, 0)}, "records")
 
 
 def side_of(folder: Path, side: str) -> pa.Table:

@@ -35,6 +35,14 @@ def test_a_table_shows_median_smallest_and_largest() -> None:
     assert "| CPU-seconds | 20 (10 to 90) | 10 (5 to 30) |  |" in text
 
 
+def test_a_contender_may_have_fewer_turns() -> None:
+    text = report.side_by_side(section([10, 20, 90], [5]).runs, "Kafka Streams")
+    assert "| median (min to max) | millpond | Kafka Streams | ratio |" in text
+    assert "| records/s, second half | 20 (10 to 90) | 5 | 4.0 |" in text
+    assert "| turns | 3 | 1 |  |" in text
+    assert "| turns |" not in report.side_by_side(section([1, 2], [3, 4]).runs, "Kafka Streams")
+
+
 def test_results_are_read_back_as_they_were_kept(tmp_path: Path) -> None:
     kept = section([1, 2], [3], ("note",))
     save(tmp_path / "a.json", "a machine", [kept])

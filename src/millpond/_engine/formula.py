@@ -1,15 +1,14 @@
 """Formulas: joiners that Arrow can evaluate, so that a level makes its own values and hands them on itself.
 
-A formula is what a joiner of plain operands, their fields, `concat` and `struct` comes to. Which joiners are such,
-and what they come to, is the business of whoever knows the user's functions (`_spark.formulas`). Called by the
-runners, behind an operator.
+A formula is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
+joiners are such, and what they come to, is the business of whoever knows the user's functions (`_spark.formulas`).
+Called by the runners, behind an operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +38,9 @@ class Concat:
     parts: tuple[Formula, ...]
 
 
+Formula = Operand | Field | Concat
+
+
 @dataclass(frozen=True)
 class Record:
     """A struct of values, never null itself."""
@@ -46,10 +48,7 @@ class Record:
     parts: tuple[Formula, ...]
 
 
-Formula = Operand | Field | Concat | Record
-
-
-def with_values(rows: pa.Table, formula: Formula, kind: pa.DataType) -> pa.Table:
+def with_values(rows: pa.Table, formula: Formula | Record, kind: pa.DataType) -> pa.Table:
     """A join's results with the joiner's value, and the old one where they have what it is made of.
 
     Parameters
@@ -65,15 +64,19 @@ def with_values(rows: pa.Table, formula: Formula, kind: pa.DataType) -> pa.Table
     return rows.append_column("old", _value(rows, formula, kind, "old_")) if "old_joined" in rows.column_names else rows
 
 
-def _value(rows: pa.Table, formula: Formula, kind: pa.DataType, prefix: str) -> pa.Array:
+def _value(rows: pa.Table, formula: Formula | Record, kind: pa.DataType, prefix: str) -> pa.Array:
     def operand(name: str) -> pa.Array:
         return array(rows, prefix + name if name in ("left", "right") else name)
 
-    joined = pa.array(bools(rows, f"{prefix}joined"))
-    return pc.if_else(joined, _evaluated(formula, operand, kind), pa.scalar(None, kind))
+    if isinstance(formula, Record):
+        parts = [_evaluated(part, operand) for part in formula.parts]
+        value = pa.StructArray.from_arrays(parts, fields=list(kind))
+    else:
+        value = _evaluated(formula, operand)
+    return pc.if_else(pa.array(bools(rows, f"{prefix}joined")), value, pa.scalar(None, kind))
 
 
-def _evaluated(formula: Formula, operand: Callable[[str], pa.Array], kind: Any = None) -> pa.Array:
+def _evaluated(formula: Formula, operand: Callable[[str], pa.Array]) -> pa.Array:
     if isinstance(formula, Operand):
         return operand(formula.name)
     if isinstance(formula, Field):
@@ -81,6 +84,4 @@ def _evaluated(formula: Formula, operand: Callable[[str], pa.Array], kind: Any =
         part = whole.field(formula.number)
         return pc.if_else(whole.is_valid(), part, pa.scalar(None, part.type)) if whole.null_count else part
     parts = [_evaluated(part, operand) for part in formula.parts]
-    if isinstance(formula, Concat):
-        return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")
-    return pa.StructArray.from_arrays(parts, fields=list(kind))
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")

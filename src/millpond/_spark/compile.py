@@ -127,9 +127,10 @@ class _Compiler:
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
-            if not self._unpacked_operators(level):
+            unpacked = self._unpacked_operators(level)
+            if not unpacked:
                 continue
-            stage = Stage(self._physical, level, self._unpacked(wire, level))
+            stage = Stage(self._physical, level, self._unpacked(wire, level), frozenset(o.node for o in unpacked))
             if self._is_last(level):
                 return self._direct(stage)
             wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)

@@ -1,8 +1,8 @@
 """Joiners as formulas: read off the text of the analysed plan, which is all that Spark's public API shows of a Column.
 
 The joiner is applied to columns with names that nobody else has, and what Spark made of it is read: operands, their
-fields, `concat` of texts and `struct`. What does not read so to the last character is no formula, and Spark evaluates
-it. Called by `shortcuts`.
+fields, `concat` of texts, and a `struct` of them. What does not read so to the last character is no formula, and
+Spark evaluates it. Called by `shortcuts`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Read = tuple[Formula, DataType]
 
 def formula_of(
     joiner: Callable[..., Column], operands: Sequence[str], kinds: Sequence[DataType], result: DataType
-) -> Formula | None:
+) -> Formula | Record | None:
     """What a joiner comes to; None where Spark has to evaluate it.
 
     Parameters
@@ -54,7 +54,7 @@ def _analysed(joiner: Callable[..., Column], columns: Mapping[str, DataType], ma
     finally:
         spark.catalog.dropTempView(view)
     analysed = shown.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-    found = re.findall(rf"Project \[(.*) AS {view}#\d+\]\n", analysed)
+    found = re.findall(rf"Project \[(.*) AS {view}#\d+L?\]\n", analysed)
     return found[0] if len(found) == 1 else None
 
 
@@ -72,15 +72,15 @@ class _Reader:
         self._columns = columns
         self._at = 0
 
-    def whole(self) -> Read | None:
+    def whole(self) -> tuple[Formula | Record, DataType] | None:
         """The expression, if that is all there is."""
-        found = self._expression()
+        found = self._struct() if self._taken("struct(") else self._expression()
         return found if self._at == len(self._text) else None
 
     def _expression(self) -> Read | None:
         word = self._word()
-        if word in ("concat", "struct") and self._taken("("):
-            return self._concat() if word == "concat" else self._struct()
+        if word == "concat" and self._taken("("):
+            return self._concat()
         if word not in self._columns or not self._number():
             return None
         name, kind = self._columns[word]
@@ -95,7 +95,7 @@ class _Reader:
             return None
         return Concat(tuple(part for part, _ in parts)), StringType()
 
-    def _struct(self) -> Read | None:
+    def _struct(self) -> tuple[Record, DataType] | None:
         parts = self._several(self._named)
         if parts is None:
             return None
@@ -124,7 +124,7 @@ class _Reader:
         return self._matched(_WORD)
 
     def _number(self) -> str:
-        return self._matched(re.compile(r"#\d+"))
+        return self._matched(re.compile(r"#\d+L?"))
 
     def _matched(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self._text, self._at)

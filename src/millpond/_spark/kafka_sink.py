@@ -68,7 +68,9 @@ class KafkaWrite:
                 batch, ended = _without_ends(given)
                 whole = whole or ended
                 # no transaction for a task without records: there is nothing that could be written twice
-                if len(batch) and not begun:
+                if not len(batch):
+                    continue
+                if not begun:
                     begun, fresh = True, out.begin(self.batch)
                 count += self._send(out, batch) if fresh else len(batch)
             if name is not None and not whole:

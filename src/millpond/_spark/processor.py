@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from millpond._engine import blob
 from millpond._engine.cache import RunCache
 from millpond._engine.exchange import Drops, Outlet, pack
-from millpond._engine.formula import Formula, with_values
+from millpond._engine.formula import Formula, Record, with_values
 from millpond._engine.level import run_operator
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
@@ -42,7 +42,7 @@ class Onward:
     """
 
     outlets: tuple[Outlet, ...]
-    formula: Formula | None = None
+    formula: Formula | Record | None = None
     kind: pa.DataType | None = None
 
     def rows(self, results: pa.Table) -> pa.Table:

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from millpond._engine.exchange import Outlet
-from millpond._engine.formula import Formula
+from millpond._engine.formula import Formula, Record
 from millpond._engine.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
 from millpond._plan.nodes import GlobalLookup
 from millpond._plan.physical import Flow, Operator, Physical
@@ -55,7 +55,7 @@ class Shortcuts:
     def __init__(self, spark: SparkSession, physical: Physical, *, headers: bool, leaving: bool) -> None:
         self._physical = physical
         self._leaving = leaving
-        self._formulas: dict[int, Formula] = {}
+        self._formulas: dict[int, Formula | Record] = {}
         large = str(spark.conf.get(_LARGE, "false")).lower() == "true"
         fit = () if headers or large else physical.operators
         self._found = {o.id for o in fit if not physical.direct_edges(o) and self._fits(o)}

@@ -35,16 +35,16 @@ class Stage:
     physical : the plan.
     stage : number of the stage.
     frame : the roots' columns: `s{n}_key`, `s{n}_value` of source n, or `o{n}_...` of operator n, and `root`.
-    sources : for stage 0, the sources that this frame reads.
+    roots : of stage 0, the sources that this frame reads, of others, the nodes whose results are in it.
     """
 
-    def __init__(self, physical: Physical, stage: int, frame: DataFrame, sources: frozenset[str] | None = None) -> None:
+    def __init__(self, physical: Physical, stage: int, frame: DataFrame, roots: frozenset[str]) -> None:
         self._physical = physical
         self.frame = frame
         self.peeks: list[tuple[Flow, FlowColumns]] = []
         self._live: dict[int, _Live] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
-        flows = [f for f in physical.stage_flows(stage) if self._belongs(f, sources)]
+        flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
         self.flows = flows
         self._fans = any(f.fan for f in flows)
         for flow in flows:
@@ -74,10 +74,6 @@ class Stage:
         return mine & (F.col("reason") == 0) if "reason" in self.frame.columns else mine
 
     # ------------------------------------------------------------------------------------------------------
-
-    def _belongs(self, flow: Flow, sources: frozenset[str] | None) -> bool:
-        root = self._physical.flows[flow.root]
-        return sources is None or root.node in sources
 
     def _add(self, flow: Flow) -> None:
         if flow.parent is None:

@@ -1,0 +1,144 @@
+"""The inputs of the workloads from Kafka to Kafka: a data set's records, put into a topic for each side.
+
+Where a workload's data are in two parts, the second one lies in a transaction that is left open: it is in the topics
+before a contender starts, so that producing it costs no contender anything, and nobody reads it before `release`.
+Called by `kafka`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, Producer, TopicPartition
+from datasets import SIDES
+from workloads import Data
+
+PARTITIONS = 4
+Ends = Mapping[tuple[str, int], int]
+"""The offset behind the last record, by topic and partition."""
+Files = Sequence[tuple[Path, Path]]
+"""Files of both sides that are of about one time."""
+_HELD_MS = 900_000
+"""How long a transaction may stay open: the most that a broker allows by default."""
+_ASK_SECONDS = 30.0
+
+
+class Inputs:
+    """A data set in two topics, of which the second part may be held back.
+
+    Attributes
+    ----------
+    topics : of the left and of the right side.
+    readable : where the records end that can be read before `release`.
+    ends : where all records end; behind them the end of a transaction takes an offset of its own.
+    records : of both sides.
+    held : whether a part still waits for `release`.
+    """
+
+    def __init__(self, topics: tuple[str, str], readable: Ends, ends: Ends, producer: Producer | None = None) -> None:
+        self.topics = topics
+        self.readable = readable
+        self.ends = ends
+        self.records = sum(ends.values())
+        self.held = producer is not None
+        self._producer = producer
+
+    def release(self) -> None:
+        """Let the second part be read, if it is held.
+
+        Raises
+        ------
+        confluent_kafka.KafkaException : the transaction has been open for too long, or the broker is gone.
+        """
+        if self.held and self._producer is not None:
+            self._producer.commit_transaction()
+            self.held = False
+
+
+def load(servers: str, data: Data, topics: tuple[str, str], *, parted: bool) -> Inputs:
+    """Produce a data set into topics that are there: longs as 8 bytes, both sides with one partitioner.
+
+    Parameters
+    ----------
+    servers, topics : where to.
+    parted : whether the second half of the files waits for `Inputs.release`.
+
+    Raises
+    ------
+    RuntimeError : not all of it has arrived.
+    """
+    settings = {
+        "bootstrap.servers": servers,
+        "linger.ms": 50,
+        # as Java's clients do: a foreign-key join of Kafka Streams finds right rows only where these put them
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.messages": 1_000_000,
+    }
+    first, second = parts(data.folder, parted=parted)
+    _put(Producer(settings), topics, first)
+    readable = _ends(servers, topics)
+    held = None
+    if second:
+        # that a new broker's coordinator is still loading is no news
+        own = {"transactional.id": topics[0], "transaction.timeout.ms": _HELD_MS, "log_level": 3}
+        held = Producer({**settings, **own})
+        held.init_transactions()
+        held.begin_transaction()
+        _put(held, topics, second)
+    inputs = Inputs(topics, readable, _ends(servers, topics), held)
+    if inputs.records != data.records:
+        raise RuntimeError(f"Of {data.records:,} records {inputs.records:,} have arrived in {topics}.")
+    return inputs
+
+
+def parts(folder: Path, *, parted: bool) -> tuple[Files, Files]:
+    """A data set's files in their order, in two parts; the second one is empty unless it is `parted`."""
+    left, right = (sorted((folder / side).glob("*.parquet")) for side in SIDES)
+    files = list(zip(left, right, strict=True))
+    half = len(files) // 2 if parted else len(files)
+    return files[:half], files[half:]
+
+
+def longs(numbers: pa.ChunkedArray) -> list[bytes]:
+    """Each number as Kafka's LongSerializer writes it: 8 bytes, the highest first."""
+    return numbers.to_numpy().astype(">i8").view("V8").tolist()
+
+
+def texts(values: pa.ChunkedArray) -> list[bytes]:
+    """Each text in UTF-8, as Kafka's StringSerializer writes it."""
+    return values.cast(pa.binary()).to_pylist()
+
+
+def _put(producer: Producer, topics: Sequence[str], files: Files) -> None:
+    # by turns, so that the sides advance together in time
+    for pair in files:
+        for topic, file in zip(topics, pair, strict=True):
+            rows = pq.read_table(file, columns=["key", "value", "ts"])
+            columns = longs(rows.column("key")), texts(rows.column("value")), rows.column("ts").to_numpy()
+            for key, value, ts in zip(*columns[:2], columns[2].astype(np.int64).tolist(), strict=True):
+                _produce(producer, topic, value, key, ts)
+            producer.flush()
+
+
+def _produce(producer: Producer, topic: str, value: bytes, key: bytes, ts: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, timestamp=ts)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _ends(servers: str, topics: Sequence[str]) -> Ends:
+    # what an open transaction has written counts, too
+    settings = {"bootstrap.servers": servers, "group.id": "inputs", "isolation.level": "read_uncommitted"}
+    consumer = Consumer(settings)
+    try:
+        asked = [(topic, number) for topic in topics for number in range(PARTITIONS)]
+        return {each: consumer.get_watermark_offsets(TopicPartition(*each), timeout=_ASK_SECONDS)[1] for each in asked}
+    finally:
+        consumer.close()

@@ -1,0 +1,63 @@
+"""Random topologies through Spark whose joiners the levels evaluate: results are handed on where they are made.
+
+Not among them are left joins of tables with global ones: there a joiner that gives null, as this one does where an
+operand is, has no agreed meaning yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count, islice
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from millpond._spark.shortcuts import Shortcuts
+from millpond.testing.histories import Op, functions
+from millpond.testing.histories.report import page
+from millpond.testing.histories.spark import Bundle, bundle_of, check_bundle
+
+
+def behind(left: str | None, right: str | None) -> str | None:
+    """Both texts; null where one of them is."""
+    return None if left is None or right is None else left + right
+
+
+class WithFormulas(functions.ColumnFunctions):
+    """Lifts the joiner to what Spark and the levels call `concat`, all else to UDFs."""
+
+    def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        return F.concat if function is behind else super().lift(function, kind)
+
+
+def bundles() -> list[Bundle]:
+    """The first of a seed that have a joiner and are not left out."""
+    found = (bundle_of(6, number, parts=5, cases=12) for number in count())
+    agreed = (b for b in found if not any(map(is_left_out, b.cases[0].blueprint.ops)))
+    return list(islice(agreed, 3))
+
+
+def is_left_out(op: Op) -> bool:
+    return op.kind.startswith("table_global") and op.params["how"] != "inner"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    found = []
+
+    def noted(self: Shortcuts, *args: Any) -> Any:
+        found.append(onward(self, *args))
+        return found[-1]
+
+    onward = Shortcuts.onward
+    monkeypatch.setattr(Shortcuts, "onward", noted)
+    monkeypatch.setattr(functions, "plus", behind)
+    monkeypatch.setattr("millpond.testing.histories.spark.ColumnFunctions", WithFormulas)
+    differences = check_bundle(bundles()[number], spark)
+    assert not differences, page(differences[0])
+    assert any(each is not None and each.formula is not None for each in found)

@@ -1,0 +1,184 @@
+"""Sinks of text, bytes and numbers, written from wire rows: the same records, in order, and all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from millpond._engine import blob
+from millpond._spark.kafka_sink import KafkaWrite
+from millpond._spark.leaving import WriteLeaving, can_leave
+from millpond._spark.wire import END, Exits, Labels
+from millpond.errors import SinkError
+from tests.kafka.topics import committed, new_topic
+
+RECORDS = 2_000
+LONGS = (0, -1, 2**53 + 1, -(2**63), 2**63 - 1)
+
+
+def long(number: int) -> bytes:
+    return number.to_bytes(8, "big", signed=True)
+
+
+def produced(broker: KafkaBroker) -> tuple[str, str]:
+    left, right = new_topic(broker, "left"), new_topic(broker, "right")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    for at in range(RECORDS):
+        for topic, value in ((left, f"{at}é"), (right, f"|{at}")):
+            body = None if at % 13 == 12 else value.encode()
+            producer.produce(topic, key=long(LONGS[at % 5] if at % 2 else at % 40), value=body, timestamp=1_000 + at)
+    assert producer.flush(60) == 0
+    return left, right
+
+
+def run(spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder, *, leaves: bool) -> None:
+    topology = b.build()
+    assert can_leave(topology.plan, topology.plan.sinks) is leaves
+    limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=1_500)
+    query = topology.start(
+        spark, checkpoint=str(folder / "cp"), kafka=limited, available_now=True, local_cache=str(folder / "c")
+    )
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    assert progress.batchId >= 1
+
+
+def by_key(broker: KafkaBroker, topic: str) -> dict[bytes | None, list[tuple[bytes | None, int]]]:
+    found: dict[bytes | None, list[tuple[bytes | None, int]]] = {}
+    for record in committed(broker, topic):
+        found.setdefault(record.key, []).append((record.value, record.time))
+    return found
+
+
+@pytest.mark.parametrize("join", ["table_table", "foreign_key"])
+def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, join: str
+) -> None:
+    sides = produced(broker)
+    outs = []
+    # a joiner that no level evaluates goes the other way, up to the last exchange, and another format all the way
+    for place, (joiner, format) in enumerate([("level", "string"), ("columns", "string"), ("columns", "bytes")]):
+        b = mp.StreamsBuilder("straight")
+        left, right = (b.table(topic, key="long", value="string") for topic in sides)
+        made = F.concat if joiner == "level" else lambda one, two: F.concat(one, F.lit(""), two)
+        options: dict[str, Any] = {"foreign_key": lambda value: F.length(value).cast("long")}
+        joined = left.left_join(right, made, **(options if join == "foreign_key" else {}))
+        outs.append(new_topic(broker))
+        if format == "bytes":
+            # headers nowhere, but a JSON sink beside: Spark's columns are needed
+            joined.to_stream().map_values(lambda value: F.struct(value)).to(new_topic(broker), value="json")
+        joined.to(outs[-1])
+        run(spark, kafka, tmp_path / str(place), b, leaves=format == "string")
+    found = [by_key(broker, out) for out in outs]
+    assert found[0] == found[1] == found[2]
+    assert {long(number) for number in LONGS} <= set(found[0])
+    assert any(value is None for records in found[0].values() for value, _ in records)
+
+
+def test_several_sinks_and_formats_are_written_in_one_pass(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    source, _ = produced(broker)
+    texts, lengths, raw = (new_topic(broker) for _ in range(3))
+    b = mp.StreamsBuilder("several")
+    stream = b.stream(source, key="long", value="string")
+    stream.to(texts)
+    stream.map(lambda key, value: (value, F.length(value))).to(lengths)
+    stream.map_values(lambda value: value.cast("binary")).to(raw, key="long", value="bytes")
+    run(spark, kafka, tmp_path, b, leaves=True)
+    given = [(r.key, r.value) for r in committed(broker, source)]
+    assert sorted(((r.key, r.value) for r in committed(broker, texts)), key=repr) == sorted(given, key=repr)
+    wanted = [(v, None if v is None else len(v.decode()).to_bytes(4, "big")) for _, v in given]
+    assert sorted(((r.key, r.value) for r in committed(broker, lengths)), key=repr) == sorted(wanted, key=repr)
+    assert sorted(((r.key, r.value) for r in committed(broker, raw)), key=repr) == sorted(given, key=repr)
+
+
+def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSession) -> None:
+    def plain(build: Any) -> bool:
+        b = mp.StreamsBuilder("formats")
+        build(b)
+        return can_leave(b.build().plan, b.build().plan.sinks)
+
+    assert plain(lambda b: b.stream("in", key="long", value="bytes").to("out"))
+    assert plain(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
+    assert not plain(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
+    assert not plain(lambda b: b.stream("in", key="long", value=mp.json("a int")).to("out"))
+    # it does not fit, and whoever writes it says so
+    assert not plain(lambda b: b.stream("in", key="long", value="string").to("out", value="long"))
+    assert not plain(lambda b: b.stream("in", key="long", value="string").to(mp.Writer("noop"), name="nowhere"))
+
+
+class Told(KafkaWrite):
+    """Writes down what it would write."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+
+EXITS = Exits(Labels(2, 3, tuple(range(6)), (10, 11)), 1, ("one", "two"), 1)
+
+
+def wire(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    labels, ports, blobs = zip(*rows, strict=True)
+    types = {"label": pa.int32(), "port": pa.int32(), "blob": pa.binary()}
+    arrays = [pa.array(each, kind) for each, kind in zip((labels, ports, blobs), types.values(), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(types))
+
+
+def parcel(*offsets: int) -> bytes:
+    columns = {name: [0] * len(offsets) for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
+    return blob.encode(
+        pa.table({**columns, "offset": list(offsets), "key": list(offsets), "value": ["v"] * len(offsets)})
+    )
+
+
+def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told_last() -> None:
+    write = WriteLeaving(Told(b"", ("one", "two"), None, 0), EXITS)
+    rows = [(2, 0, parcel(5, 3)), (2, 0, parcel(4)), (4, 0, parcel(1)), (10, END, b""), (10, END, b"")]
+    batches = list(write(iter([wire(rows[:1]), wire(rows[1:])])))
+    keys = [[int.from_bytes(key, "big") for key in batch["key"].to_pylist()] for batch in batches[:-1]]
+    assert keys == [[3, 4, 5], [1]]
+    assert [batch["topic"].to_pylist() for batch in batches] == [[0, 0, 0], [1], [-2]]
+
+
+def test_rows_without_an_end_are_not_the_whole() -> None:
+    write = WriteLeaving(Told(b"", ("one", "two"), None, 0), EXITS)
+    batches = list(write(iter([wire([(2, 0, parcel(1))])])))
+    assert [batch["topic"].to_pylist() for batch in batches] == [[0]]
+
+
+class Cut:
+    """Takes the ends out of the rows on their way to the sink: as if what is above it had broken off."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pa.compute.not_equal(batch["port"], END))
+
+
+def test_a_task_that_did_not_see_the_end_commits_nothing(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _ = produced(broker)
+    out = new_topic(broker)
+    b = mp.StreamsBuilder("cut")
+    b.stream(source, key="long", value="string").to(out)
+    monkeypatch.setattr(
+        "millpond._spark.sinks.in_order",
+        lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
+    )
+    with pytest.raises(SinkError, match=r"The rows of a task broke off"):
+        run(spark, kafka, tmp_path, b, leaves=True)
+    assert committed(broker, out) == []
+    monkeypatch.undo()
+    run(spark, kafka, tmp_path, b, leaves=True)
+    assert len(committed(broker, out)) == RECORDS
