@@ -73,7 +73,8 @@ def _value(rows: pa.Table, formula: Formula | Record, kind: pa.DataType, prefix:
         value = pa.StructArray.from_arrays(parts, fields=list(kind))
     else:
         value = _evaluated(formula, operand)
-    return pc.if_else(pa.array(bools(rows, f"{prefix}joined")), value, pa.scalar(None, kind))
+    joined = bools(rows, f"{prefix}joined")
+    return value if joined.all() else pc.if_else(pa.array(joined), value, pa.scalar(None, kind))
 
 
 def _evaluated(formula: Formula, operand: Callable[[str], pa.Array]) -> pa.Array:

@@ -17,8 +17,8 @@ from pyspark.sql.types import DataType
 
 from millpond._engine import blob
 from millpond._engine.big_endian import as_bytes
-from millpond._engine.columns import position_columns
-from millpond._engine.position import sort_by_position
+from millpond._engine.columns import array, ints, position_columns
+from millpond._engine.position import order_by
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.ends import LAST
@@ -97,9 +97,13 @@ class WriteLeaving:
         if not mail:
             return
         sink = self.exits.labels.place(label)[0] - self.exits.first
-        rows = sort_by_position(pa.concat_tables(mail), position_columns(self.exits.slots), _KEPT)
-        for part in rows.combine_chunks().to_batches(max_chunksize=ROWS):
-            columns = {name: part.column(name) for name in part.schema.names}
+        rows = pa.concat_tables(mail)
+        order = order_by([ints(rows, name) for name in position_columns(self.exits.slots)], rows.column("key"))
+        kept = rows.select([name for name in rows.column_names if name in _KEPT]).combine_chunks()
+        # A part at a time: the next one takes the memory of the one before.
+        for start in range(0, len(order), ROWS):
+            part = kept.take(pa.array(order[start : start + ROWS]))
+            columns = {name: array(part, name) for name in part.column_names}
             columns |= {name: as_bytes(columns[name]) for name in ("key", "value")}
             columns["topic"] = pa.array(np.full(len(part), sink, dtype=np.int32))
             yield pa.RecordBatch.from_pydict(columns)

@@ -98,6 +98,9 @@ def sockets(folder: str) -> dict[str, str]:
 
 def _local(config: Mapping[str, str]) -> dict[str, str]:
     """The settings for Spark on this machine alone."""
+    # the JVM takes them over when it is started, and its workers from it
+    for name, value in settings.ALLOCATOR.items():  # one turn per variable
+        os.environ.setdefault(name, value)
     collector = {} if _names_collector(config) else settings.COLLECTOR
     return {**settings.LOCAL, **collector, **sockets(tempfile.gettempdir())}
 

@@ -49,10 +49,19 @@ LOCAL = {
     FILE_MANAGER: PLAIN_FILES,
     # blobs are compressed already, and what is shuffled stays on this machine
     "spark.shuffle.compress": "false",
+    # a file for each task of the next stage, and then all of them in one: every blob would be written twice
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+    # they tell a broken disk from a broken network
+    "spark.shuffle.checksum.enabled": "false",
     # on a cluster millpond may reach workers in archives that come after the daemon
     **({"spark.python.daemon.module": daemon.MODULE} if sys.platform == "linux" else {}),
 }
 """What it sets besides where Spark runs on this machine alone."""
+
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+"""Environment of the JVM and its workers on this machine: memory that is given back is got again a moment later,
+cleared by the system each time. The first is the most that the C library takes; others pass both over.
+"""
 
 COLLECTOR = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
 """The same, unless somebody names a collector: a batch is not kept waiting by a pause, and what G1 does at every write
@@ -71,6 +80,8 @@ AT_START = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     # pack gathers rows to 65,536; smaller batches cost a turn of Python each
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # a few blobs of 1 MB: Spark's default gathers 64, in memory that the system has to clear each time
+    "spark.sql.execution.arrow.maxBytesPerBatch": "4194304",
     # an exchange must have the tasks that the labels were chosen for
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # each DataFrame is read by one task; Spark would put those of all of them into one
