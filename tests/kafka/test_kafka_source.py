@@ -233,3 +233,21 @@ def test_no_secret_is_in_a_plan_nor_in_an_error_over_it(
     with pytest.raises(AnalysisException) as error:
         scanned.frame.select(F.monotonically_increasing_id()).writeStream.format("noop").start()
     assert "canary" not in capsys.readouterr().out + str(error.value) + repr(kafka)
+
+
+def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_it_is_taken_back(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    name = new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(60)
+    for value, end in ((b"back", producer.abort_transaction), (b"in", producer.commit_transaction), (b"open", None)):
+        producer.begin_transaction()
+        producer.produce(name, value=value, partition=0)
+        assert producer.flush(30) == 0
+        if end is not None:
+            end(60)
+    (scanned,) = scan(spark, [source("one", Topic(name, "string", "string"))], kafka)
+    assert [row["s0_value"] for row in drained(scanned.frame)] == ["in"]
+    producer.commit_transaction(60)
+    assert [row["s0_value"] for row in drained(scanned.frame)] == ["in", "open"]

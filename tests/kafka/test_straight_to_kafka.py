@@ -182,3 +182,46 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     monkeypatch.undo()
     run(spark, kafka, tmp_path, b, leaves=True)
     assert len(committed(broker, out)) == RECORDS
+
+
+def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path) -> None:
+    source, table, out = (new_topic(broker, name) for name in ("source", "table", "out"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(table, key=b"k", value=b"+", timestamp=500)
+    for at, headers in enumerate([[("a", b"1"), ("a", None)], None, [("é", b"")]]):
+        producer.produce(source, key=b"k", value=str(at).encode(), timestamp=1_000 + at, headers=headers)
+    assert producer.flush(30) == 0
+    b = mp.StreamsBuilder("headers")
+    right = b.table(table, key="string", value="string")
+    left = b.stream(mp.Topic(source, key="string", value="string", headers=True))
+    left.join(right, F.concat).select_key(lambda value: value).to(out)
+    topology = b.build()
+    assert can_leave(topology.plan, topology.plan.sinks)
+    query = topology.start(
+        spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True, local_cache=str(tmp_path / "c")
+    )
+    query.awaitTermination()
+    found = sorted((record.key, record.headers) for record in committed(broker, out))
+    assert found == [(b"0+", (("a", b"1"), ("a", None))), (b"1+", ()), (b"2+", (("é", b""),))]
+
+
+def test_a_query_that_begins_with_empty_topics_goes_on_when_records_come(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    left, right, out = (new_topic(broker, name) for name in ("left", "right", "out"))
+    b = mp.StreamsBuilder("empty")
+    one, two = (b.table(topic, key="string", value="string") for topic in (left, right))
+    one.join(two, F.concat).to(out)
+    query = b.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, local_cache=str(tmp_path / "c"))
+    try:
+        query.processAllAvailable()
+        # there is a first batch, and it has nothing
+        assert [p.numInputRows for p in query.recentProgress if p.batchId == 0][:1] == [0]
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for topic in (left, right):
+            producer.produce(topic, key=b"k", value=topic.encode())
+        assert producer.flush(30) == 0
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [(r.key, r.value) for r in committed(broker, out)][-1:] == [(b"k", f"{left}{right}".encode())]

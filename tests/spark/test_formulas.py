@@ -18,6 +18,7 @@ from millpond._spark.formulas import formula_of
 NAMES = ("key", "left", "right")
 TEXT, LONG = StringType(), LongType()
 PERSON = StructType([StructField("name", TEXT), StructField("age", LONG), StructField("full name", TEXT)])
+DOTTED = StructType([StructField("a", StructType([StructField("b", TEXT)])), StructField("a.b", TEXT)])
 Joiner = Callable[[Column, Column, Column], Column]
 
 READ: dict[str, tuple[Joiner, DataType, DataType]] = {
@@ -39,6 +40,7 @@ SPARKS: dict[str, tuple[Joiner, DataType, DataType]] = {
     "arrays": (lambda k, a, b: F.array(a, b), TEXT, TEXT),
     "a condition": (lambda k, a, b: F.coalesce(a, b), TEXT, TEXT),
     "chance": (lambda k, a, b: F.rand(), TEXT, TEXT),
+    "a name with a dot": (lambda k, a, b: a["a.b"], DOTTED, TEXT),
     "a name with a blank": (lambda k, a, b: a["full name"], PERSON, TEXT),
     "a record with such a name": (lambda k, a, b: F.struct(a.alias("full name")), TEXT, TEXT),
     "a record made in a record": (lambda k, a, b: F.struct(F.struct(a.alias("a")).alias("x")), TEXT, TEXT),
@@ -66,7 +68,7 @@ def samples(kind: DataType) -> list[Any]:
 def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, name: str) -> None:
     joiner, left, right = READ[name]
     kind = result_of(spark, joiner, left, right)
-    formula = formula_of(joiner, NAMES, (LONG, left, right), kind)
+    formula = formula_of(spark, joiner, NAMES, (LONG, left, right), kind)
     assert formula is not None
     schema = schema_of(left, right)
     rows = [(7, a, b) for a in samples(left) for b in samples(right)]
@@ -84,11 +86,11 @@ def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, na
 @pytest.mark.parametrize("name", SPARKS)
 def test_what_is_more_than_operands_fields_and_their_joining_stays_sparks(spark: SparkSession, name: str) -> None:
     joiner, left, right = SPARKS[name]
-    assert formula_of(joiner, NAMES, (LONG, left, right), result_of(spark, joiner, left, right)) is None
+    assert formula_of(spark, joiner, NAMES, (LONG, left, right), result_of(spark, joiner, left, right)) is None
 
 
 def test_old_values_are_made_of_the_old_operands(spark: SparkSession) -> None:
-    formula = formula_of(READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT)
+    formula = formula_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT)
     assert formula is not None
     rows = pa.table(
         {
@@ -108,5 +110,5 @@ def test_old_values_are_made_of_the_old_operands(spark: SparkSession) -> None:
 
 def test_reading_a_joiner_leaves_no_view_behind(spark: SparkSession) -> None:
     before = spark.catalog.listTables()
-    assert formula_of(READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT) is not None
+    assert formula_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT) is not None
     assert spark.catalog.listTables() == before

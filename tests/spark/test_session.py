@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond._spark import daemon, settings
-from millpond._spark.session import connector, session
+from millpond._spark.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
 from millpond.errors import ConfigError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -139,3 +139,44 @@ def test_a_query_keeps_what_it_took_at_its_start_whatever_the_session_has_later(
 
     assert [run(3, "1000"), run(4, "2000")] == [3, 3]
     assert seen == ["1000", "2000"]
+
+
+def test_one_collector_is_named_and_somebody_elses_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+    for variable in (*JAVA_OPTIONS, "SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    collector = settings.COLLECTOR["spark.driver.defaultJavaOptions"]
+    assert of_this_machine({})[names[1]] == collector
+    assert of_this_machine({names[0]: "-Xss4m"})[names[1]] == collector
+    assert names[1] not in of_this_machine({names[0]: "-Xss4m -XX:+UseZGC"})
+    for variable in JAVA_OPTIONS:
+        monkeypatch.setenv(variable, "-XX:+UseSerialGC")
+        assert names[1] not in of_this_machine({})
+        monkeypatch.delenv(variable)
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:+UseG1GC\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert names[1] not in of_this_machine({})
+
+
+def test_workers_are_reached_through_files_unless_their_folders_name_is_too_long() -> None:
+    given = sockets("/short")
+    assert given["spark.python.unix.domain.socket.enabled"] == "true"
+    assert given["spark.python.unix.domain.socket.dir"] == "/short"
+    assert sockets("/" + "x" * 59) != {}
+    # counted in bytes
+    assert sockets("/" + "x" * 60) == sockets("/" + "é" * 30) == {}
+
+
+def allocator(batches: Iterator[Any]) -> Iterator[Any]:
+    """What this worker was told of giving memory back."""
+    for _ in batches:
+        yield pd.DataFrame({"found": [os.environ.get(name) for name in ALLOCATORS]})
+
+
+ALLOCATORS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MIMALLOC_PURGE_DELAY")
+
+
+def test_workers_on_this_machine_keep_the_memory_that_they_have(spark: SparkSession) -> None:
+    found = [row.found for row in spark.range(1).mapInPandas(allocator, "found string").collect()]
+    wanted = [*settings.ALLOCATOR.values(), settings.SESSION["spark.executorEnv.MIMALLOC_PURGE_DELAY"]]
+    assert found == wanted

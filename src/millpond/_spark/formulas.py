@@ -12,40 +12,46 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from millpond._engine.formula import Concat, Field, Formula, Operand, Record
-from millpond._spark.functions import session
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 Read = tuple[Formula, DataType]
 
 
 def formula_of(
-    joiner: Callable[..., Column], operands: Sequence[str], kinds: Sequence[DataType], result: DataType
+    spark: SparkSession,
+    joiner: Callable[..., Column],
+    operands: Sequence[str],
+    kinds: Sequence[DataType],
+    result: DataType,
 ) -> Formula | Record | None:
     """What a joiner comes to; None where Spark has to evaluate it.
 
     Parameters
     ----------
+    spark : the session that is asked.
     operands, kinds : what it gets: names and types.
     result : type of what it gives.
     """
     # so that no other column, and no text of the user's, can be taken for an operand
     mark = secrets.token_hex(8)
     columns = {f"{name}_{mark}": (name, kind) for name, kind in zip(operands, kinds, strict=True)}
-    text = _analysed(joiner, {name: kind for name, (_, kind) in columns.items()}, mark)
+    text = _analysed(spark, joiner, {name: kind for name, (_, kind) in columns.items()}, mark)
     found = None if text is None else _Reader(text, columns).whole()
     if found is None or found[1].simpleString() != result.simpleString():
         return None
     return found[0]
 
 
-def _analysed(joiner: Callable[..., Column], columns: Mapping[str, DataType], mark: str) -> str | None:
+def _analysed(
+    spark: SparkSession, joiner: Callable[..., Column], columns: Mapping[str, DataType], mark: str
+) -> str | None:
     """The expression that Spark has made of the joiner, as text."""
-    spark, view = session(), f"millpond_{mark}"
+    view = f"millpond_{mark}"
     schema = StructType([StructField(name, kind) for name, kind in columns.items()])
     frame = spark.createDataFrame([], schema).select(joiner(*map(F.col, columns)).alias(view))
     frame.createOrReplaceTempView(view)
@@ -143,6 +149,9 @@ class _Reader:
 def _field(read: Read, name: str) -> Read | None:
     of, kind = read
     if not isinstance(kind, StructType) or kind.names.count(name) != 1:
+        return None
+    # a field "a.b" looks like the field "b" of a field "a"
+    if any("." in each for each in kind.names):
         return None
     number = kind.names.index(name)
     return Field(of, number), kind.fields[number].dataType

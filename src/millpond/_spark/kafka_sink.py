@@ -73,7 +73,8 @@ class KafkaWrite:
                 if not begun:
                     begun, fresh = True, out.begin(self.batch)
                 count += self._send(out, batch) if fresh else len(batch)
-            if name is not None and not whole:
+            # without a record there is nothing to lose; and a batch without records may have no task to send an end
+            if begun and name is not None and not whole:
                 raise SinkError(
                     "The rows of a task broke off: something above it failed, or the task was stopped.",
                     hint="Nothing of it is written; the error above, if there is one, says why.",

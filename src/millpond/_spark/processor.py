@@ -45,6 +45,11 @@ class Onward:
     formula: Formula | Record | None = None
     kind: pa.DataType | None = None
 
+    @property
+    def tells_reach(self) -> bool:
+        """Whether every shard is told how far results reach."""
+        return any(outlet.reach_port is not None for outlet in self.outlets)
+
     def rows(self, results: pa.Table) -> pa.Table:
         """The results with their values."""
         return results if self.formula is None else with_values(results, self.formula, self.kind)
@@ -95,7 +100,10 @@ class LevelProcessor(StatefulProcessor):
             return
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
-        for table in run_operator(setting, self._inputs(rows), state):
+        results = run_operator(setting, self._inputs(rows), state)
+        if target in self._onward and self._onward[target].tells_reach:
+            results = _in_one(results)
+        for table in results:
             if target in self._onward:
                 yield from self._handed_on(table, label, setting)
             else:
@@ -129,6 +137,13 @@ class LevelProcessor(StatefulProcessor):
         for row in rows:
             sides.setdefault(self._sides[row["port"]], []).append(blob.decode(row["blob"]))
         return {side: pa.concat_tables(tables) for side, tables in sides.items()}
+
+
+def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """All rows together, so that every shard is told once how far they reach."""
+    found = list(tables)
+    if found:
+        yield pa.concat_tables(found)
 
 
 @cache

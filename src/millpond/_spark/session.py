@@ -64,7 +64,7 @@ def session(
     if master is not None:
         builder = builder.master(master)
     given = (config or {}).get("spark.master", master)
-    here = _local(config or {}) if given is not None and given.startswith("local") else {}
+    here = of_this_machine(config or {}) if given is not None and given.startswith("local") else {}
     chosen = {**settings.SESSION, **here, **connector(kafka, jars), **(config or {})}
     for name, value in chosen.items():  # one turn per setting
         builder = builder.config(name, value)
@@ -96,7 +96,7 @@ def sockets(folder: str) -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
-def _local(config: Mapping[str, str]) -> dict[str, str]:
+def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
     """The settings for Spark on this machine alone."""
     # the JVM takes them over when it is started, and its workers from it
     for name, value in settings.ALLOCATOR.items():  # one turn per variable
@@ -109,7 +109,8 @@ def _names_collector(config: Mapping[str, str]) -> bool:
     """Whether somebody has chosen a garbage collector: of two the JVM takes none and ends."""
     said = [value for name, value in config.items() if name.endswith("JavaOptions")]
     said += [os.environ.get(name, "") for name in JAVA_OPTIONS]
-    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
+    home = os.environ.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
+    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf")
     defaults = Path(folder) / "spark-defaults.conf"
     said += [defaults.read_text(errors="replace")] if defaults.is_file() else []
     return any(COLLECTOR_OPTION.search(text) for text in said)

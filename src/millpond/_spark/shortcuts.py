@@ -53,6 +53,7 @@ class Shortcuts:
     """
 
     def __init__(self, spark: SparkSession, physical: Physical, *, headers: bool, leaving: bool) -> None:
+        self._spark = spark
         self._physical = physical
         self._leaving = leaving
         self._formulas: dict[int, Formula | Record] = {}
@@ -123,7 +124,8 @@ class Shortcuts:
         left, right = (parent.shape for parent in plan.parents(node))
         kinds = {"key": node.shape.key, "mapped_key": right.key, "left": left.value, "right": right.value}
         joiner = node.joiner  # type: ignore[attr-defined]
-        formula = formula_of(joiner, node.operands, [kinds[name] for name in node.operands], node.shape.value)
+        given = [kinds[name] for name in node.operands]
+        formula = formula_of(self._spark, joiner, node.operands, given, node.shape.value)
         if formula is not None:
             self._formulas[operator.id] = formula
         return formula is not None
