@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from datasets import SIDES
 from workloads import Data
+
+from millpond._engine.big_endian import as_bytes
 
 PARTITIONS = 4
 Ends = Mapping[tuple[str, int], int]
@@ -103,14 +104,9 @@ def parts(folder: Path, *, parted: bool) -> tuple[Files, Files]:
     return files[:half], files[half:]
 
 
-def longs(numbers: pa.ChunkedArray) -> list[bytes]:
-    """Each number as Kafka's LongSerializer writes it: 8 bytes, the highest first."""
-    return numbers.to_numpy().astype(">i8").view("V8").tolist()
-
-
-def texts(values: pa.ChunkedArray) -> list[bytes]:
-    """Each text in UTF-8, as Kafka's StringSerializer writes it."""
-    return values.cast(pa.binary()).to_pylist()
+def contents(values: pa.ChunkedArray) -> list[bytes]:
+    """Each number or text as Kafka's serializers write it: 8 bytes, the highest first, or UTF-8."""
+    return as_bytes(values.combine_chunks()).to_pylist()
 
 
 def _put(producer: Producer, topics: Sequence[str], files: Files) -> None:
@@ -118,8 +114,8 @@ def _put(producer: Producer, topics: Sequence[str], files: Files) -> None:
     for pair in files:
         for topic, file in zip(topics, pair, strict=True):
             rows = pq.read_table(file, columns=["key", "value", "ts"])
-            columns = longs(rows.column("key")), texts(rows.column("value")), rows.column("ts").to_numpy()
-            for key, value, ts in zip(*columns[:2], columns[2].astype(np.int64).tolist(), strict=True):
+            columns = contents(rows.column("key")), contents(rows.column("value")), rows.column("ts").to_pylist()
+            for key, value, ts in zip(*columns, strict=True):
                 _produce(producer, topic, value, key, ts)
             producer.flush()
 

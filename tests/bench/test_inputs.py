@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
-from inputs import Inputs, longs, parts, texts
+from inputs import Inputs, contents, parts
 from progress import Follower, batches_end
 from workloads import WORKLOADS
 
@@ -22,13 +22,13 @@ TOPICS = ("a", "b")
 
 def test_numbers_are_eight_bytes_the_highest_first() -> None:
     numbers = [0, 1, -1, 256, 2**63 - 1, -(2**63), 1 << 56]
-    found = longs(pa.chunked_array([numbers[:3], numbers[3:]], pa.int64()))
+    found = contents(pa.chunked_array([numbers[:3], numbers[3:]], pa.int64()))
     assert found == [struct.pack(">q", number) for number in numbers]
     assert {type(each) for each in found} == {bytes}
 
 
 def test_texts_are_utf8() -> None:
-    assert texts(pa.chunked_array([["a b", "ß", ""]])) == [b"a b", "ß".encode(), b""]
+    assert contents(pa.chunked_array([["a b", "ß", ""]])) == [b"a b", "ß".encode(), b""]
 
 
 def keys_of(files: list[Path]) -> list[int]:

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from millpond._engine.columns import LET_GO, Int64s, ints
 from millpond._engine.keys import encode_keys
 
+PART_ROWS = 16_384
+"""Rows that are handed out at a time."""
 _BEFORE_KEY = 4
 """Columns of a position that come before the key: order_ts, srcpart, offset, and the key's first bytes."""
 
@@ -82,12 +84,22 @@ def is_sorted(columns: Sequence[Int64s]) -> bool:
     return True
 
 
-def sort_by_position(table: pa.Table, names: Sequence[str], kept: Container[str] | None = None) -> pa.Table:
-    """The rows of `table` in order of the position columns `names`; of its columns, those that are `kept`."""
+def sort_by_position(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows of `table` in order of the position columns `names`."""
     order = order_by([ints(table, name) for name in names], table.column("key"))
-    if kept is not None:
-        table = table.select([name for name in table.column_names if name in kept])
     return table if is_sorted([order]) else table.take(pa.array(order))
+
+
+def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str]) -> Iterator[pa.Table]:
+    """The same in parts of at most `PART_ROWS` rows; of the columns, those that are `kept`.
+
+    Each part is taken when it is asked for, so that it gets the memory of the one before.
+    """
+    order = order_by([ints(table, name) for name in names], table.column("key"))
+    straight = is_sorted([order])
+    rows = table.select([name for name in table.column_names if name in kept]).combine_chunks()
+    for start in range(0, len(order), PART_ROWS):  # one turn per part
+        yield rows.slice(start, PART_ROWS) if straight else rows.take(pa.array(order[start : start + PART_ROWS]))
 
 
 def merged(one: Iterator[pa.Table], other: Iterator[pa.Table], names: Sequence[str]) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -106,24 +106,22 @@ def compile_plan(
     physical: Physical, inputs: Sequence[Input], settings: Settings, clock: DataFrame | None = None
 ) -> Compiled:
     """The plan over these inputs, and the wall clock where time goes on by it."""
-    return _Compiler(physical, settings).run(inputs, clock)
+    return _Compiler(inputs[0].frame.sparkSession, physical, settings).run(inputs, clock)
 
 
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, physical: Physical, settings: Settings) -> None:
+    def __init__(self, spark: SparkSession, physical: Physical, settings: Settings) -> None:
         self._physical = physical
         self._settings = settings
         self._metrics = metric_names(physical)
-        self._shortcuts: Shortcuts
+        self._shortcuts = Shortcuts(spark, physical, headers=settings.headers, leaving=settings.leaving)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
-        settings, session = self._settings, inputs[0].frame.sparkSession
-        self._shortcuts = Shortcuts(session, self._physical, headers=settings.headers, leaving=settings.leaving)
         wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
         if clock is not None:
-            wires.append(idle.told(clock, self._physical, settings.labels, ends=self._leaves))
+            wires.append(idle.told(clock, self._physical, self._settings.labels, ends=self._leaves))
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)

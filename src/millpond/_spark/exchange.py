@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from millpond._engine import blob
 from millpond._engine.big_endian import integers
-from millpond._engine.columns import bools, ints, position_columns, visible_columns
+from millpond._engine.columns import array, bools, ints, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
-from millpond._engine.position import sort_by_position
+from millpond._engine.position import PART_ROWS, parts_by_position
 from millpond._spark.ends import end_rows
 from millpond._spark.formats import raw_name
 from millpond._spark.wire import END, Labels, operator_of
@@ -163,7 +163,7 @@ class Unpack:
             yield from end_rows(self.schema, "root")
 
     def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
+        for part in rows.combine_chunks().to_batches(max_chunksize=PART_ROWS):
             given = {name: part.column(name) for name in part.schema.names}
             given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
             if "case" in self.schema.names:
@@ -205,7 +205,7 @@ class Leave:
                 mail.setdefault(label, []).append(rows)
         for label in sorted(mail):
             target, shard = self.labels.place(label)
-            rows = sort_by_position(pa.concat_tables(mail.pop(label)), position_columns(self.slots), self._read)
+            rows = pa.concat_tables(mail.pop(label))
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
         yield from end_rows(self.schema, "sink")
 
@@ -215,8 +215,8 @@ class Leave:
         return frozenset(("key", "value", *self.schema.names))
 
     def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
-        for part in rows.combine_chunks().to_batches(max_chunksize=16_384):
-            given = {name: part.column(name) for name in part.schema.names}
+        for part in parts_by_position(rows, position_columns(self.slots), self._read):
+            given = {name: array(part, name) for name in part.column_names}
             given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
             given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))
             if "case" in self.schema.names:

@@ -17,8 +17,8 @@ from pyspark.sql.types import DataType
 
 from millpond._engine import blob
 from millpond._engine.big_endian import as_bytes
-from millpond._engine.columns import array, ints, position_columns
-from millpond._engine.position import order_by
+from millpond._engine.columns import array, position_columns
+from millpond._engine.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.ends import LAST
@@ -28,8 +28,6 @@ from millpond._spark.wire import END, Exits
 from millpond._spark.worker import settle
 from millpond.options import Format, TopicSink
 
-ROWS = 16_384
-"""Records that are made Python's at a time."""
 _KEPT = frozenset(("key", "value", "ts", "headers"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
@@ -97,12 +95,7 @@ class WriteLeaving:
         if not mail:
             return
         sink = self.exits.labels.place(label)[0] - self.exits.first
-        rows = pa.concat_tables(mail)
-        order = order_by([ints(rows, name) for name in position_columns(self.exits.slots)], rows.column("key"))
-        kept = rows.select([name for name in rows.column_names if name in _KEPT]).combine_chunks()
-        # A part at a time: the next one takes the memory of the one before.
-        for start in range(0, len(order), ROWS):
-            part = kept.take(pa.array(order[start : start + ROWS]))
+        for part in parts_by_position(pa.concat_tables(mail), position_columns(self.exits.slots), _KEPT):
             columns = {name: array(part, name) for name in part.column_names}
             columns |= {name: as_bytes(columns[name]) for name in ("key", "value")}
             columns["topic"] = pa.array(np.full(len(part), sink, dtype=np.int32))

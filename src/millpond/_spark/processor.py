@@ -93,22 +93,21 @@ class LevelProcessor(StatefulProcessor):
         """Run the label's operator over its blobs."""
         settle()
         label = key[0]
-        target, _ = self._labels.place(label)
+        target, shard = self._labels.place(label)
         setting = self._settings.get(target)
         if setting is None:
             yield from self._passed_on(label, rows)
             return
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
-        results = run_operator(setting, self._inputs(rows), state)
-        if target in self._onward and self._onward[target].tells_reach:
-            results = _in_one(results)
-        for table in results:
-            if target in self._onward:
-                yield from self._handed_on(table, label, setting)
-            else:
+        results, onward = run_operator(setting, self._inputs(rows), state), self._onward.get(target)
+        if onward is None:
+            for table in results:
                 for piece in blob.pieces(table):
                     yield _Wire(label, output_port(target), blob.encode(piece), None)
+            return
+        for table in _in_one(results) if onward.tells_reach else results:
+            yield from self._handed_on(table, onward, shard, setting)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -120,11 +119,9 @@ class LevelProcessor(StatefulProcessor):
                 # one says as much as one from each task of the first stage
                 return
 
-    def _handed_on(self, results: pa.Table, label: int, setting: Setting) -> Iterator[Row]:
+    def _handed_on(self, results: pa.Table, onward: Onward, shard: int, setting: Setting) -> Iterator[Row]:
         """The results, packed here."""
-        target, shard = self._labels.place(label)
-        onward, drops = self._onward[target], Drops()
-        rows = onward.rows(results)
+        drops, rows = Drops(), onward.rows(results)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
         parcels = pack(rows, onward.outlets, self._labels.shards, setting.slots, drops)
         for row in wire_rows(parcels, self._labels):

@@ -8,7 +8,7 @@ Called by `query`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -198,8 +198,7 @@ class BatchSinks:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         if self.leaving is not None:
-            exits = self.leaving.exits
-            self._run(in_order(frame), self.leaving.topics, batch, lambda write: WriteLeaving(write, exits))
+            self._run(in_order(frame), self.leaving.topics, batch, self.leaving.exits)
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
@@ -218,15 +217,14 @@ class BatchSinks:
     def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
         targets = [target for target, _ in topics]
         rows = kafka_rows(frame, topics, self.ends if _is_once(targets) else None)
-        self._run(rows, targets, batch, lambda write: write)
+        self._run(rows, targets, batch)
 
-    def _run(
-        self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, function: Callable[[KafkaWrite], Any]
-    ) -> None:
+    def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, exits: Exits | None = None) -> None:
+        """Write records, or what wire rows bring to these exits."""
         with handed_over(rows.sparkSession, self.settings) as client:
             group = self.identity if _is_once(topics) else None
             write = KafkaWrite(client, tuple(sink.name for sink in topics), group, batch)
-            rows.mapInArrow(function(write), WRITTEN).collect()
+            rows.mapInArrow(write if exits is None else WriteLeaving(write, exits), WRITTEN).collect()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):
