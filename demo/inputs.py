@@ -64,8 +64,10 @@ def load(flights: int | None = None) -> Inputs:
     planes = pd.read_csv(folder / "planes.csv")
     airlines = pd.read_csv(folder / "airlines.csv")
     scheduled = pd.to_datetime(rows["time_hour"]) + pd.to_timedelta(rows["minute"], unit="min")
-    departed = scheduled + pd.to_timedelta(rows["dep_delay"], unit="min")
     cancelled = rows["dep_time"].isna()
+    # whole minutes: pandas rounds what lies by chance in memory where a float is missing, and may warn of it
+    late = pd.to_timedelta(rows["dep_delay"].fillna(0).astype("int64"), unit="min")
+    departed = (scheduled + late).where(~cancelled)
     day = pd.to_datetime(rows[["year", "month", "day"]]).astype(str)
     # day and number alone are not unique: some flights left two airports of the city on one day
     flight = day + " " + rows["carrier"] + " " + rows["flight"].astype(str) + " " + rows["origin"]
