@@ -176,9 +176,9 @@ def level(rows: int, tombstones: int = 0) -> Level:
     return Level(((whole(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
 
 
-def planned(*levels: Level) -> list[int]:
+def planned(*levels: Level, wasteful: bool = True) -> list[int]:
     """How many layers each level has after planning; nothing here is small enough to be merged at once."""
-    return [len(each.layers) for each in plan(levels, Policy(small=1, fanout=4))]
+    return [len(each.layers) for each in plan(levels, Policy(small=1, fanout=4), lambda layers: wasteful)]
 
 
 def test_four_levels_of_one_size_are_merged_and_three_are_not() -> None:
@@ -196,6 +196,49 @@ def test_the_oldest_level_is_merged_when_the_newer_ones_have_as_many_rows() -> N
     assert planned(level(499), level(500), level(1000)) == [1, 1, 1]
     assert planned(level(500), level(500), level(1000)) == [3]
     assert planned(level(100_000), level(10)) == [2]
+
+
+def test_the_oldest_level_is_left_alone_while_the_newer_ones_replace_little() -> None:
+    assert planned(level(500), level(500), level(1000), wasteful=False) == [1, 1, 1]
+    assert planned(*[level(100)] * 4, wasteful=False) == [4]
+
+
+def rows_per_key(state: State, batches: int, keys: int) -> list[float]:
+    """Rows kept for each key that lives, after each batch of a hundred keys; the keys come round and round."""
+    table, kept = state.table("t", SCHEMA), []
+    for batch in range(batches):
+        write(table, {f"k{(100 * batch + i) % keys}": batch for i in range(100)})
+        state.commit()
+        kept.append(sum(each.rows for each in levels(state)) / min(keys, 100 * batch + 100))
+    return kept
+
+
+def test_keys_that_are_all_new_are_not_rewritten_before_a_dozen_batches_are_together() -> None:
+    store = MemoryChunkStore()
+    state = State(store, policy=Policy(small=1 << 10))
+    assert rows_per_key(state, 11, 5_000) == [1.0] * 11
+    assert len(levels(state)) == 11
+    check_stored(state, store)
+    write(state.table("t", SCHEMA), {f"new{i}": 1 for i in range(100)})
+    state.commit()
+    assert len(levels(state)) == 1
+    assert stored_rows(state) == 1_200
+
+
+def test_a_table_that_is_updated_keeps_about_two_rows_per_key_at_most() -> None:
+    kept = rows_per_key(State(MemoryChunkStore(), policy=Policy(small=1 << 10)), 200, 1_000)
+    assert 1.5 < max(kept) < 2.2
+
+
+def test_whether_rows_are_there_for_nothing_is_seen_from_a_sample_of_them() -> None:
+    store = MemoryChunkStore()
+    state = State(store, policy=Policy(small=1 << 10))
+    table = state.table("t", SCHEMA)
+    for batch in range(3):
+        write(table, {f"k{i % 50_000}": batch for i in range(40_000 * batch, 40_000 * batch + 40_000)})
+        state.commit()
+        # three of eight rows are there for nothing after the second batch, seven of twelve after the third
+        assert [each.merging for each in levels(state)] == [[False], [False, False], [True]][batch]
 
 
 def test_a_tombstone_counts_twice_since_it_removes_two_rows() -> None:

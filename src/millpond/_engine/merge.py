@@ -1,9 +1,10 @@
 """How runs become fewer: which levels are merged, how much of it a commit does, and the merge itself.
 
 Size-tiered: a dozen levels of one size class are merged into one of the next, and all newer levels into the
-oldest when together they have as many rows (a tombstone counts twice, since it removes two); so a row is
-rewritten about 1 + log12(state / batch) times. A merge goes up the hashes in steps and may stop after each (see
-`manifest`), so that a commit's work is bounded by a few times its batch even where the state is a thousand
+oldest when half of the rows are there for nothing, because newer ones have replaced them or time has passed
+them; so a row is rewritten about 1 + log12(state / batch) times, and the state is at most twice what lives. How
+many rows are there for nothing is seen from a sample. A merge goes up the hashes in steps and may stop after each
+(see `manifest`), so that a commit's work is bounded by a few times its batch even where the state is a thousand
 times larger.
 
 Why so many levels: one costs a lookup 0.1 microseconds per key, a rewritten row 2 on Spark (50 MB/s);
@@ -25,9 +26,17 @@ from millpond._engine.manifest import Layer, Level, Piece
 
 TOMBSTONE = "__tombstone"
 _LAST_HASH = 2**63 - 1
+_HASHES = 2**64
+_SAMPLED_ROWS = 1 << 14
+_NEXT_SAMPLE = 0x9E3779B97F4A7C15
+"""From one commit's sample of the hashes to the next one's: an odd number near the golden section comes everywhere."""
 
 Load = Callable[[Piece], pa.RecordBatch]
 """Gives the visible rows of a piece."""
+Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
+"""What is left of rows of several layers, newest first, when nothing lies below them."""
+Wasteful = Callable[[Sequence[Layer]], bool]
+"""Whether of these layers, down to the oldest, at least half of the rows are there for nothing."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +77,13 @@ class Policy:
     segment: int = 64 << 20
 
 
-def plan(levels: Sequence[Level], policy: Policy) -> tuple[Level, ...]:
+def plan(levels: Sequence[Level], policy: Policy, wasteful: Wasteful) -> tuple[Level, ...]:
     """Put levels that are due to be merged together; neighbours in age only, none that is being merged."""
     planned = list(levels)
     at = 0
     # One turn per level, and there are few: from the newest on, so that small merges come first.
     while at < len(planned):
-        begin = _group_begin(planned, at, policy)
+        begin = _group_begin(planned, at, policy, wasteful)
         if begin is None:
             at += 1
             continue
@@ -87,7 +96,7 @@ def plan(levels: Sequence[Level], policy: Policy) -> tuple[Level, ...]:
     return tuple(planned)
 
 
-def _group_begin(levels: list[Level], last: int, policy: Policy) -> int | None:
+def _group_begin(levels: list[Level], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
     """The newest level of a group due to be merged whose oldest level is `last`; None if there is none."""
     if levels[last].merging:
         return None
@@ -102,9 +111,34 @@ def _group_begin(levels: list[Level], last: int, policy: Policy) -> int | None:
         newer += levels[begin].rows + levels[begin].tombstones
     if begin == last:
         return None
-    oldest_is_due = last == len(levels) - 1 and newer >= levels[last].rows
-    tier_is_full = peers >= (2 if tier == 0 else policy.fanout)
-    return begin if oldest_is_due or tier_is_full else None
+    if peers >= (2 if tier == 0 else policy.fanout):
+        return begin
+    # a tombstone counts twice, since it removes two; fewer newer rows than older ones cannot replace half of them all
+    oldest_may_be_due = last == len(levels) - 1 and newer >= levels[last].rows
+    layers = [level.layers[0] for level in levels[begin : last + 1]]
+    return begin if oldest_may_be_due and wasteful(layers) else None
+
+
+def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge) -> bool:
+    """Whether a merge would leave at most half of some layers' rows, judged by some thousand of them.
+
+    The sample is all rows between two hashes, others at each commit: the same for whoever replays the commit.
+    """
+    total = sum(piece.rows for layer in layers for piece in layer)
+    width = _HASHES * min(_SAMPLED_ROWS, total) // max(total, 1)
+    low = commit * _NEXT_SAMPLE % (_HASHES - width + 1) - _HASHES // 2
+    high = low + width - 1
+    near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
+    slices = [_between(load(piece), low, high) for piece in near]
+    rows = sum(batch.num_rows for batch in slices)
+    return 2 * merge(slices).num_rows <= rows
+
+
+def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
+    """A run's rows with these hashes, both included."""
+    by_hash = hashes(batch)
+    begin, end = by_hash.searchsorted(low, side="left"), by_hash.searchsorted(high, side="right")
+    return batch.slice(int(begin), int(end - begin))
 
 
 def _tier(level: Level, policy: Policy) -> int:

@@ -22,6 +22,7 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from millpond._engine import manifest as mf
 from millpond._engine.cache import RunCache
 from millpond._engine.log import LogTable
 from millpond._engine.manifest import Level, Manifest, Run, TableEntry
-from millpond._engine.merge import TOMBSTONE, Layout, Policy, plan, share, take_front
+from millpond._engine.merge import TOMBSTONE, Layout, Policy, is_wasteful, plan, share, take_front
 from millpond._engine.rundata import RunReader, RunWriter
 from millpond._engine.store import ChunkStore
 from millpond._engine.tables import Lookup, MultiLookup, MultiTable, StateTable
@@ -150,11 +151,16 @@ class State:
         self, table: Tables, entry: TableEntry, writer: RunWriter, *, compact: bool
     ) -> tuple[list[Level], list[str]]:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
+
+        def wasteful(layers: Sequence[mf.Layer]) -> bool:
+            merge = partial(table.merge, drop_tombstones=True)
+            return is_wasteful(layers, self._manifest.commit, self._reader.load, merge)
+
         levels, gone = table.drop_expired(entry.levels)
         rows = table.changes(drop_tombstones=not levels)
         if rows.num_rows:
             levels = (Level((writer.add(rows, table.layout, self._policy.segment),)), *levels)
-        levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy)
+        levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
         kept: list[Level] = []
         # From the oldest on: whether anything older is left decides what becomes of tombstones.
         for level in reversed(levels):
