@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from datasets import SIDES
-from workloads import Data
+from workloads import ROUNDS, Data
 
 from millpond._engine.big_endian import as_bytes
 
@@ -66,7 +66,7 @@ def load(servers: str, data: Data, topics: tuple[str, str], *, parted: bool) -> 
     Parameters
     ----------
     servers, topics : where to.
-    parted : whether the second half of the files waits for `Inputs.release`.
+    parted : whether all rounds but the first wait for `Inputs.release`.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def parts(folder: Path, *, parted: bool) -> tuple[Files, Files]:
     """A data set's files in their order, in two parts; the second one is empty unless it is `parted`."""
     left, right = (sorted((folder / side).glob("*.parquet")) for side in SIDES)
     files = list(zip(left, right, strict=True))
-    half = len(files) // 2 if parted else len(files)
-    return files[:half], files[half:]
+    first = len(files) // ROUNDS if parted else len(files)
+    return files[:first], files[first:]
 
 
 def contents(values: pa.ChunkedArray) -> list[bytes]:

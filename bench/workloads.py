@@ -21,6 +21,8 @@ from datasets import prepared as prepared_tables
 
 REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
+ROUNDS = 4
+"""Of a workload's data in two parts: all rows come in the first one, which is the first part, updates in the others."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
 SHARDS = (4, 20, 50, 200)
@@ -55,7 +57,7 @@ class Workload:
     join : (builder, topics of the left and of the right side) -> the joined handle.
     equal : what two contenders must agree on: the final "table", all "records", or "count": how many keys have
         results, to a hundredth, since which row of the table a record meets depends on the interleaving.
-    parted : whether the second half of the files is held back until a contender is done with the first.
+    parted : whether all rounds but the first are held back until a contender is done with the first.
     """
 
     data: Callable[[Path, bool], Data]
@@ -73,25 +75,27 @@ def _two_tables(root: Path, quick: bool) -> Data:
 
 
 def _references(root: Path, quick: bool) -> Data:
-    """A million left rows on ten thousand right rows, then as many updates; one in ten left ones refers elsewhere.
+    """A million left rows on ten thousand right rows, then updates in rounds; one in ten left ones refers elsewhere.
 
-    The rows are the first half of the files, the updates the second: with both there at once, whoever reads right
-    updates before the left rows that refer to them has next to nothing to do for them.
+    With rows and updates there at once, whoever reads right updates before the left rows that refer to them has next
+    to nothing to do for them.
     """
     left, right, files = (50_000, 500, 4) if quick else (1_000_000, 10_000, 16)
-    shown = f"{left:,} left rows on {right:,} right rows, then as many updates"
-    return _written(root / "data" / f"references-{left}-{_VERSION}", _reference_pieces(left, right, files), shown)
+    shown = f"{left:,} left rows on {right:,} right rows, then {ROUNDS - 1} times as many updates"
+    folder = root / "data" / f"references-{left}-{ROUNDS}-{_VERSION}"
+    return _written(folder, _reference_pieces(left, right, files), shown)
 
 
 def _reference_pieces(left: int, right: int, files: int) -> Pieces:
     rng = np.random.default_rng([_VERSION, left])
     refers = rng.integers(0, right, left)
-    order = [rng.permutation(left), rng.integers(0, left, left)]
-    told = [rng.permutation(right), rng.integers(0, right, right)]
+    order, told = (
+        [rng.permutation(rows), *(rng.integers(0, rows, rows) for _ in range(ROUNDS - 1))] for rows in (left, right)
+    )
     for number in range(files):
-        update, part = divmod(number, files // 2)
-        rows, others = (np.array_split(given[update], files // 2)[part] for given in (order, told))
-        moves = rows[rng.random(len(rows)) < 0.1 * update]
+        turn, part = divmod(number, files // ROUNDS)
+        rows, others = (np.array_split(given[turn], files // ROUNDS)[part] for given in (order, told))
+        moves = rows[rng.random(len(rows)) < (0.1 if turn else 0)]
         refers[moves] = rng.integers(0, right, len(moves))
         digits = pc.utf8_lpad(pa.array(refers[rows]).cast(pa.string()), REFERENCE_DIGITS, "0")
         rest = pc.utf8_slice_codeunits(values(len(rows), rng), REFERENCE_DIGITS)

@@ -131,7 +131,8 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge) 
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
     rows = sum(batch.num_rows for batch in slices)
-    return 2 * merge(slices).num_rows <= rows
+    left: int = merge(slices).num_rows
+    return 2 * left <= rows
 
 
 def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
