@@ -56,7 +56,8 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
     """A workload from topics to a topic; `data` is "servers output batch left right".
 
     One whose data are in two parts goes on until it is stopped: a query of what is available fixes its end at its
-    start, and the second part comes later.
+    start, and the second part comes later. It looks for that a few times a second and not all the time: the part comes
+    within milliseconds, partition by partition, and a batch that begins in between has other work than the next one.
     """
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
@@ -66,6 +67,8 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
         builder = mp.StreamsBuilder("bench")
         WORKLOADS[workload].join(builder, topics).to(out, delivery=delivery)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
+        if WORKLOADS[workload].parted:
+            spark.conf.set("spark.sql.streaming.pollingDelay", "500ms")
         return builder.build().start(
             spark,
             checkpoint=checkpoint,
