@@ -56,7 +56,7 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
     """A workload from topics to a topic; `data` is "servers output batch left right".
 
     One whose data are in two parts goes on until it is stopped: a query of what is available fixes its end at its
-    start, and the second part comes later. It looks for that a few times a second and not all the time: the part comes
+    start, and the second part comes later. It looks for that twice a second and not all the time: the part comes
     within milliseconds, partition by partition, and a batch that begins in between has other work than the next one.
     """
 

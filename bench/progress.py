@@ -20,6 +20,7 @@ QUIET_SECONDS = 3.0
 MARKERS = 4
 """Most ends of transactions that may lie behind a partition's last record: one of each producer."""
 _LOOK_SECONDS = 0.05
+_PAUSE_SECONDS = 0.2
 _ASK_SECONDS = 10
 
 
@@ -113,6 +114,8 @@ class Follower:
     def _follow(self) -> None:
         try:
             self._wait_for(self._inputs.readable)
+            # behind a batch the query looks at once, then twice a second: the part comes in between, to all topics
+            self._ended.wait(_PAUSE_SECONDS)
             self._inputs.release()
             self._wait_for(self._inputs.ends)
         except Exception as error:
