@@ -130,7 +130,7 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge) 
     high = low + width - 1
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
-    rows = sum(batch.num_rows for batch in slices)
+    rows: int = sum(batch.num_rows for batch in slices)
     left: int = merge(slices).num_rows
     return 2 * left <= rows
 
