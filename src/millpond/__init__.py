@@ -36,6 +36,7 @@ from millpond.errors import (
     FunctionError,
     MillpondError,
     SinkError,
+    SourceError,
     StateError,
     TopologyError,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "MillpondError",
     "Rows",
     "SinkError",
+    "SourceError",
     "StateError",
     "StreamsBuilder",
     "Topic",

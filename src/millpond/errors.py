@@ -62,5 +62,9 @@ class StateError(CorruptData):
     """The state of an operator is incomplete or contradicts its manifest."""
 
 
+class SourceError(MillpondError):
+    """A record of a source cannot be read; nothing of its batch is written."""
+
+
 class SinkError(MillpondError):
     """Records could not be written to Kafka; none of their batch counts as written."""

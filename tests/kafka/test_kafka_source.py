@@ -14,13 +14,16 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._plan.nodes import Shape, Source
 from millpond._spark import topics as kafka_topics
 from millpond._spark.formats import type_of
+from millpond._spark.plain import HINT
 from millpond._spark.sources import partition_counts, scan
-from millpond.errors import ConfigError
+from millpond.errors import ConfigError, SourceError
 from millpond.options import DeadLetter, Kafka, Topic, json
+from tests.kafka.topics import PARTITIONS, committed
 
 _NAMES = (f"topic-{n}" for n in itertools.count())
 
@@ -137,6 +140,53 @@ def test_undecodable_bytes_fail_the_query_with_place_and_reason_though_nobody_re
         drained(frame)
     assert f"Given: topic {name}, partition 0, offset 1, {reason}" in str(error.value)
     assert "Hint: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (b"\xff", b"x", "key as string: not valid UTF-8"),
+        (b"k", b"abc", "value as long: long takes 8 bytes, there are 3"),
+        (b"k", b"null", "value as json: the JSON text null (a tombstone has no bytes at all)"),
+    ],
+    ids=["a text, in Python", "a number, in Python", "JSON, in Spark"],
+)
+def test_a_query_that_meets_undecodable_bytes_fails_with_one_error_wherever_they_are_decoded(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, key: bytes, value: bytes, reason: str
+) -> None:
+    name, out = new_topic(broker), new_topic(broker)
+    produce(broker, name, [(key, value, 1)])
+    b = mp.StreamsBuilder("undecodable")
+    b.stream(name, key="string", value=json("a int") if "json" in reason else reason.split()[2][:-1]).to(out)
+    query = b.build().start(
+        spark, checkpoint=str(tmp_path / "cp"), local_cache=str(tmp_path / "cache"), available_now=True, kafka=kafka
+    )
+    with pytest.raises(SourceError) as error:
+        query.awaitTermination()
+    assert error.value.message == f"The {reason.split()[0]} of a Kafka record cannot be decoded."
+    assert error.value.given == f"topic {name}, partition 0, offset 0, {reason}"
+    assert error.value.hint == HINT
+
+
+def test_plain_formats_beside_json_and_a_topic_that_is_read_twice_come_through(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    texts, objects, out = new_topic(broker), new_topic(broker), new_topic(broker, PARTITIONS)
+    produce(broker, texts, [(b"a", b"text", 1), (b"b", None, 2), (None, b"\xff", 3)])
+    produce(broker, objects, [(b"a", b'{"a":7}', 4), (b"\xff", b"{}", 5), (b"b", b"null", 6)])
+    b = mp.StreamsBuilder("mixed")
+    b.stream(texts, key="string", value="string", on_undecodable="skip", name="one").to(out, name="first")
+    b.stream(texts, key="bytes", value="bytes", name="two").to(out, name="second")
+    more = b.stream(objects, key="string", value=json("a int"), on_undecodable="skip", name="three")
+    more.map_values(lambda key, value: value["a"].cast("string")).to(out, name="third")
+    query = b.build().start(
+        spark, checkpoint=str(tmp_path / "cp"), local_cache=str(tmp_path / "cache"), available_now=True, kafka=kafka
+    )
+    query.awaitTermination()
+    found = sorted((record.key or b"-", record.value or b"-") for record in committed(broker, out))
+    once, twice = [(b"a", b"text"), (b"b", b"-")], [(b"a", b"text"), (b"b", b"-"), (b"-", b"\xff")]
+    assert found == sorted([*once, *twice, (b"a", b"7")])
+    assert query.drops == {("one", "undecodable"): 1, ("three", "undecodable"): 2}
 
 
 @pytest.mark.parametrize("policy", ["skip", DeadLetter("bad")])

@@ -36,7 +36,7 @@ from millpond._plan.sides import extras_of, key_of, values_of
 from millpond._plan.views import tables_of, views_of
 from millpond._spark import idle
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
-from millpond._spark.formats import raw_name
+from millpond._spark.plain import Plain
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.selection import Selection
 from millpond._spark.shortcuts import Shortcuts
@@ -56,11 +56,13 @@ class Input:
     frame : the rows.
     sources : names of the sources among them.
     order : ordering columns, where one task is to number the rows.
+    plain : what the rows bring as bytes, if they do.
     """
 
     frame: DataFrame
     sources: frozenset[str]
     order: tuple[str, ...] = ()
+    plain: Plain | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class _Compiler:
         self._shortcuts = Shortcuts(spark, physical, headers=settings.headers, leaving=settings.leaving)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
-        wires = [self._packed(self._source_stage(i), 0, order=i.order) for i in inputs]
+        wires = [self._packed(self._source_stage(i), 0, i.order, i.plain) for i in inputs]
         if clock is not None:
             wires.append(idle.told(clock, self._physical, self._settings.labels, ends=self._leaves))
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
@@ -146,7 +148,7 @@ class _Compiler:
     def _source_stage(self, source: Input) -> Stage:
         return Stage(self._physical, 0, source.frame, source.sources)
 
-    def _packed(self, stage: Stage, number: int, order: tuple[str, ...] = ()) -> DataFrame:
+    def _packed(self, stage: Stage, number: int, order: tuple[str, ...] = (), plain: Plain | None = None) -> DataFrame:
         outlets = [
             edge_outlet(self._physical, edge, stage.naming)
             for edge in self._physical.stage_edges(number)
@@ -160,8 +162,7 @@ class _Compiler:
         outlets += [o for o in counted if o.key and o.node in mine_names]
         peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
         columns = self._columns(stage, outlets, peeks, number, order)
-        # numbers go as they came, and become numbers there
-        numbers = {name: stage.frame.schema[name].dataType for name in columns if raw_name(name) in stage.frame.columns}
+        plain = plain and plain.of(columns)
         pack = Pack(
             outlets=tuple(outlets),
             labels=self._settings.labels,
@@ -173,11 +174,12 @@ class _Compiler:
             peeks=peeks,
             beats=self._beats(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
-            numbers={name: to_arrow_type(kind) for name, kind in numbers.items()},
+            plain=plain,
             ends=number == 0 and self._leaves,
         )
-        picked = [raw_name(name) if name in numbers else name for name in columns]
-        return stage.frame.select(*picked).mapInArrow(pack, WIRE)
+        if plain:
+            columns = [*(name for name in columns if name not in plain.made), *plain.needed]
+        return stage.frame.select(*columns).mapInArrow(pack, WIRE)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}

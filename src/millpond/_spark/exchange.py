@@ -6,21 +6,20 @@ The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.big_endian import integers
 from millpond._engine.columns import array, bools, ints, position_columns, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
 from millpond._spark.ends import end_rows
-from millpond._spark.formats import raw_name
+from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
 from millpond._spark.wire import END, Labels, operator_of
 from millpond._spark.worker import settle
 
@@ -32,7 +31,7 @@ WireRow = tuple[int, int, bytes | None, int]
 WIRE_ROWS = 1_024
 """Of one Arrow batch behind packing, at most."""
 
-REASONS = {1: "negative_timestamp", 2: "undecodable"}
+REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Pack:
     peeks : functions to be shown rows.
     beats : what operators are told of time.
     first : numbers of the roots that are global tables.
-    numbers : columns that come as bytes (`formats.raw_name`), and the type of each.
+    plain : what comes as bytes, if anything does.
     ends : whether to send ends behind the rows (see `wire`).
     """
 
@@ -75,7 +74,7 @@ class Pack:
     peeks: tuple[PeekCall, ...] = ()
     beats: tuple[Beat, ...] = ()
     first: tuple[int, ...] = ()
-    numbers: Mapping[str, pa.DataType] = field(default_factory=dict)
+    plain: Plain | None = None
     ends: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,8 +94,8 @@ class Pack:
             yield from wire_batches(told_ends(self.labels))
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
-        for name, kind in self.numbers.items():
-            frame = frame.append_column(name, integers(frame.column(raw_name(name)), kind)).drop_columns(raw_name(name))
+        if self.plain:
+            frame = self.plain(frame)
         if self.order:
             frame = number_rows(frame, self.order)
         root = frame.column("root").fill_null(-1).to_numpy()

@@ -1,7 +1,7 @@
 """What made a query fail, as one of millpond's errors where it is one, and where Spark met a broken checkpoint.
 
-Spark reports a failure as a text with everything in it: an error of millpond that was raised in a worker, or
-Spark's own complaint about a file. Called by `query`.
+Spark reports a failure as a text with everything in it: an error of millpond that was raised in a worker or by a
+column, or Spark's own complaint about a file. Called by `query`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from millpond import errors
 from millpond._spark.files import RESTORE
 from millpond.errors import ConfigError, CorruptData, MillpondError
 
-# what is given may have several lines, but no empty one
+# what is given may have several lines, but no empty one; behind an error that a column raises Spark puts its SQLSTATE
 _OWN = re.compile(
     r"millpond\.errors\.(?P<kind>\w+): (?P<message>[^\n]+)"
-    r"(?:\nGiven: (?P<given>[^\n]*(?:\n(?!Hint: |\s|\Z)[^\n]+)*?)(?=\nHint: |\n\s|\Z))?(?:\nHint: (?P<hint>[^\n]+))?"
+    r"(?:\nGiven: (?P<given>[^\n]*(?:\n(?!Hint: |\s|\Z)[^\n]+)*?)(?=\nHint: |\n\s|\Z))?"
+    r"(?:\nHint: (?P<hint>[^\n]+?)(?= SQLSTATE: |\n|\Z))?"
 )
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",

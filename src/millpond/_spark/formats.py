@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
 
 from millpond._spark.json import encode_json, json_reason, json_value, nullable, parse_json, readable
+from millpond._spark.plain import NOT_TEXT, WIDTHS, wrong_width
 from millpond.errors import TopologyError
 from millpond.options import Format
 
@@ -21,19 +22,8 @@ _PLAIN: dict[str, DataType] = {
     "int": IntegerType(),
     "long": LongType(),
 }
-WIDTHS = {"int": 4, "long": 8}
-"""Of the formats of numbers, in bytes."""
 ENCODING = {"spark.sql.ansi.enabled": "false"}
 """What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
-
-
-def raw_name(name: str) -> str:
-    """Name of the column that has the numbers of column `name` as they came: bytes, the highest first.
-
-    Spark makes numbers of them by way of text. What goes into the exchange is made a number in Python (`exchange`);
-    where no function asks for the other column, Spark leaves it out.
-    """
-    return f"{name}_raw"
 
 
 def type_of(form: Format) -> DataType:
@@ -108,9 +98,9 @@ def reason_of(form: Format, raw: Column, parsed: Column) -> Column:
     if form.kind == "json":
         return json_reason(type_of(form), raw, parsed)
     if form.kind == "string":
-        return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit("not valid UTF-8"))
+        return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT))
     length = F.octet_length(raw)
-    said = F.concat(F.lit(f"{form.kind} takes {WIDTHS[form.kind]} bytes, there are "), length.cast("string"))
+    said = F.concat(F.lit(wrong_width(form.kind, "")), length.cast("string"))
     return F.when(length != WIDTHS[form.kind], said)
 
 

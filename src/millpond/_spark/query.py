@@ -202,7 +202,7 @@ def _compiled(
         leaving=can_leave(topology.plan, topology.plan.sinks),
     )
     scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint, begun=begun)
-    inputs = [Input(s.frame, frozenset(s.roots), s.order) for s in scans]
+    inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain) for s in scans]
     clock = idle.wall_clock(spark) if options.idle_after_ms else None
     return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 
@@ -212,7 +212,8 @@ class Query:
 
     Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, lastProgress, ...) is reached through it
     unchanged. What makes it fail is raised as an error of millpond where it is one, or comes from a broken
-    checkpoint (`CorruptData`), a Kafka sink (`SinkError`) or a second query (`ConfigError`); else as Spark's.
+    checkpoint (`CorruptData`), a record that cannot be read (`SourceError`), a Kafka sink (`SinkError`) or a second
+    query (`ConfigError`); else as Spark's.
     """
 
     def __init__(

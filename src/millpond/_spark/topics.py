@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 
 from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
+from millpond._spark.plain import HINT, NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart
 from millpond._spark.session import kafka_package
-from millpond.errors import ConfigError
+from millpond.errors import ConfigError, SourceError
 from millpond.options import DeadLetter, Format, Kafka, Topic
 
-NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
 _PARTS = ("key", "value")
@@ -140,8 +140,7 @@ def topic_rows(records: DataFrame, topics: Numbered, headers: bool) -> DataFrame
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), F.col("partition"), F.col("offset")]
     columns += [_reason(parts).alias("reason"), *([F.col("headers")] if headers else [])]
     columns += [p.value.alias(p.name) for p in parts]
-    numbers = [p for p in parts if p.form.kind in formats.WIDTHS]
-    columns += [F.when(F.col(p.fault).isNull(), p.raw).alias(formats.raw_name(p.name)) for p in numbers]
+    columns += _raw(parts)
     return frame.select(*columns, *_dead_letters(topics))
 
 
@@ -181,6 +180,8 @@ class _Part:
     @property
     def complaint(self) -> Column:
         return F.concat(
+            # as an error of a worker's is told: `failures` makes one of it
+            F.lit(f"{SourceError.__module__}.{SourceError.__name__}: "),
             F.lit(f"The {self.part} of a Kafka record cannot be decoded.\n"),
             F.lit(f"Given: topic {self.topic.name}, partition "),
             F.col("partition").cast("string"),
@@ -188,7 +189,7 @@ class _Part:
             F.col("offset").cast("string"),
             F.lit(f", {self.part} as {self.form.kind}: "),
             F.col(self.fault),
-            F.lit('\nHint: name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'),
+            F.lit(f"\nHint: {HINT}"),
         )
 
 
@@ -216,6 +217,29 @@ def _reason(parts: Sequence[_Part]) -> Column:
             outcome = F.lit(UNDECODABLE).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
+
+
+def _raw(parts: Sequence[_Part]) -> list[Column]:
+    """Keys and values as they came, where `plain` decodes them."""
+    columns = []
+    for part, name in RAW.items():  # two turns
+        mine = [p for p in parts if p.part == part]
+        found = [p.number for p in mine if formats.is_plain(p.form)]
+        if found:
+            column = F.col(part) if len(found) == len(mine) else F.when(F.col("root").isin(found), F.col(part))
+            columns.append(column.alias(name))
+    return columns
+
+
+def plain_parts(topics: Numbered) -> Plain:
+    """What of the topics' rows may be decoded in Python."""
+    parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
+    found = tuple(
+        PlainPart(p.number, p.part, p.name, p.form.kind, p.topic.name, p.topic.on_undecodable == "fail")
+        for p in parts
+        if formats.is_plain(p.form)
+    )
+    return Plain(found, whole=len(found) == len(parts))
 
 
 def _dead_letters(topics: Numbered) -> list[Column]:

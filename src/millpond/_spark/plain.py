@@ -1,0 +1,158 @@
+"""Plain formats in Python: a topic's bytes become texts and numbers where they come into the workers.
+
+Spark would look at every byte of a text, make numbers by way of hexadecimal text, and copy each value into a column of
+its source's own; all of that for rows that go to Python anyway. So these get keys and values as they came, in one
+column each. The columns that `formats` makes mean the same: they are for functions of Spark's. Law 6 holds as there.
+Made by `topics`, called by the exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond._engine import keyform
+from millpond._engine.big_endian import integers
+from millpond._engine.columns import Bools, ints
+from millpond.errors import SourceError
+
+RAW = {"key": "raw_key", "value": "raw_value"}
+"""The columns that have them as they came."""
+WIDTHS = {"int": 4, "long": 8}
+"""Of the formats of numbers, in bytes."""
+NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
+"""Why a record does not pass; 0 where it does."""
+NOT_TEXT = "not valid UTF-8"
+HINT = 'name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'
+_TYPES = {"bytes": pa.binary(), "string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+
+
+@dataclass(frozen=True)
+class PlainPart:
+    """The keys, or the values, of one source.
+
+    Parameters
+    ----------
+    root : the source's number.
+    part : key or value.
+    name : the column that has them decoded.
+    kind : their format's.
+    topic : where they come from.
+    fails : whether what is not of the format fails the query, or is left out and counted.
+    """
+
+    root: int
+    part: str
+    name: str
+    kind: str
+    topic: str
+    fails: bool
+
+    def decoded(self, raw: pa.Array) -> tuple[pa.Array, Bools]:
+        """Values, null where there are none, and where bytes are not of the format."""
+        if self.kind == "bytes":
+            return raw, np.zeros(len(raw), dtype=np.bool_)
+        bad = _not_texts(raw) if self.kind == "string" else self._of_other_width(raw)
+        good = pc.if_else(pa.array(~bad), raw, None) if bad.any() else raw
+        kind = _TYPES[self.kind]
+        return (good.cast(kind) if self.kind == "string" else integers(good, kind)), bad
+
+    def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
+        """The error for bytes that are not of the format."""
+        return SourceError(
+            f"The {self.part} of a Kafka record cannot be decoded.",
+            given=f"topic {self.topic}, partition {partition}, offset {offset}, "
+            f"{self.part} as {self.kind}: {self._fault(raw)}",
+            hint=HINT,
+        )
+
+    def _of_other_width(self, raw: pa.Array) -> Bools:
+        lengths = pc.binary_length(raw).fill_null(WIDTHS[self.kind])
+        bad: Bools = lengths.to_numpy() != WIDTHS[self.kind]
+        return bad
+
+    def _fault(self, raw: bytes) -> str:
+        return NOT_TEXT if self.kind == "string" else wrong_width(self.kind, str(len(raw)))
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Decodes the parts of sources whose formats are plain.
+
+    Parameters
+    ----------
+    parts : what to decode.
+    whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
+        else the frame says so.
+    """
+
+    parts: tuple[PlainPart, ...] = field(repr=False)
+    whole: bool
+
+    def of(self, columns: Collection[str]) -> Plain:
+        """What of it these columns need: everything is looked at, if it is not looked at before."""
+        return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that this reads."""
+        parts = {part.part for part in self.parts}
+        return tuple(name for part, name in RAW.items() if part in parts)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The columns that this makes."""
+        return frozenset((*(part.name for part in self.parts), *(("reason",) if self.whole else ())))
+
+    def __call__(self, frame: pa.Table) -> pa.Table:
+        """The frame with its columns decoded.
+
+        Raises
+        ------
+        SourceError : a record is not of its topic's format, and such a record is to fail the query.
+        """
+        root = frame.column("root").fill_null(-1).to_numpy()
+        given = {part: keyform.flat(frame.column(RAW[part])).cast(pa.binary()) for part in {p.part for p in self.parts}}
+        faults: list[tuple[PlainPart, Bools]] = []
+        for part in self.parts:  # one turn per key or value of a source
+            mine = root == part.root
+            raw = given[part.part]
+            values, bad = part.decoded(raw if mine.all() else pc.if_else(pa.array(mine), raw, None))
+            frame = frame.append_column(part.name, values)
+            faults.append((part, bad))
+        frame = frame.drop_columns(list(self.needed))
+        return self._with_reason(frame, faults, given) if self.whole else frame
+
+    def _with_reason(
+        self, frame: pa.Table, faults: list[tuple[PlainPart, Bools]], given: dict[str, pa.Array]
+    ) -> pa.Table:
+        # of a record of which neither can be read, the value is complained of
+        failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if part.fails and bad.any()]
+        for at, _, part in sorted(failing, key=lambda found: found[:2]):  # the first one
+            partition, offset = (frame.column(name)[at].as_py() for name in ("partition", "offset"))
+            raise part.refused(given[part.part][at].as_py(), partition, offset)
+        skipped = reduce(np.logical_or, (bad for _, bad in faults))
+        negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
+        return frame.append_column("reason", pa.array(np.where(skipped, UNDECODABLE, negative).astype(np.int8)))
+
+
+def wrong_width(kind: str, length: str) -> str:
+    """What is wrong with bytes that are not as long as a number of this format."""
+    return f"{kind} takes {WIDTHS[kind]} bytes, there are {length}"
+
+
+def _not_texts(raw: pa.Array) -> Bools:
+    """Where byte strings are no UTF-8: looked for by halves, since Arrow only says that there are some."""
+    try:
+        raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        if len(raw) == 1:
+            return np.ones(1, dtype=np.bool_)
+        half = len(raw) // 2
+        return np.concatenate([_not_texts(raw[:half]), _not_texts(raw[half:])])
+    return np.zeros(len(raw), dtype=np.bool_)

@@ -1,0 +1,110 @@
+"""Plain formats decoded in Python: the same as Spark's columns say, in a column apart for each source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from millpond._spark import formats
+from millpond._spark.plain import Plain, PlainPart
+from millpond.errors import SourceError
+from millpond.options import Format
+
+# text, and what only looks like it: cut off, overlong, surrogates, beyond the last character, bytes that never are
+TEXTS = [b"", b"a", "é€𝄞".encode(), b"\0", b"\xef\xbb\xbfx", b"\xf4\x8f\xbf\xbf", b"\xed\x9f\xbf"]
+NO_TEXTS = [b"\xff", b"\xc3", b"\xe2\x82", b"\xc0\x80", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\x80"]
+# two halves of a character in two values make no text
+SPLIT = [b"\xc3", b"\xa9"]
+NUMBERS = [bytes(4), bytes(8), b"\x80\0\0\0", b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"123", b"123456789", b""]
+
+
+def part(root: int, name: str, kind: str, *, fails: bool = False) -> PlainPart:
+    return PlainPart(root, name, f"s{root}_{name}", kind, "orders", fails)
+
+
+def frame(rows: list[tuple[int | None, int, bytes | None, bytes | None]]) -> pa.Table:
+    """Rows of (root, ts, key, value), one after the other in partition 3."""
+    root, ts, key, value = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "root": pa.array(root, pa.int32()),
+            "partition": pa.array([3] * len(rows), pa.int32()),
+            "offset": pa.array(range(100, 100 + len(rows)), pa.int64()),
+            "ts": pa.array(ts, pa.int64()),
+            "raw_key": pa.array(key, pa.binary()),
+            "raw_value": pa.array(value, pa.binary()),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["string", "int", "long", "bytes"])
+def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: SparkSession, kind: str) -> None:
+    raws = [*TEXTS, None, *NO_TEXTS, *SPLIT, *NUMBERS, None]
+    values, bad = part(0, "value", kind).decoded(pa.array(raws, pa.binary()))
+    rows = spark.createDataFrame(list(enumerate(raws)), "i int, raw binary").repartition(1)
+    value, reason = formats.decode(Format(kind), F.col("raw"))
+    wanted = rows.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
+    assert values.to_pylist() == [bytes(v) if isinstance(v := row["value"], bytearray) else v for row in wanted]
+    assert bad.tolist() == [row["reason"] is not None for row in wanted]
+    said = [
+        part(0, "value", kind)._fault(raw) for raw, wrong in zip(raws, bad, strict=True) if wrong and raw is not None
+    ]
+    assert said == [row["reason"] for row in wanted if row["reason"] is not None]
+
+
+def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others() -> None:
+    parts = (part(0, "key", "long"), part(0, "value", "string"), part(1, "key", "string"), part(1, "value", "bytes"))
+    one = (1).to_bytes(8, "big")
+    found = Plain(parts, whole=True)(
+        frame([(0, 5, one, b"x"), (1, 6, b"k", b"\xff"), (0, 7, None, None), (None, 8, b"", b"")])
+    )
+    assert found.column("s0_key").to_pylist() == [1, None, None, None]
+    assert found.column("s0_value").to_pylist() == ["x", None, None, None]
+    assert found.column("s1_key").to_pylist() == [None, "k", None, None]
+    assert found.column("s1_value").to_pylist() == [None, b"\xff", None, None]
+    assert found.column("reason").to_pylist() == [0, 0, 0, 0]
+    assert not {"raw_key", "raw_value"} & set(found.column_names)
+
+
+def test_what_is_skipped_has_a_reason_and_no_value_and_comes_before_a_negative_timestamp() -> None:
+    parts = (part(0, "key", "string"), part(0, "value", "int"))
+    rows: list[Any] = [(0, -1, b"a", bytes(4)), (0, -1, b"a", b"abc"), (0, 1, b"\xff", bytes(4)), (0, 1, b"a", None)]
+    found = Plain(parts, whole=True)(frame(rows))
+    assert found.column("reason").to_pylist() == [1, 2, 2, 0]
+    assert found.column("s0_key").to_pylist() == ["a", "a", None, "a"]
+    assert found.column("s0_value").to_pylist() == [0, None, 0, None]
+
+
+def test_the_first_record_that_cannot_be_read_fails_the_batch_and_its_value_is_named_before_its_key() -> None:
+    plain = Plain((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=True)
+    fine = (0, 1, b"a", bytes(4))
+    with pytest.raises(SourceError) as error:
+        plain(frame([fine, (0, -1, b"\xff", b"abc"), (0, 1, b"\xff", bytes(4))]))
+    assert str(error.value).startswith(
+        "The value of a Kafka record cannot be decoded.\n"
+        "Given: topic orders, partition 3, offset 101, value as int: int takes 4 bytes, there are 3\nHint: name another"
+    )
+    with pytest.raises(SourceError, match=r"partition 3, offset 100, key as string: not valid UTF-8\n"):
+        plain(frame([(0, 1, b"\xff", bytes(4)), (0, 1, b"a", b"abc")]))
+
+
+def test_where_spark_has_looked_already_only_what_is_read_is_decoded() -> None:
+    plain = Plain((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=False)
+    mine = plain.of(["s0_key", "s0_something"])
+    assert (mine.needed, mine.made) == (("raw_key",), {"s0_key"})
+    found = mine(frame([(0, 1, b"a", b"x")]).append_column("reason", pa.array([0], pa.int8())))
+    assert found.column("s0_key").to_pylist() == ["a"]
+    assert Plain(plain.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}
+
+
+def test_a_hundred_thousand_texts_of_which_a_few_are_none_are_found() -> None:
+    raws = [b"fine"] * 100_000
+    places = [0, 1, 49_999, 50_000, 99_999]
+    for place in places:
+        raws[place] = b"\xff"
+    _, bad = part(0, "value", "string").decoded(pa.array(raws, pa.binary()))
+    assert bad.nonzero()[0].tolist() == places
