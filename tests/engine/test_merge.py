@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from millpond._engine.manifest import Level, Run, whole
-from millpond._engine.merge import Policy, plan
+from millpond._engine.merge import Policy, is_wasteful, plan
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from tests.engine.state_kit import (
@@ -192,10 +195,10 @@ def test_levels_that_are_being_merged_are_left_alone() -> None:
     assert planned(level(100), level(100), busy, level(100), level(100), level(100_000)) == [1, 1, 2, 1, 1, 1]
 
 
-def test_the_oldest_level_is_merged_when_the_newer_ones_have_as_many_rows() -> None:
+def test_the_oldest_level_is_merged_when_the_newer_ones_have_as_many_rows_and_half_are_there_for_nothing() -> None:
     assert planned(level(499), level(500), level(1000)) == [1, 1, 1]
-    assert planned(level(500), level(500), level(1000)) == [3]
-    assert planned(level(100_000), level(10)) == [2]
+    assert planned(level(500), level(500), level(1000), wasteful=True) == [3]
+    assert planned(level(100_000), level(10), wasteful=True) == [2]
 
 
 def test_the_oldest_level_is_left_alone_while_the_newer_ones_replace_little() -> None:
@@ -239,6 +242,25 @@ def test_whether_rows_are_there_for_nothing_is_seen_from_a_sample_of_them() -> N
         state.commit()
         # three of eight rows are there for nothing after the second batch, seven of twelve after the third
         assert [each.merging for each in levels(state)] == [[False], [False, False], [True]][batch]
+
+
+@pytest.mark.parametrize("spread", [1, 2**40])
+@pytest.mark.parametrize("first", [0, 30_000, 100_000])
+def test_samples_are_small_and_come_everywhere_however_close_hashes_lie(spread: int, first: int) -> None:
+    found = {name: np.arange(begin, begin + 100_000) * spread for name, begin in {"old": 0, "new": first}.items()}
+    batches = {name: pa.record_batch({"hash": pa.array(each)}) for name, each in found.items()}
+    layers = [(whole(Run(name, 100_000, 1, int(found[name][0]), int(found[name][-1]), 0)),) for name in ("new", "old")]
+    sampled = []
+
+    def merged(slices: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        sampled.append(sum(len(each) for each in slices))
+        different = np.unique(np.concatenate([each.column("hash").to_numpy() for each in slices]))
+        return pa.record_batch({"hash": pa.array(different)})
+
+    said = [is_wasteful(layers, commit, lambda piece: batches[piece.run.id], merged, 600) for commit in range(200)]
+    # where both have a row a merge leaves half of them, and below the first of the new ones all
+    assert abs(sum(said) / 200 - (1 - first / 100_000)) < 0.02
+    assert 500 <= min(sampled) <= max(sampled) <= 1_300
 
 
 def test_a_tombstone_counts_twice_since_it_removes_two_rows() -> None:

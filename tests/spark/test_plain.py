@@ -101,6 +101,23 @@ def test_where_spark_has_looked_already_only_what_is_read_is_decoded() -> None:
     assert Plain(plain.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}
 
 
+def test_what_only_python_cannot_read_fails_instead_of_passing_for_a_tombstone() -> None:
+    plain = Plain((part(0, "value", "int"),), whole=False)
+    rows = frame([(0, 1, b"a", b"abc")])
+    assert plain(rows.append_column("reason", pa.array([2], pa.int8()))).column("s0_value").to_pylist() == [None]
+    with pytest.raises(SourceError, match=r"offset 100, value as int: int takes 4 bytes, there are 3\n"):
+        plain(rows.append_column("reason", pa.array([0], pa.int8())))
+
+
+def test_large_types_of_the_session_stay_large() -> None:
+    raw = pa.array([b"a", b"\xff", None], pa.large_binary())
+    texts, _ = part(0, "value", "string").decoded(raw)
+    assert (texts.type, texts.to_pylist()) == (pa.large_string(), ["a", None, None])
+    assert part(0, "value", "bytes").decoded(raw)[0].type == pa.large_binary()
+    numbers, bad = part(0, "value", "int").decoded(pa.array([bytes(4), b"x", None], pa.large_binary()))
+    assert (numbers.to_pylist(), bad.tolist()) == ([0, None, None], [False, True, False])
+
+
 def test_a_hundred_thousand_texts_of_which_a_few_are_none_are_found() -> None:
     raws = [b"fine"] * 100_000
     places = [0, 1, 49_999, 50_000, 99_999]

@@ -2,10 +2,10 @@
 
 Size-tiered: a dozen levels of one size class are merged into one of the next, and all newer levels into the
 oldest when half of the rows are there for nothing, because newer ones have replaced them or time has passed
-them; so a row is rewritten about 1 + log12(state / batch) times, and the state is at most twice what lives. How
-many rows are there for nothing is seen from a sample. A merge goes up the hashes in steps and may stop after each
-(see `manifest`), so that a commit's work is bounded by a few times its batch even where the state is a thousand
-times larger.
+them; so a row is rewritten about 1 + log12(state / batch) times, and a table's state is about twice what lives.
+How many rows are there for nothing is seen from a sample, once there are as many newer ones as in the oldest.
+A merge goes up the hashes in steps and may stop after each (see `manifest`), so that a commit's work is bounded
+by a few times its batch even where the state is a thousand times larger.
 
 Why so many levels: one costs a lookup 0.1 microseconds per key, a rewritten row 2 on Spark (50 MB/s);
 docs/decisions/0002 has the figures. Called by `runs`.
@@ -26,10 +26,9 @@ from millpond._engine.manifest import Layer, Level, Piece
 
 TOMBSTONE = "__tombstone"
 _LAST_HASH = 2**63 - 1
-_HASHES = 2**64
-_SAMPLED_ROWS = 1 << 14
+_LEAST_SAMPLED, _MOST_SAMPLED = 1 << 10, 1 << 14
 _NEXT_SAMPLE = 0x9E3779B97F4A7C15
-"""From one commit's sample of the hashes to the next one's: an odd number near the golden section comes everywhere."""
+"""From where one commit's sample begins to the next one's, of 2**64: near the golden section, it comes everywhere."""
 
 Load = Callable[[Piece], pa.RecordBatch]
 """Gives the visible rows of a piece."""
@@ -119,20 +118,40 @@ def _group_begin(levels: list[Level], last: int, policy: Policy, wasteful: Waste
     return begin if oldest_may_be_due and wasteful(layers) else None
 
 
-def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge) -> bool:
-    """Whether a merge would leave at most half of some layers' rows, judged by some thousand of them.
+def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge, changes: int) -> bool:
+    """Whether a merge would leave at most half of some layers' rows, judged by some of them.
 
-    The sample is all rows between two hashes, others at each commit: the same for whoever replays the commit.
+    The sample is all rows between the hashes of two rows of the oldest layer, others at each commit: the same for
+    whoever replays the commit. It is chosen by rows since some tables' hashes lie close together.
+
+    Parameters
+    ----------
+    changes : rows that the commit brings: the sample is at most twice as many, or a thousand.
     """
+    oldest = sum(piece.rows for piece in layers[-1])
+    if not oldest:
+        return True
     total = sum(piece.rows for layer in layers for piece in layer)
-    width = _HASHES * min(_SAMPLED_ROWS, total) // max(total, 1)
-    low = commit * _NEXT_SAMPLE % (_HASHES - width + 1) - _HASHES // 2
-    high = low + width - 1
+    sampled = oldest * min(_MOST_SAMPLED, max(_LEAST_SAMPLED, 2 * changes)) // total
+    begin = (commit * _NEXT_SAMPLE % 2**64) * oldest >> 64
+    low, high = _hashes_between(layers[-1], begin, sampled, load)
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
     rows: int = sum(batch.num_rows for batch in slices)
     left: int = merge(slices).num_rows
     return 2 * left <= rows
+
+
+def _hashes_between(layer: Layer, at: int, rows: int, load: Load) -> tuple[int, int]:
+    """Hash of the row `at` of a layer, and of the one so many rows on; of a piece's last rows where it ends before."""
+    found = np.zeros(0, dtype=np.int64)
+    for piece in layer:  # one turn per piece
+        if at < piece.rows:
+            found = hashes(load(piece))
+            break
+        at -= piece.rows
+    at = max(0, min(at, len(found) - 1 - rows))
+    return int(found[at]), int(found[min(at + rows, len(found) - 1)])
 
 
 def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:

@@ -152,12 +152,13 @@ class State:
     ) -> tuple[list[Level], list[str]]:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
 
-        def wasteful(layers: Sequence[mf.Layer]) -> bool:
-            merge = partial(table.merge, drop_tombstones=True)
-            return is_wasteful(layers, self._manifest.commit, self._reader.load, merge)
-
         levels, gone = table.drop_expired(entry.levels)
         rows = table.changes(drop_tombstones=not levels)
+
+        def wasteful(layers: Sequence[mf.Layer]) -> bool:
+            merge = partial(table.merge, drop_tombstones=True)
+            return is_wasteful(layers, self._manifest.commit, self._reader.load, merge, rows.num_rows)
+
         if rows.num_rows:
             levels = (Level((writer.add(rows, table.layout, self._policy.segment),)), *levels)
         levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)

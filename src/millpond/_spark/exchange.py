@@ -26,6 +26,8 @@ from millpond._spark.worker import settle
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
 """Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
+PACK_BYTES = 256 << 20
+"""The same of large rows, whatever their number: an Arrow column of bytes ends at 2 GB."""
 WireRow = tuple[int, int, bytes | None, int]
 """Label, port, blob, count."""
 WIRE_ROWS = 1_024
@@ -244,17 +246,18 @@ def _in_types(frame: pa.Table) -> pa.Table:
 
 
 def _gather(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.Table]:
-    """Tables of at least `rows` rows each, the last one apart; all in one if None."""
+    """Tables of at least `rows` rows or PACK_BYTES each, the last one apart; all in one if None."""
     held: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
     for batch in batches:
         if not len(batch):
             continue
         held.append(batch)
         count += len(batch)
-        if rows is not None and count >= rows:
+        size += batch.nbytes
+        if rows is not None and (count >= rows or size >= PACK_BYTES):
             yield pa.Table.from_batches(held).combine_chunks()
-            held, count = [], 0
+            held, count, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
 

@@ -8,7 +8,7 @@ Made by `topics`, called by the exchange.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -29,7 +29,7 @@ NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 """Why a record does not pass; 0 where it does."""
 NOT_TEXT = "not valid UTF-8"
 HINT = 'name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'
-_TYPES = {"bytes": pa.binary(), "string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+_NUMBERS = {"int": pa.int32(), "long": pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ class PlainPart:
         """Values, null where there are none, and where bytes are not of the format."""
         if self.kind == "bytes":
             return raw, np.zeros(len(raw), dtype=np.bool_)
-        bad = _not_texts(raw) if self.kind == "string" else self._of_other_width(raw)
+        if self.kind == "string":
+            return _texts(raw)
+        bad = self._of_other_width(raw)
         good = pc.if_else(pa.array(~bad), raw, None) if bad.any() else raw
-        kind = _TYPES[self.kind]
-        return (good.cast(kind) if self.kind == "string" else integers(good, kind)), bad
+        return integers(good, _NUMBERS[self.kind]), bad
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
@@ -117,7 +118,7 @@ class Plain:
         SourceError : a record is not of its topic's format, and such a record is to fail the query.
         """
         root = frame.column("root").fill_null(-1).to_numpy()
-        given = {part: keyform.flat(frame.column(RAW[part])).cast(pa.binary()) for part in {p.part for p in self.parts}}
+        given = {part: keyform.flat(frame.column(RAW[part])) for part in {p.part for p in self.parts}}
         faults: list[tuple[PlainPart, Bools]] = []
         for part in self.parts:  # one turn per key or value of a source
             mine = root == part.root
@@ -126,19 +127,28 @@ class Plain:
             frame = frame.append_column(part.name, values)
             faults.append((part, bad))
         frame = frame.drop_columns(list(self.needed))
-        return self._with_reason(frame, faults, given) if self.whole else frame
+        if self.whole:
+            _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
+            return _with_reason(frame, [bad for _, bad in faults])
+        # Spark has looked already; what only we cannot read must not pass for a tombstone
+        passed = ints(frame, "reason") == 0
+        _raise_first([(part, bad & passed) for part, bad in faults], frame, given)
+        return frame
 
-    def _with_reason(
-        self, frame: pa.Table, faults: list[tuple[PlainPart, Bools]], given: dict[str, pa.Array]
-    ) -> pa.Table:
-        # of a record of which neither can be read, the value is complained of
-        failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if part.fails and bad.any()]
-        for at, _, part in sorted(failing, key=lambda found: found[:2]):  # the first one
-            partition, offset = (frame.column(name)[at].as_py() for name in ("partition", "offset"))
-            raise part.refused(given[part.part][at].as_py(), partition, offset)
-        skipped = reduce(np.logical_or, (bad for _, bad in faults))
-        negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
-        return frame.append_column("reason", pa.array(np.where(skipped, UNDECODABLE, negative).astype(np.int8)))
+
+def _raise_first(faults: Sequence[tuple[PlainPart, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:
+    """Raise for the first record with a fault, if there is one."""
+    # of a record of which neither can be read, the value is complained of
+    failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if bad.any()]
+    for at, _, part in sorted(failing, key=lambda found: found[:2]):  # the first one
+        partition, offset = (frame.column(name)[at].as_py() for name in ("partition", "offset"))
+        raise part.refused(given[part.part][at].as_py(), partition, offset)
+
+
+def _with_reason(frame: pa.Table, faults: Sequence[Bools]) -> pa.Table:
+    skipped = reduce(np.logical_or, faults)
+    negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
+    return frame.append_column("reason", pa.array(np.where(skipped, UNDECODABLE, negative).astype(np.int8)))
 
 
 def wrong_width(kind: str, length: str) -> str:
@@ -146,13 +156,15 @@ def wrong_width(kind: str, length: str) -> str:
     return f"{kind} takes {WIDTHS[kind]} bytes, there are {length}"
 
 
-def _not_texts(raw: pa.Array) -> Bools:
-    """Where byte strings are no UTF-8: looked for by halves, since Arrow only says that there are some."""
+def _texts(raw: pa.Array) -> tuple[pa.Array, Bools]:
+    """Byte strings as texts, and where they are none: looked for by halves, Arrow only says that there are some."""
+    # what the session has made large stays so
+    kind = pa.large_string() if pa.types.is_large_binary(raw.type) else pa.string()
     try:
-        raw.cast(pa.string())
+        return raw.cast(kind), np.zeros(len(raw), dtype=np.bool_)
     except pa.ArrowInvalid:
         if len(raw) == 1:
-            return np.ones(1, dtype=np.bool_)
+            return pa.nulls(1, kind), np.ones(1, dtype=np.bool_)
         half = len(raw) // 2
-        return np.concatenate([_not_texts(raw[:half]), _not_texts(raw[half:])])
-    return np.zeros(len(raw), dtype=np.bool_)
+        (first, bad), (second, worse) = _texts(raw[:half]), _texts(raw[half:])
+        return pa.concat_arrays([first, second]), np.concatenate([bad, worse])
