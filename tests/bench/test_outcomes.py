@@ -73,14 +73,14 @@ def side_of(folder: Path, side: str) -> pa.Table:
 def test_left_rows_refer_to_right_rows_and_one_update_in_ten_to_another(tmp_path: Path) -> None:
     data = WORKLOADS["foreign_key"].data(tmp_path, True)
     left, right = side_of(data.folder, "left"), side_of(data.folder, "right")
-    assert data.records == len(left) + len(right) == 101_000
+    assert data.records == len(left) + len(right) == 202_000
     refers = pc.utf8_slice_codeunits(left["value"], 0, 8).cast(pa.int64())
     assert pc.all(pc.is_in(refers, value_set=right["key"].combine_chunks().unique())).as_py()
     assert set(pc.utf8_length(left["value"]).unique().to_pylist()) == {100}
     frame = pa.table({"key": left["key"], "refers": refers}).to_pandas()
     before = frame.groupby("key")["refers"].shift()
     updates = before.notna()
-    assert int(updates.sum()) == 50_000
+    assert int(updates.sum()) == 150_000
     assert 0.08 < (before != frame["refers"])[updates].mean() < 0.12
 
 

@@ -39,6 +39,15 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
     assert found.hint is not None
 
 
+def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -> None:
+    plan = "+- Project [raise_error(millpond.errors.SourceError: The key of a Kafka record cannot be decoded.)]"
+    text = f"[DIVIDE_BY_ZERO]\n=== Streaming Query ===\nLogical Plan:\n{plan}\n\nJVM stacktrace:\n"
+    failure = Exception(text)
+    assert named(failure, "/c") is failure
+    behind = "Caused by: millpond.errors.StateError: a chunk is missing"
+    assert str(named(Exception(text + behind), "/c")) == "a chunk is missing"
+
+
 @pytest.mark.parametrize(
     ("said", "kind"),
     [

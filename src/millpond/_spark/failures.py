@@ -18,6 +18,8 @@ _OWN = re.compile(
     r"(?:\nGiven: (?P<given>[^\n]*(?:\n(?!Hint: |\s|\Z)[^\n]+)*?)(?=\nHint: |\n\s|\Z))?"
     r"(?:\nHint: (?P<hint>[^\n]+?)(?= SQLSTATE: |\n|\Z))?"
 )
+# Spark adds the query's plan, where errors stand that a column may raise
+_PLAN = re.compile(r"\n=== Streaming Query ===\n.*?(?=\nJVM stacktrace:|\Z)", re.DOTALL)
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
     r"\[STATE_STORE_(?:\w*SCHEMA\w*|CHECKPOINT\w*)[^\n]*",
@@ -44,7 +46,7 @@ def named(failure: Exception, checkpoint: str) -> Exception:
     failure : what Spark raised.
     checkpoint : the query's.
     """
-    text = str(failure)
+    text = _PLAN.sub("", str(failure))
     own = _own(text)
     if own is not None:
         return own

@@ -23,13 +23,13 @@ from millpond.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
 """The columns that have them as they came."""
-WIDTHS = {"int": 4, "long": 8}
+_NUMBERS = {"int": pa.int32(), "long": pa.int64()}
+WIDTHS = {kind: number.byte_width for kind, number in _NUMBERS.items()}
 """Of the formats of numbers, in bytes."""
 NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 """Why a record does not pass; 0 where it does."""
 NOT_TEXT = "not valid UTF-8"
 HINT = 'name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'
-_NUMBERS = {"int": pa.int32(), "long": pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,7 @@ class PlainPart:
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
-        return SourceError(
-            f"The {self.part} of a Kafka record cannot be decoded.",
-            given=f"topic {self.topic}, partition {partition}, offset {offset}, "
-            f"{self.part} as {self.kind}: {self._fault(raw)}",
-            hint=HINT,
-        )
+        return refused(self.part, self.topic, self.kind, partition, offset, self._fault(raw))
 
     def _of_other_width(self, raw: pa.Array) -> Bools:
         lengths = pc.binary_length(raw).fill_null(WIDTHS[self.kind])
@@ -149,6 +144,15 @@ def _with_reason(frame: pa.Table, faults: Sequence[Bools]) -> pa.Table:
     skipped = reduce(np.logical_or, faults)
     negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
     return frame.append_column("reason", pa.array(np.where(skipped, UNDECODABLE, negative).astype(np.int8)))
+
+
+def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
+    """The error for a record whose key or value is not of its topic's format, whoever found it."""
+    return SourceError(
+        f"The {part} of a Kafka record cannot be decoded.",
+        given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",
+        hint=HINT,
+    )
 
 
 def wrong_width(kind: str, length: str) -> str:

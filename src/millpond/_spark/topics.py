@@ -20,14 +20,14 @@ from pyspark.sql import functions as F
 
 from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
-from millpond._spark.plain import HINT, NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart
+from millpond._spark.plain import NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart, refused
 from millpond._spark.session import kafka_package
-from millpond.errors import ConfigError, SourceError
+from millpond.errors import ConfigError
 from millpond.options import DeadLetter, Format, Kafka, Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
-_PARTS = ("key", "value")
+_PARTS = tuple(RAW)
 _LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -179,18 +179,10 @@ class _Part:
 
     @property
     def complaint(self) -> Column:
-        return F.concat(
-            # as an error of a worker's is told: `failures` makes one of it
-            F.lit(f"{SourceError.__module__}.{SourceError.__name__}: "),
-            F.lit(f"The {self.part} of a Kafka record cannot be decoded.\n"),
-            F.lit(f"Given: topic {self.topic.name}, partition "),
-            F.col("partition").cast("string"),
-            F.lit(", offset "),
-            F.col("offset").cast("string"),
-            F.lit(f", {self.part} as {self.form.kind}: "),
-            F.col(self.fault),
-            F.lit(f"\nHint: {HINT}"),
-        )
+        error = refused(self.part, self.topic.name, self.form.kind, "%d", "%d", "%s")
+        # as an error of a worker's is told: `failures` makes one of it
+        told = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        return F.format_string(told, "partition", "offset", self.fault)
 
 
 def _root(topics: Numbered) -> Column:
