@@ -52,7 +52,7 @@ def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
-def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
+def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cache: bool = False) -> Any:
     """A workload from topics to a topic; `data` is "servers output batch left right".
 
     One whose data are in two parts goes on until it is stopped: a query of what is available fixes its end at its
@@ -75,6 +75,7 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once") -> Any:
             available_now=not WORKLOADS[workload].parted,
             local_cache=f"{checkpoint}-cache",
             kafka=kafka,
+            record_cache=record_cache,
         )
 
     return start

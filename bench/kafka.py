@@ -26,6 +26,7 @@ from inputs import PARTITIONS, Inputs, load
 from measure import Batch, Sampler, folder_bytes, rates
 from outcomes import agreement, beside, outcome_of
 from progress import Follower, Progress
+from results import OURS, OURS_CACHED
 from turns import ROOT, Turn, spark_turn
 from workloads import WORKLOADS, Data
 
@@ -43,7 +44,7 @@ records: with a million exactly, a part would be a full batch and one of next to
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 PLAIN, CACHED = "Kafka Streams", "Kafka Streams, cache"
-ONCE, LEAST = "millpond", "millpond, at least once"
+LEAST = "millpond, at least once"
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,9 @@ def placed(broker: KafkaBroker, workload: str, data: Data, work: Path) -> Place:
 
 
 def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, profile: bool = False) -> Iterator[Turn]:
-    """A turn of each contender, the last one's report saying in what the results agree.
+    """A turn of each contender, the reports of millpond's saying in what the results agree.
 
+    millpond with its record cache has turns where tables are joined: of streams it keeps nothing back.
     Kafka Streams with its cache has a turn in the first round alone, to save time; how its results compare is said
     in that turn's report ("beside").
 
@@ -120,9 +122,14 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
         turn = streams_turn(place, workload, cached, classes, cache=CACHE_BYTES, profile=profile)
         found = {**outcomes, CACHED: outcome_of(place.servers, f"{cached}-out", PARTITIONS)}
         yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
-    turn = replace(millpond_turn(place, workload, f"{name}-mp", profile=profile), contender=ONCE)
-    outcomes[ONCE] = outcome_of(place.servers, f"{name}-mp-out", PARTITIONS)
-    yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
+    kinds = {OURS: workload}
+    if WORKLOADS[workload].cached:
+        kinds[OURS_CACHED] = f"{workload} cached"
+    for who, kind in kinds.items():  # one turn per kind
+        out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
+        turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
+        outcomes[who] = outcome_of(place.servers, f"{out}-out", PARTITIONS)
+        yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
 
 
 def notes_of(turns: Sequence[Turn]) -> list[str]:
@@ -211,9 +218,9 @@ def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = Fals
     RuntimeError : they do not leave the same table.
     """
     outcomes = {}
-    for contender in (ONCE, LEAST) if number % 2 == 0 else (LEAST, ONCE):
-        name = f"delivery-{number}-{'once' if contender == ONCE else 'least'}"
-        workload = "table_table" if contender == ONCE else "table_table at_least_once"
+    for contender in (OURS, LEAST) if number % 2 == 0 else (LEAST, OURS):
+        name = f"delivery-{number}-{'once' if contender == OURS else 'least'}"
+        workload = "table_table" if contender == OURS else "table_table at_least_once"
         turn = replace(millpond_turn(place, workload, name, profile=profile), contender=contender)
         outcomes[contender] = outcome_of(place.servers, f"{name}-out", PARTITIONS)
         if len(outcomes) > 1:

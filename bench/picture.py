@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 import report
-from results import OURS, Section
+from results import OURS, Section, pairs
 
 FIGURES = (("records/s, second half", "#3b6ea5"), ("records per CPU-second, second half", "#b0c4de"))
-WIDTH, LEFT, RIGHT = 820, 330, 60
+WIDTH, LEFT, RIGHT = 900, 410, 60
 BAR, GAP, TOP = 14, 16, 56
 TICKS = (0.5, 1, 2, 5, 10, 20, 50)
 
@@ -26,10 +26,13 @@ def drawn(sections: Iterable[Section]) -> str:
     ValueError : nothing was compared.
     """
     rows = [
-        (section.name, theirs, [report.ratio(section.runs, theirs, figure) for figure, _ in FIGURES])
+        (
+            section.name + ours.removeprefix(OURS),
+            theirs,
+            [report.ratio(section.runs, theirs, figure, ours) for figure, _ in FIGURES],
+        )
         for section in sections
-        for theirs in section.runs
-        if theirs != OURS and OURS in section.runs
+        for ours, theirs in pairs(section.runs)
     ]
     if not rows:
         raise ValueError("No workload in these results has two contenders: there is no ratio to draw.")

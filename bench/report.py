@@ -12,38 +12,37 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 
-from results import FIGURES, OURS, RATED, Run, Section, Table
+from results import FIGURES, OURS, RATED, Run, Section, Table, pairs
 from turns import Turn
 
 
 def shown(section: Section) -> str:
     """A workload's results: what they are beside, its tables, where the CPU went."""
     pieces = [f"## {section.title}", *section.notes]
-    if OURS in section.runs:
-        pieces += [side_by_side(section.runs, theirs) for theirs in section.runs if theirs != OURS]
+    pieces += [side_by_side(section.runs, theirs, ours) for ours, theirs in pairs(section.runs)]
     pieces += [_markdown(table) for table in section.tables]
     pieces += [f"### {who}\n\n{parts(runs)}" for who, runs in section.runs.items() if any(run.parts for run in runs)]
     return "\n\n".join(pieces) + "\n"
 
 
-def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str) -> str:
+def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OURS) -> str:
     """A table of millpond and another contender."""
-    both = [runs[OURS], runs[theirs]]
+    both = [runs[ours], runs[theirs]]
     rows = [["records in a turn", *(f"{each[0].records:,}" for each in both), ""]]
     for name in FIGURES:
         columns = [[run.figures[name] for run in each] for each in both]
-        shown = f"{ratio(runs, theirs, name):.1f}" if name in RATED else ""
+        shown = f"{ratio(runs, theirs, name, ours):.1f}" if name in RATED else ""
         rows.append([name, *map(spread, columns), shown])
     counts = [len(each) for each in both]
     if counts[0] != counts[1]:
         rows.append(["turns", *map(str, counts), ""])
-    return _markdown(Table(["median (min to max)" if max(counts) > 1 else "", OURS, theirs, "ratio"], rows))
+    return _markdown(Table(["median (min to max)" if max(counts) > 1 else "", ours, theirs, "ratio"], rows))
 
 
-def ratio(runs: Mapping[str, Sequence[Run]], theirs: str, figure: str) -> float:
+def ratio(runs: Mapping[str, Sequence[Run]], theirs: str, figure: str, ours: str = OURS) -> float:
     """Of the medians of a figure: millpond's by the other's."""
-    ours, other = (median(run.figures[figure] for run in runs[who]) for who in (OURS, theirs))
-    return ours / other
+    one, other = (median(run.figures[figure] for run in runs[who]) for who in (ours, theirs))
+    return one / other
 
 
 def spread(values: Sequence[float], form: str = ",.0f") -> str:

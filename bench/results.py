@@ -12,7 +12,7 @@ from pathlib import Path
 
 from turns import Turn
 
-OURS = "millpond"
+OURS, OURS_CACHED = "millpond", "millpond, record cache"
 FIGURES = {
     "records/s, whole run": lambda t: t.rates.whole,
     "records/s, second half": lambda t: t.rates.second_half,
@@ -60,6 +60,12 @@ class Section:
     runs: Mapping[str, Sequence[Run]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     tables: Sequence[Table] = ()
+
+
+def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """(ours, theirs) of all that is to be compared, where millpond is among the contenders."""
+    ours = [who for who in (OURS, OURS_CACHED) if who in runs and OURS in runs]
+    return [(one, other) for one in ours for other in runs if other not in ours]
 
 
 def runs_of(turns: Iterable[Turn]) -> dict[str, list[Run]]:

@@ -31,6 +31,7 @@ STARTS = {
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
+    **{f"kafka {workload} cached": joins.start_on_kafka(workload, record_cache=True) for workload in WORKLOADS},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
     **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},

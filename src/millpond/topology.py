@@ -40,8 +40,8 @@ class Topology:
         spark : the session; `millpond.session()` makes one with the right settings.
         checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
             restart with the same folder goes on where it stopped.
-        options : see `millpond._spark.query.StartOptions`: kafka=, shards=, tasks=, trigger=,
-            available_now=, local_cache=, allow_partition_change=, idle_after=.
+        options : see `millpond._spark.start_options.StartOptions`: kafka=, shards=, tasks=, trigger=,
+            available_now=, local_cache=, allow_partition_change=, idle_after=, record_cache=.
 
         Notes
         -----

@@ -9,7 +9,7 @@ import picture
 import pytest
 import report
 from measure import Batch, Usage, rates
-from results import FIGURES, OURS, Run, Section, Table, load, save
+from results import FIGURES, OURS, OURS_CACHED, Run, Section, Table, load, pairs, save
 from turns import Turn
 
 STATE_METRICS = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
@@ -33,6 +33,15 @@ def test_a_table_shows_median_smallest_and_largest() -> None:
     text = report.side_by_side(section([10, 20, 90], [5, 10, 30]).runs, "Kafka Streams")
     assert "| records/s, second half | 20 (10 to 90) | 10 (5 to 30) | 2.0 |" in text
     assert "| CPU-seconds | 20 (10 to 90) | 10 (5 to 30) |  |" in text
+
+
+def test_the_record_cache_is_compared_with_the_others_and_not_with_millpond_itself() -> None:
+    both = {**section([20], [5]).runs, OURS_CACHED: [run(40)]}
+    assert pairs(both) == [(OURS, "Kafka Streams"), (OURS_CACHED, "Kafka Streams")]
+    shown = report.shown(Section("join", "a join", both))
+    assert "|  | millpond, record cache | Kafka Streams | ratio |" in shown
+    assert "| records/s, second half | 40 | 5 | 8.0 |" in shown
+    assert ">join, record cache, beside Kafka Streams<" in picture.drawn([Section("join", "a join", both)])
 
 
 def test_a_contender_may_have_fewer_turns() -> None:

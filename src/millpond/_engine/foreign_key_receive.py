@@ -86,8 +86,11 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
+    wanted = ~events.silent[rights.rows]
+    if events.setting.operator.cached:
+        wanted &= rights.changed(events, values)
     # One turn per piece of bounded size.
-    for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
+    for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
         called = np.full(len(rows), True) if events.setting.operator.how == "left" else present

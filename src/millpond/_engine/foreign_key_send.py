@@ -27,7 +27,10 @@ PUT, TELL, KNOWN = 1, 2, 4
 
 @dataclass(frozen=True)
 class _Changes:
-    """Per row: pointers to the new and the old foreign key (-1 none), what is there, and how they compare."""
+    """Per row: pointers to the new and the old foreign key (-1 none), what is there, and how they compare.
+
+    What is not `counted` changes nothing: with the record cache all but a key's last row of the batch.
+    """
 
     keys: pa.Array
     new: Int64s
@@ -35,6 +38,7 @@ class _Changes:
     present: Bools
     was_present: Bools
     same: Bools
+    counted: Bools
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -84,8 +88,13 @@ def tables(setting: Setting, state: State) -> tuple[StateTable]:
 
 
 def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
-    before = Ordered(events.groups).last_before(np.ones(len(events), dtype=np.bool_), inclusive=False)
     stored = prior[events.groups.group_of_row]
+    everything = np.ones(len(events), dtype=np.bool_)
+    if events.setting.operator.cached:
+        before, counted = np.full(len(events), -1, dtype=np.int64), ~everything
+        counted[events.groups.last] = True
+    else:
+        before, counted = Ordered(events.groups).last_before(everything, inclusive=False), everything
     was_present = np.where(before >= 0, events.present[before], stored >= 0)
     old = np.where(before >= 0, np.where(events.present[before], events.own[before], -1), stored)
     has_key = np.append(valid(keys), False)
@@ -94,7 +103,7 @@ def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
     same = (new >= 0) & (old >= 0)
     both = np.flatnonzero(same)
     same[both] = equal_keys(keys.take(pa.array(new[both])), keys.take(pa.array(old[both])))
-    return _Changes(keys, new, old, events.present, was_present, same)
+    return _Changes(keys, new, old, events.present, was_present, same, counted)
 
 
 def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[pa.Table]:
@@ -108,8 +117,8 @@ def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[p
         puts = refers
         told = moved
         last_word = ~refers & ~events.silent
-    removes = np.flatnonzero(moved)
-    put = np.flatnonzero(puts)
+    removes = np.flatnonzero(moved & changes.counted)
+    put = np.flatnonzero(puts & changes.counted)
     rows = np.concatenate([removes, put])
     if not len(rows):
         return

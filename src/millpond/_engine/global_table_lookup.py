@@ -15,9 +15,9 @@ from millpond._engine import global_view
 from millpond._engine.columns import Bools, gather, joined
 from millpond._engine.global_lookup import results
 from millpond._engine.global_view import LEFT, View
-from millpond._engine.keys import group_keys, hash_keys
+from millpond._engine.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting
+from millpond._engine.operator import Events, Setting, first_and_last
 from millpond._engine.runs import State, StateTable
 
 
@@ -28,7 +28,11 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     events = Events(setting, inputs, sides=1)
     called = events.present & (view.present[events.own] | (setting.operator.how == "left"))
-    rows = np.flatnonzero(called | _stood(setting, events, state, called))
+    groups, stood = _stood(setting, events, state, called)
+    rows = np.flatnonzero(called | stood)
+    if setting.operator.cached:
+        firsts, rows = first_and_last(groups.group_of_row, rows)
+        rows = rows[called[rows] | stood[firsts]]
     if len(rows):
         called = called[rows]
         yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})
@@ -41,8 +45,8 @@ def tables(setting: Setting, state: State) -> tuple[StateTable, ...]:
     return (*global_view.tables(setting, state), state.table(setting.operator.stores[-1], standing))
 
 
-def _stood(setting: Setting, events: Events, state: State, called: Bools) -> Bools:
-    """Whether a result stands before each row; what stands after the batch is stored."""
+def _stood(setting: Setting, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:
+    """The rows by the table's own keys, and whether a result stands before each; what stands at last is stored."""
     (_, kind), *_ = setting.extras
     *_, table = tables(setting, state)
     keys = gather(joined([events.tables[LEFT].column("left_key")], kind), events.own)
@@ -55,4 +59,4 @@ def _stood(setting: Setting, events: Events, state: State, called: Bools) -> Boo
     written = last[called[last] | stored]
     rows = pa.table({"hash": hashes[written], "key": keys.take(pa.array(written))})
     table.put(rows.cast(table.schema), ~called[written])
-    return np.where(before >= 0, called[before], stored[groups.group_of_row])
+    return groups, np.where(before >= 0, called[before], stored[groups.group_of_row])

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import Int64s, gather, ints
+from millpond._engine.columns import Bools, Int64s, gather, ints
 from millpond._engine.foreign_key_receive import result
 from millpond._engine.foreign_key_send import PUT
-from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, store_last
 from millpond._engine.runs import State
@@ -32,11 +31,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     rows, table = tables(setting, state)
     values = Values(events, ONE, table)
     rights = Rights(events)
-    many = np.flatnonzero(events.side == MANY)
-    one = rights.value_at(events, many, values)
-    many, one = many[one >= 0], one[one >= 0]
-    answered = np.zeros(len(events), dtype=np.bool_)
-    answered[many] = True
+    many, one, answered = _met(events, rights, values)
     subscriptions = Subscriptions(events, rights, rows, answered)
     subscriptions.store()
     last = Ordered(events.groups).last_of_each(events.side == ONE)
@@ -45,13 +40,35 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     yield from _of_one(events, rights, values, subscriptions)
 
 
+def _met(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s, Bools]:
+    """(changes of "many" that meet a row of "one", pointer to it, and of each row whether it is answered here)."""
+    many = np.flatnonzero(events.side == MANY)
+    one = rights.value_at(events, many, values)
+    met = one >= 0
+    answered = np.zeros(len(events), dtype=np.bool_)
+    answered[many] = met
+    if events.setting.operator.cached:
+        # what leaves a row of "one" in a batch leaves what stood before it, whatever became of that since
+        leaves = ~_puts(events, many)
+        one = np.where(leaves, values.prior[events.groups.group_of_row[many]], one)
+        answered[many] |= leaves
+        met = one >= 0
+    return many[met], one[met], answered
+
+
+def _puts(events: Events, rows: Int64s) -> Bools:
+    verbs = ints(events.tables[MANY], "verb") if len(rows) else rows
+    puts: Bools = (verbs[events.own[rows]] & PUT) > 0
+    return puts
+
+
 def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Iterator[pa.Table]:
     """Results of changes of "many": a tombstone where it leaves a row of "one", a join where it finds one."""
     if not len(rows):
         return
     many = events.tables[MANY]
     own = events.own[rows]
-    called = (ints(many, "verb")[own] & PUT) > 0
+    called = _puts(events, rows)
     keys = _combined(events.key.take(pa.array(rows)), gather(many.column("left_key"), own))
     out = result(events, rows, np.maximum(events.ts[rows], values.ts(one)), keys, called.astype(np.int64))
     out["left"] = values.gather(np.where(called, one, -1))
@@ -61,10 +78,8 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
 
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
-    old = own_before(events, [values, values])
-    wanted = events.present[rights.rows] | (old[rights.rows] >= 0)
     # One turn per piece of bounded size.
-    for piece in subscriptions.told(rights, wanted):
+    for piece in subscriptions.told(rights, rights.changed(events, values)):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]
         keys = _combined(events.key.take(pa.array(rows)), subscriptions.left_keys(versions))

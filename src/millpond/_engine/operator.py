@@ -174,6 +174,23 @@ class Values:
         return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
 
 
+def first_and_last(group: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """The first and the last of some rows of each group, in order of the last ones.
+
+    Parameters
+    ----------
+    group : each row's; of all rows.
+    rows : the rows in question, ascending.
+    """
+    ends = np.full(group.max(initial=-1) + 1, -1, dtype=np.int64)
+    starts = ends.copy()
+    ends[group[rows]] = rows
+    starts[group[rows[::-1]]] = rows[::-1]
+    found = np.flatnonzero(ends >= 0)
+    found = found[np.argsort(ends[found])]
+    return starts[found], ends[found]
+
+
 def silent_rows(rows: pa.Table) -> Bools:
     """Which rows only say what lookups see."""
     return bools(rows, "silent") if "silent" in rows.column_names else np.zeros(len(rows), dtype=np.bool_)

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
 from millpond._engine.foreign_key_send import KNOWN, PUT
 from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
+from millpond._engine.lookup import own_before
+from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, state_schema
 from millpond._engine.runs import MultiTable, State, StateTable
 
@@ -42,6 +44,8 @@ def tables(setting: Setting, state: State) -> tuple[MultiTable, StateTable]:
 class Rights:
     """The right rows of the batch, in order of (key group, position), and where each row of it stands among them.
 
+    With the record cache a right row is its key's last one of the batch, and stands before all messages.
+
     Attributes
     ----------
     rows : event number of each.
@@ -52,12 +56,20 @@ class Rights:
 
     def __init__(self, events: Events) -> None:
         order = events.groups.order
-        is_right = events.side[order] == RIGHT
+        is_right = events.side == RIGHT
+        if events.setting.operator.cached:
+            last = Ordered(events.groups).last_of_each(is_right)
+            is_right = np.zeros(len(events), dtype=np.bool_)
+            is_right[last[last >= 0]] = True
+        is_right = is_right[order]
         counts = np.cumsum(is_right)
         self.rows = order[is_right]
         self.first = np.append(0, counts)[events.groups.starts]
-        self.before = np.empty(len(events), dtype=np.int64)
-        self.before[order] = counts - is_right
+        if events.setting.operator.cached:
+            self.before = self.first[events.groups.group_of_row + 1]
+        else:
+            self.before = np.empty(len(events), dtype=np.int64)
+            self.before[order] = counts - is_right
         self.seen = _seen(events) if events.setting.operator.shared_root else self.before
 
     def before_record(self, events: Events, rows: Int64s) -> Int64s:
@@ -68,6 +80,14 @@ class Rights:
         group, count = events.groups.group_of_row, len(events)
         places: Int64s = np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
         return places
+
+    def changed(self, events: Events, values: Values) -> Bools:
+        """Of each right row, whether it is there, or was before; a null after null changes nothing."""
+        groups = events.groups.group_of_row[self.rows]
+        cached = events.setting.operator.cached
+        old = values.prior[groups] if cached else own_before(events, [values, values])[self.rows]
+        changed: Bools = events.present[self.rows] | (old >= 0)
+        return changed
 
     def value_at(self, events: Events, rows: Int64s, values: Values) -> Int64s:
         """Pointer to the right value that each of the given events sees, -1 for none."""
@@ -154,6 +174,9 @@ class Subscriptions:
         ends = following >= 0
         enders = self._messages[following[ends] - self._stored]
         high[ends] = rights.before[enders]
+        if self._events.setting.operator.cached:
+            # the row has its result of the batch from the message, unless that gives none
+            high[ends] = np.where(self._answered[enders], low[ends], high[ends])
         if self._events.setting.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
             outlived = np.minimum(high[ends], rights.before_record(self._events, enders))

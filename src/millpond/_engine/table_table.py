@@ -15,7 +15,7 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, path_columns, visible_columns
 from millpond._engine.lookup import Seen, other_side, own_before
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, keep_rows, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, first_and_last, keep_rows, state_schema, store_last
 from millpond._engine.runs import State, StateTable
 from millpond._plan.physical import Operator
 
@@ -71,7 +71,11 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     old_generation = operator.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
     emitted, joins, old_joins = rule(operator.how, changes)
-    rows = np.flatnonzero(emitted & ~events.silent)
+    rows = firsts = np.flatnonzero(emitted & ~events.silent)
+    if operator.cached:
+        firsts, rows = first_and_last(events.groups.group_of_row, rows)
+        changed = joins[rows] | old_joins[firsts]
+        firsts, rows = firsts[changed], rows[changed]
     if operator.emits_views:
         yield from _views(events, values)
     if not len(rows):
@@ -91,9 +95,9 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     called = joins[rows]
     out |= _pair(values, left, right, called, "")
     if operator.emits_old:
-        left = np.where(changes.is_left, changes.old, changes.other)[rows]
-        right = np.where(changes.is_left, changes.other, changes.old)[rows]
-        out |= _pair(values, left, right, old_joins[rows], "old_")
+        left = np.where(changes.is_left, changes.old, changes.other)[firsts]
+        right = np.where(changes.is_left, changes.other, changes.old)[firsts]
+        out |= _pair(values, left, right, old_joins[firsts], "old_")
     yield pa.table(out)
 
 

@@ -149,6 +149,7 @@ class Operator:
     hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
         them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    cached : whether a key has one change per batch, from what it was before to what it is then (`record_cache`).
     views : of what is looked up, the join type of each view, outermost first.
     stores : names of the tables it keeps, one per side.
     """
@@ -174,6 +175,7 @@ class Operator:
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
+    cached: bool = False
     views: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
 

@@ -45,6 +45,7 @@ from millpond._engine.position import places_of, sort_by_position
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond._plan.physical import Flow, Operator, Physical
+from millpond._plan.record_cache import with_record_cache
 from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
 from millpond.testing.stages import run_flow, run_root, with_extra
@@ -88,17 +89,24 @@ class EngineDriver:
     shards : how many shards each operator has.
     partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
     idle_after_ms : as the option `idle_after` of a start; 0: time waits for records.
+    record_cache : as the option of a start.
     """
 
     def __init__(
-        self, topology: Topology, *, shards: int = 2, partitioned: bool = False, idle_after_ms: int = 0
+        self,
+        topology: Topology,
+        *,
+        shards: int = 2,
+        partitioned: bool = False,
+        idle_after_ms: int = 0,
+        record_cache: bool = False,
     ) -> None:
         self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
         self.drops: Drops = Counter()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
-        self.layout = _layout(topology, idle_after_ms, partitioned)
+        self.layout = _layout(topology, idle_after_ms, partitioned, record_cache)
         self._physical = self.layout.physical
         self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
@@ -336,9 +344,10 @@ class _Layout:
 
 
 @lru_cache(maxsize=64)
-def _layout(topology: Topology, idle_after_ms: int, partitioned: bool) -> _Layout:
+def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_cache: bool) -> _Layout:
     physical = topology.physical if partitioned else topology.physical.with_one_domain()
-    return _Layout(physical.with_idle_time(idle_after_ms))
+    physical = physical.with_idle_time(idle_after_ms)
+    return _Layout(with_record_cache(physical) if record_cache else physical)
 
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:

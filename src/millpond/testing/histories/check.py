@@ -65,6 +65,11 @@ class _Built:
         return hash(self._text)
 
 
+def topology_of(blueprint: Blueprint) -> Topology:
+    """The blueprint's topology, with Arrow functions."""
+    return _topology(_Built(blueprint))
+
+
 @lru_cache(maxsize=16)
 def _topology(built: _Built) -> Topology:
     builder = arrow_builder("histories", generation=built.blueprint.generation)
@@ -79,9 +84,9 @@ def check(case: Case) -> Difference | None:
     except Exception as error:  # a case that the oracle cannot run is a finding too
         return Difference(case, "oracle", f"{type(error).__name__}: {error}")
     try:
-        topology = _topology(_Built(case.blueprint))
+        topology = topology_of(case.blueprint)
         driver = RoughDriver(topology, shards=case.shards, replay=case.replay, shuffle=case.shuffle)
-        got = _run_engine(case, driver)
+        got = run_engine(case, driver)
         rows = driver.rows_kept() if is_empty and _is_emptied(case.blueprint) else 0
         whole = _whole(case, topology) if out_of_step(case.blueprint) else None
     except ReplayDiffersError as error:
@@ -110,7 +115,7 @@ def _is_emptied(blueprint: Blueprint) -> bool:
 
 def _whole(case: Case, topology: Topology) -> Steps:
     """Results of the case as one batch on one shard."""
-    return _run_engine(replace(case, cuts=()), RoughDriver(topology, shards=1, replay=False, shuffle=0))
+    return run_engine(replace(case, cuts=()), RoughDriver(topology, shards=1, replay=False, shuffle=0))
 
 
 def run_oracle(case: Case) -> tuple[Steps, bool]:
@@ -127,7 +132,8 @@ def kept_rows(nodes: Sequence[Node]) -> int:
     return sum(len(kept) for kept in rows if isinstance(kept, dict))
 
 
-def _run_engine(case: Case, driver: RoughDriver) -> Steps:
+def run_engine(case: Case, driver: RoughDriver) -> Steps:
+    """Results per step of what a driver makes of a case."""
     for batch in case.batches():
         for record in batch:
             driver.pipe(record.source, record.key, record.value, ts=record.ts)

@@ -65,10 +65,13 @@ class RoughDriver(EngineDriver):
     topology, shards : as for `EngineDriver`.
     replay : whether a batch is run, undone as a crash before the commit undoes it, and run again.
     shuffle : seed of the order of blobs.
+    record_cache : as for `EngineDriver`.
     """
 
-    def __init__(self, topology: Topology, *, shards: int, replay: bool, shuffle: int) -> None:
-        super().__init__(topology, shards=shards)
+    def __init__(
+        self, topology: Topology, *, shards: int, replay: bool, shuffle: int, record_cache: bool = False
+    ) -> None:
+        super().__init__(topology, shards=shards, record_cache=record_cache)
         self._replay = replay
         self._random = Random(shuffle)
         self._batch: RoughBatch | None = None

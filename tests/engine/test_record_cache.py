@@ -1,0 +1,158 @@
+"""The record cache, join by join: of all that a key goes through in a batch, one change is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from millpond._plan.record_cache import with_record_cache
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.engine import EngineDriver
+from millpond.testing.oracle import functions as text
+from tests.engine.kit import LIBRARY, PLUS, REF, Step, joined, run, tables
+
+
+def cached(build: Callable[[Any], Any]) -> EngineDriver:
+    """A driver of the topology that `build` writes down, with the record cache."""
+    builder = arrow_builder("cached")
+    build(builder).to("out")
+    return EngineDriver(builder.build(), shards=3, record_cache=True)
+
+
+def two(how: str = "join") -> EngineDriver:
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return getattr(left, how)(right, PLUS)
+
+    return cached(build)
+
+
+def by_reference(how: str = "inner") -> EngineDriver:
+    return cached(lambda builder: joined(*tables(builder, "left", "right"), how))
+
+
+def test_the_last_result_of_a_batch_is_sent_with_its_own_time() -> None:
+    driver = two()
+    steps: list[Step] = [("left", "k", "a", 5), ("right", "k", "x", 1), ("left", "k", "b", 9), ("left", "k", "c", 2)]
+    assert run(driver, *steps) == [("k", "c+x", 2)]
+    assert run(driver, ("right", "k", "y", 3), ("right", "k", None, 4)) == [("k", None, 4)]
+
+
+def test_what_comes_and_goes_in_one_batch_is_never_seen() -> None:
+    driver = two("outer_join")
+    assert run(driver, ("left", "k", "a", 1), ("left", "k", None, 2), ("right", "j", None, 3)) == []
+
+
+def test_a_tombstone_is_sent_once_and_keeps_the_place_of_the_change_that_made_it() -> None:
+    driver = two()
+    run(driver, ("left", "k", "a", 1), ("right", "k", "x", 1))
+    # the change behind it has no result of its own
+    assert run(driver, ("right", "k", None, 7), ("left", "k", "b", 9)) == [("k", None, 7)]
+
+
+def test_a_filter_behind_a_join_knows_what_was_before_the_batch() -> None:
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        both = left.left_join(right, PLUS, store="both")
+        return both.filter(LIBRARY.lift(lambda value: value.startswith("a"), "boolean"), store="kept")
+
+    driver = cached(build)
+    assert run(driver, ("left", "k", "b", 1), ("left", "k", "a", 2), ("left", "k", "c", 3)) == []
+    assert run(driver, ("left", "k", "a", 4), ("right", "k", "x", 5)) == [("k", "a+x", 5)]
+    assert run(driver, ("left", "k", "c", 6), ("left", "k", "d", 7)) == [("k", None, 7)]
+
+
+def test_a_stored_table_hands_on_one_change() -> None:
+    driver = cached(lambda builder: builder.table("in", key="string", value="string", store="kept"))
+    assert run(driver, ("in", "k", "a", 1), ("in", "k", "b", 2), ("in", "j", "c", 3), ("in", "j", None, 4)) == [
+        ("k", "b", 2)
+    ]
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_both_sides_of_a_reference_may_change_in_a_batch_and_there_is_one_result(how: str) -> None:
+    driver = by_reference(how)
+    steps: list[Step] = [
+        ("left", "k", "p|1", 1),
+        ("right", "p", "P", 9),
+        ("left", "k", "p|2", 3),
+        ("right", "p", "Q", 4),
+    ]
+    assert run(driver, *steps) == [("k", "p|2+Q", 4)]
+    assert run(driver, ("right", "p", "R", 10), ("left", "k", "p|3", 11)) == [("k", "p|3+R", 11)]
+    assert run(driver, ("right", "p", "S", 12), ("right", "p", "T", 13)) == [("k", "p|3+T", 13)]
+
+
+def test_a_row_that_turns_to_another_one_has_the_result_of_that_one_alone() -> None:
+    driver = by_reference()
+    run(driver, ("left", "k", "p|1", 1), ("right", "p", "P", 1), ("right", "q", "Q", 1))
+    steps: list[Step] = [
+        ("right", "p", "R", 2),
+        ("left", "k", "q|2", 3),
+        ("left", "k", "p|2", 4),
+        ("left", "k", "q|3", 5),
+    ]
+    assert run(driver, *steps) == [("k", "q|3+Q", 5)]
+
+
+def test_a_row_whose_reference_goes_in_the_same_batch_loses_its_result_once() -> None:
+    driver = by_reference()
+    run(driver, ("left", "k", "p|1", 1), ("right", "p", "P", 1))
+    assert run(driver, ("left", "k", "p|2", 2), ("right", "p", None, 3)) == [("k", None, 3)]
+    # nobody keeps what a row's result was: as without the cache, its deletion is told
+    assert run(driver, ("left", "k", None, 4), ("right", "p", "P", 5), ("right", "p", None, 6)) == [("k", None, 4)]
+
+
+def one_to_many() -> EngineDriver:
+    def build(builder: Any) -> Any:
+        one, many = tables(builder, "one", "many")
+        made = LIBRARY.lift(lambda prefix, suffix: f"{prefix}/{suffix}", "string")
+        return one.one_to_many_join(many, PLUS, key=REF, result_key=made)
+
+    return cached(build)
+
+
+def test_a_pair_that_never_stood_between_batches_is_not_deleted() -> None:
+    driver = one_to_many()
+    assert run(driver, ("many", "m", "p|1", 1)) == []
+    assert run(driver, ("one", "p", "P", 2), ("many", "m", None, 3)) == []
+    assert run(driver, ("many", "m", "p|2", 4), ("one", "p", "Q", 5)) == [("p/m", "Q+p|2", 5)]
+
+
+@pytest.mark.parametrize("leaves", [("many", "m", None, 3), ("one", "p", None, 3)])
+def test_a_pair_of_which_one_goes_and_the_other_changes_is_deleted_once(leaves: Step) -> None:
+    driver = one_to_many()
+    run(driver, ("many", "m", "p|1", 1), ("one", "p", "P", 1))
+    other: Step = ("one", "p", "Q", 4) if leaves[0] == "many" else ("many", "m", "p|2", 4)
+    assert [(key, value) for key, value, _ in run(driver, leaves, other)] == [("p/m", None)]
+
+
+def test_a_join_of_a_table_with_a_global_one_is_cached() -> None:
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="string")
+        return table.join(builder.global_table("all", key="string", value="string"), PLUS, foreign_key=REF)
+
+    driver = cached(build)
+    steps: list[Step] = [("all", "p", "P", 0), ("in", "k", "p|1", 1), ("in", "k", "p|2", 2), ("in", "j", "p|1", 3)]
+    assert sorted(run(driver, *steps)) == [("j", "p|1+P", 3), ("k", "p|2+P", 2)]
+    assert run(driver, ("in", "k", "none|1", 4), ("in", "k", "p|3", 5), ("in", "k", "none|2", 6)) == [("k", None, 6)]
+
+
+def test_what_a_stream_looks_up_is_there_at_its_time() -> None:
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return builder.stream("in", key="string", value="string").join(left.join(right, PLUS), PLUS)
+
+    driver = cached(build)
+    steps: list[Step] = [("left", "k", "a", 1), ("right", "k", "x", 1), ("in", "k", "1", 2), ("left", "k", "b", 3)]
+    assert run(driver, *steps, ("in", "k", "2", 4)) == [("k", "1+a+x", 2), ("k", "2+b+x", 4)]
+
+
+def test_a_table_that_is_joined_with_itself_is_not_cached() -> None:
+    builder = arrow_builder("itself")
+    (table,) = tables(builder, "in")
+    other = table.map_values(LIBRARY.lift(text.mapped, "string"))
+    table.join(other, PLUS).to("out")
+    assert not any(operator.cached for operator in with_record_cache(builder.build().physical).operators)
