@@ -52,16 +52,35 @@ def test_a_tombstone_is_sent_once_and_keeps_the_place_of_the_change_that_made_it
     assert run(driver, ("right", "k", None, 7), ("left", "k", "b", 9)) == [("k", None, 7)]
 
 
-def test_a_filter_behind_a_join_knows_what_was_before_the_batch() -> None:
-    def build(builder: Any) -> Any:
-        left, right = tables(builder, "left", "right")
-        both = left.left_join(right, PLUS, store="both")
-        return both.filter(LIBRARY.lift(lambda value: value.startswith("a"), "boolean"), store="kept")
+def starts_with_a(table: Any, **options: Any) -> Any:
+    return table.filter(LIBRARY.lift(lambda value: value.startswith("a"), "boolean"), **options)
 
-    driver = cached(build)
-    assert run(driver, ("left", "k", "b", 1), ("left", "k", "a", 2), ("left", "k", "c", 3)) == []
-    assert run(driver, ("left", "k", "a", 4), ("right", "k", "x", 5)) == [("k", "a+x", 5)]
-    assert run(driver, ("left", "k", "c", 6), ("left", "k", "d", 7)) == [("k", None, 7)]
+
+def of_join(builder: Any) -> Any:
+    left, right = (builder.table(name, key="string", value="string", store=name) for name in ("in", "right"))
+    return left.left_join(right, PLUS)
+
+
+def of_stored_join(builder: Any) -> Any:
+    left, right = tables(builder, "in", "right")
+    return left.left_join(right, PLUS, store="both")
+
+
+def of_stored_table(builder: Any) -> Any:
+    table = builder.table("in", key="string", value="string", store="in")
+    return table.map_values(LIBRARY.lift(lambda value: f"{value}+null", "string"))
+
+
+@pytest.mark.parametrize("stored", [{}, {"store": "filtered"}])
+@pytest.mark.parametrize("table", [of_join, of_stored_join, of_stored_table])
+def test_a_filter_knows_what_was_before_the_batch(table: Callable[[Any], Any], stored: dict[str, str]) -> None:
+    driver = cached(lambda builder: starts_with_a(table(builder), **stored))
+    assert run(driver, ("in", "k", "b", 1), ("in", "k", "a", 2), ("in", "k", "c", 3)) == []
+    assert run(driver, ("in", "k", "c", 4), ("in", "k", "a", 5)) == [("k", "a+null", 5)]
+    assert run(driver, ("in", "k", "c", 6), ("in", "k", "d", 7)) == [("k", None, 7)]
+    assert run(driver, ("in", "k", "a", 8), ("in", "k", "e", 9)) == []
+    assert run(driver, ("in", "k", "a", 10)) == [("k", "a+null", 10)]
+    assert run(driver, ("in", "k", None, 11), ("in", "k", "d", 12)) == [("k", None, 12)]
 
 
 def test_a_stored_table_hands_on_one_change() -> None:
@@ -105,6 +124,12 @@ def test_a_row_whose_reference_goes_in_the_same_batch_loses_its_result_once() ->
     assert run(driver, ("left", "k", None, 4), ("right", "p", "P", 5), ("right", "p", None, 6)) == [("k", None, 4)]
 
 
+def test_a_referred_row_that_comes_and_goes_in_one_batch_is_never_seen() -> None:
+    driver = by_reference("left")
+    assert run(driver, ("left", "k", "p|1", 1)) == [("k", "p|1+null", 1)]
+    assert run(driver, ("right", "p", "P", 2), ("right", "p", None, 3)) == []
+
+
 def one_to_many() -> EngineDriver:
     def build(builder: Any) -> Any:
         one, many = tables(builder, "one", "many")
@@ -117,6 +142,7 @@ def one_to_many() -> EngineDriver:
 def test_a_pair_that_never_stood_between_batches_is_not_deleted() -> None:
     driver = one_to_many()
     assert run(driver, ("many", "m", "p|1", 1)) == []
+    assert run(driver, ("one", "p", "P", 2), ("one", "p", None, 3)) == []
     assert run(driver, ("one", "p", "P", 2), ("many", "m", None, 3)) == []
     assert run(driver, ("many", "m", "p|2", 4), ("one", "p", "Q", 5)) == [("p/m", "Q+p|2", 5)]
 
