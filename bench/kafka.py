@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import venv
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +45,7 @@ records: with a million exactly, a part would be a full batch and one of next to
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 PLAIN, CACHED = "Kafka Streams", "Kafka Streams, cache"
-LEAST = "millpond, at least once"
+LEAST, QUIX = "millpond, at least once", "quixstreams"
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
     """A turn of each contender, the reports of millpond's saying in what the results agree.
 
     millpond with its record cache has turns where tables are joined: of streams it keeps nothing back.
-    Kafka Streams with its cache has a turn in the first round alone, to save time; how its results compare is said
-    in that turn's report ("beside").
+    Kafka Streams with its cache, and quixstreams where it can do something near, have a turn in the first round alone,
+    to save time; how their results compare is said in that turn's report ("beside").
 
     Raises
     ------
@@ -117,10 +118,8 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
     turn = streams_turn(place, workload, f"{name}-ks-0", classes, cache=0, profile=profile)
     outcomes[PLAIN] = outcome_of(place.servers, f"{name}-ks-0-out", PARTITIONS)
     yield turn
-    if number == 0:
-        cached = f"{name}-ks-{CACHE_BYTES}"
-        turn = streams_turn(place, workload, cached, classes, cache=CACHE_BYTES, profile=profile)
-        found = {**outcomes, CACHED: outcome_of(place.servers, f"{cached}-out", PARTITIONS)}
+    for out, turn in _once(place, workload, name, classes, profile=profile) if number == 0 else ():
+        found = {PLAIN: outcomes[PLAIN], turn.contender: outcome_of(place.servers, f"{out}-out", PARTITIONS)}
         yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
     kinds = {OURS: workload}
     if WORKLOADS[workload].cached:
@@ -132,8 +131,17 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
         yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
 
 
+def _once(place: Place, workload: str, name: str, classes: Path, *, profile: bool) -> Iterator[tuple[str, Turn]]:
+    """(name, turn) of those that have one turn alone."""
+    out = f"{name}-ks-{CACHE_BYTES}"
+    yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
+    if WORKLOADS[workload].as_of:
+        out = f"{name}-quix"
+        yield out, quix_turn(place, out, profile=profile)
+
+
 def notes_of(turns: Sequence[Turn]) -> list[str]:
-    """What is to be said of the results of turns: in what the last round agreed, and what Kafka Streams' cache did."""
+    """What is to be said of the results of turns: in what the last round agreed, and what the others did."""
     agreed = [turn.report["agreed"] for turn in turns if "agreed" in turn.report]
     return [*agreed[-1:], *(turn.report["beside"] for turn in turns if "beside" in turn.report)]
 
@@ -148,34 +156,68 @@ def compiled(work: Path) -> Path:
 
 
 def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache: int, profile: bool = False) -> Turn:
-    """A turn of Kafka Streams, from its start until all input is committed; profiled by its threads alone.
+    """A turn of Kafka Streams; profiled by its threads alone. Raises as `_watched_turn` does."""
+    path = os.pathsep.join([str(classes), classpath("streams")])
+
+    def command(topics: Sequence[str], out: str, state: Path) -> list[str]:
+        program = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload]
+        return [*program, *topics, out, name, str(cache), str(state)]
+
+    return _watched_turn(place, name, CACHED if cache else PLAIN, command, profile=profile)
+
+
+def quix_turn(place: Place, name: str, *, profile: bool = False) -> Turn:
+    """A turn of quixstreams, in an environment that is made where it is not there. Raises as `_watched_turn` does."""
+    python = place.work / "quix" / "bin" / "python"
+    if not python.exists():
+        venv.create(place.work / "quix", with_pip=True)
+        requirement = str(ROOT / "bench" / "quix.txt")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--requirement", requirement], check=True)
+
+    def command(topics: Sequence[str], out: str, state: Path) -> list[str]:
+        return [str(python), str(ROOT / "bench" / "quix_join.py"), place.servers, *topics, out, name, str(state)]
+
+    return _watched_turn(place, name, QUIX, command, profile=profile)
+
+
+def _watched_turn(
+    place: Place,
+    name: str,
+    contender: str,
+    command: Callable[[Sequence[str], str, Path], list[str]],
+    *,
+    profile: bool,
+) -> Turn:
+    """A turn of a program that commits what it has read for group `name`, from its start until that is all input.
+
+    Parameters
+    ----------
+    command : (input topics, output topic, folder of its state) -> the program, which ends when its input does.
 
     Raises
     ------
     RuntimeError : it died; the message ends with what it wrote last.
     """
-    state = place.work / "work" / name
-    shutil.rmtree(state, ignore_errors=True)
-    state.mkdir(parents=True)
-    path = os.pathsep.join([str(classes), classpath("streams")])
-    out, log = place.output(f"{name}-out"), state / "log.txt"
+    work = place.work / "work" / name
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    out, log, state = place.output(f"{name}-out"), work / "log.txt", work / "state"
     with place.inputs(name) as inputs, log.open("w") as errors:
-        command = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload, *inputs.topics]
-        command += [out, name, str(cache), str(state / "state")]
         started = time.time()
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
+        given = command(inputs.topics, out, state)
+        process = subprocess.Popen(given, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
         with Sampler(process.pid, parts=profile) as sampler:
             batches = _watched(process, Progress(place.servers, name, inputs), inputs, started)
-            size = folder_bytes(state / "state")
+            size = folder_bytes(state)
             assert process.stdin is not None
             process.stdin.close()
             process.wait(60)
     if batches is None:
-        raise RuntimeError(f"Kafka Streams died in {name}:\n" + log.read_text()[-3000:])
-    shutil.rmtree(state, ignore_errors=True)
+        raise RuntimeError(f"{contender} died in {name}:\n" + log.read_text()[-3000:])
+    shutil.rmtree(work, ignore_errors=True)
     rated = rates(started, batches)
     parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time) if profile else {}
-    return Turn(CACHED if cache else PLAIN, rated, tuple(batches), sampler.usage, size, {}, parts)
+    return Turn(contender, rated, tuple(batches), sampler.usage, size, {}, parts)
 
 
 def _watched(

@@ -114,7 +114,7 @@ class Follower:
     def _follow(self) -> None:
         try:
             self._wait_for(self._inputs.readable)
-            # behind a batch the query looks at once, then twice a second: the part comes in between, to all topics
+            # between two looks of the query (`joins.start_on_kafka`)
             self._ended.wait(_PAUSE_SECONDS)
             self._inputs.release()
             self._wait_for(self._inputs.ends)

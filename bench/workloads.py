@@ -59,6 +59,7 @@ class Workload:
         results, to a hundredth, since which row of the table a record meets depends on the interleaving.
     parted : whether all rounds but the first are held back until a contender is done with the first.
     cached : whether the record cache changes what millpond writes.
+    as_of : whether it is near to quixstreams' `join_asof`.
     """
 
     data: Callable[[Path, bool], Data]
@@ -66,6 +67,7 @@ class Workload:
     equal: Literal["table", "records", "count"]
     parted: bool = False
     cached: bool = False
+    as_of: bool = False
 
 
 # -- data ------------------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ def _stream_stream(builder: Any, topics: Topics) -> Any:
 
 WORKLOADS = {
     "table_table": Workload(_two_tables, _table_table, "table", cached=True),
-    "stream_table": Workload(_two_tables, _stream_table, "count"),
+    "stream_table": Workload(_two_tables, _stream_table, "count", as_of=True),
     "foreign_key": Workload(_references, _foreign_key, "table", parted=True, cached=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),
 }

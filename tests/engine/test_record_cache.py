@@ -155,6 +155,54 @@ def test_a_pair_of_which_one_goes_and_the_other_changes_is_deleted_once(leaves: 
     assert [(key, value) for key, value, _ in run(driver, leaves, other)] == [("p/m", None)]
 
 
+def test_a_tombstone_has_the_time_of_the_later_of_both_sides() -> None:
+    driver = by_reference()
+    run(driver, ("left", "k", "p|1", 1), ("right", "p", "P", 1))
+    assert run(driver, ("left", "k", "p|2", 9), ("right", "p", None, 3)) == [("k", None, 9)]
+
+
+def test_a_row_that_finds_its_reference_deleted_has_no_result_and_no_tombstone() -> None:
+    driver = by_reference()
+    assert run(driver, ("right", "p", "P", 1)) == []
+    assert run(driver, ("left", "k", "p|1", 2), ("right", "p", None, 3)) == []
+
+
+def test_a_result_stands_where_the_later_of_both_sides_stands() -> None:
+    def build(builder: Any) -> Any:
+        left, right, other = tables(builder, "left", "right", "other")
+        return joined(left, right).to_stream().join(other, PLUS)
+
+    steps: list[Step] = [("left", "k", "p|1", 1), ("other", "k", "t", 2), ("right", "p", "P", 3)]
+    assert run(cached(build), *steps) == [("k", "p|1+P+t", 3)]
+
+    def by_group(builder: Any) -> Any:
+        made = joined(*tables(builder, "left", "right")).to_stream().select_key(LIBRARY.lift(lambda _: "g", "string"))
+        return made.to_table(store="latest")
+
+    steps = [("right", "q", "Q", 0), ("left", "k1", "p|1", 1), ("left", "k2", "q|2", 2), ("right", "p", "P", 3)]
+    assert run(cached(by_group), *steps) == [("g", "p|1+P", 3)]
+
+
+def test_a_stream_that_looks_up_what_became_of_a_table_sees_each_change() -> None:
+    def build(builder: Any) -> Any:
+        table = joined(*tables(builder, "left", "right")).to_stream().to_table()
+        return builder.stream("in", key="string", value="string").join(table, PLUS)
+
+    steps: list[Step] = [("left", "k", "p|1", 1), ("in", "k", "1", 2), ("right", "p", "P", 3), ("in", "k", "2", 4)]
+    assert run(cached(build), *steps, ("right", "p", "Q", 5)) == [("k", "2+p|1+P", 4)]
+
+
+def test_a_join_that_one_record_moves_on_both_sides_hears_of_every_change() -> None:
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return left.join(right, PLUS).join(right, PLUS)
+
+    driver = cached(build)
+    run(driver, ("left", "k", "a1", 1), ("right", "k", "b1", 1))
+    results = run(driver, ("left", "k", None, 2), ("right", "k", "b2", 3), ("left", "k", None, 4))
+    assert {value for _, value, _ in results} == {None}
+
+
 def test_a_join_of_a_table_with_a_global_one_is_cached() -> None:
     def build(builder: Any) -> Any:
         table = builder.table("in", key="string", value="string")

@@ -41,7 +41,8 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
 
 def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -> None:
     plan = "+- Project [raise_error(millpond.errors.SourceError: The key of a Kafka record cannot be decoded.)]"
-    text = f"[DIVIDE_BY_ZERO]\n=== Streaming Query ===\nLogical Plan:\n{plan}\n\nJVM stacktrace:\n"
+    text = f"[DIVIDE_BY_ZERO]\n=== Streaming Query ===\nLogical Plan:\n{plan}\n"
+    text = f"{text}\nJVM stacktrace:\n{text}\n\tat org.apache.spark\n"
     failure = Exception(text)
     assert named(failure, "/c") is failure
     behind = "Caused by: millpond.errors.StateError: a chunk is missing"

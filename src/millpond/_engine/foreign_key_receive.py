@@ -34,7 +34,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         # They change nothing: as if they had not come.
         yield from run(setting, keep_rows(inputs, events, ~void), state)
         return
-    rights = Rights(events)
+    rights = Rights(events, values)
     left, right, emitted = _answered(events, rights, values)
     answered = events.side == LEFT
     answered[left] = emitted | (_verbs(events, left) & PUT == 0)
@@ -64,7 +64,12 @@ def _answered(events: Events, rights: Rights, values: Values) -> tuple[Int64s, I
     rows = np.flatnonzero(events.side == LEFT)
     right = rights.value_at(events, rows, values)
     verbs = _verbs(events, rows)
-    return rows, right, ((verbs & TELL) > 0) | (((verbs & PUT) > 0) & (right >= 0))
+    puts = (verbs & PUT) > 0
+    emitted = ((verbs & TELL) > 0) | (puts & (right >= 0))
+    if events.setting.operator.cached:
+        # the right row behind it tells the last of it
+        emitted &= ~(puts & rights.come_later(events, rows))
+    return rows, right, emitted
 
 
 def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Iterator[pa.Table]:
@@ -86,11 +91,8 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
-    wanted = ~events.silent[rights.rows]
-    if events.setting.operator.cached:
-        wanted &= rights.changed(events, values)
     # One turn per piece of bounded size.
-    for piece in subscriptions.told(rights, wanted):
+    for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
         called = np.full(len(rows), True) if events.setting.operator.how == "left" else present

@@ -15,6 +15,7 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, gather, ints
 from millpond._engine.foreign_key_receive import result
 from millpond._engine.foreign_key_send import PUT
+from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, store_last
 from millpond._engine.runs import State
@@ -30,7 +31,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     rows, table = tables(setting, state)
     values = Values(events, ONE, table)
-    rights = Rights(events)
+    rights = Rights(events, values)
     many, one, answered = _met(events, rights, values)
     subscriptions = Subscriptions(events, rights, rows, answered)
     subscriptions.store()
@@ -44,15 +45,16 @@ def _met(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s
     """(changes of "many" that meet a row of "one", pointer to it, and of each row whether it is answered here)."""
     many = np.flatnonzero(events.side == MANY)
     one = rights.value_at(events, many, values)
-    met = one >= 0
     answered = np.zeros(len(events), dtype=np.bool_)
-    answered[many] = met
+    answered[many] = one >= 0
     if events.setting.operator.cached:
-        # what leaves a row of "one" in a batch leaves what stood before it, whatever became of that since
-        leaves = ~_puts(events, many)
-        one = np.where(leaves, values.prior[events.groups.group_of_row[many]], one)
-        answered[many] |= leaves
-        met = one >= 0
+        puts = _puts(events, many)
+        # what leaves a row of "one" in a batch leaves what stood before it, whatever became of that since; and of what
+        # comes to one, the row behind it tells the last
+        one = np.where(puts, one, values.prior[events.groups.group_of_row[many]])
+        one[puts & rights.come_later(events, many)] = -1
+        answered[many] |= ~puts
+    met = one >= 0
     return many[met], one[met], answered
 
 
@@ -78,8 +80,10 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
 
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
+    old = own_before(events, [values, values])
+    wanted = events.present[rights.rows] | (old[rights.rows] >= 0) | events.setting.operator.cached
     # One turn per piece of bounded size.
-    for piece in subscriptions.told(rights, rights.changed(events, values)):
+    for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]
         keys = _combined(events.key.take(pa.array(rows)), subscriptions.left_keys(versions))

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
-from millpond._engine.foreign_key_send import KNOWN, PUT
+from millpond._engine.foreign_key_send import KNOWN, PUT, TELL
 from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
-from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, state_schema
 from millpond._engine.runs import MultiTable, State, StateTable
@@ -44,7 +43,7 @@ def tables(setting: Setting, state: State) -> tuple[MultiTable, StateTable]:
 class Rights:
     """The right rows of the batch, in order of (key group, position), and where each row of it stands among them.
 
-    With the record cache a right row is its key's last one of the batch, and stands before all messages.
+    With the record cache it is one of each key at most: the last one, if it changes what was before the batch.
 
     Attributes
     ----------
@@ -54,23 +53,16 @@ class Rights:
     seen : the same, but counting what a lookup at the event sees.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, values: Values) -> None:
         order = events.groups.order
-        is_right = events.side == RIGHT
-        if events.setting.operator.cached:
-            last = Ordered(events.groups).last_of_each(is_right)
-            is_right = np.zeros(len(events), dtype=np.bool_)
-            is_right[last[last >= 0]] = True
-        is_right = is_right[order]
+        operator = events.setting.operator
+        is_right = (_last_changes(events, values) if operator.cached else events.side == RIGHT)[order]
         counts = np.cumsum(is_right)
         self.rows = order[is_right]
         self.first = np.append(0, counts)[events.groups.starts]
-        if events.setting.operator.cached:
-            self.before = self.first[events.groups.group_of_row + 1]
-        else:
-            self.before = np.empty(len(events), dtype=np.int64)
-            self.before[order] = counts - is_right
-        self.seen = _seen(events) if events.setting.operator.shared_root else self.before
+        self.before = np.empty(len(events), dtype=np.int64)
+        self.before[order] = counts - is_right
+        self.seen = _seen(events) if operator.shared_root else self.before
 
     def before_record(self, events: Events, rows: Int64s) -> Int64s:
         """Right rows in earlier groups, or in the group of the given events before their input record."""
@@ -81,13 +73,10 @@ class Rights:
         places: Int64s = np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
         return places
 
-    def changed(self, events: Events, values: Values) -> Bools:
-        """Of each right row, whether it is there, or was before; a null after null changes nothing."""
-        groups = events.groups.group_of_row[self.rows]
-        cached = events.setting.operator.cached
-        old = values.prior[groups] if cached else own_before(events, [values, values])[self.rows]
-        changed: Bools = events.present[self.rows] | (old >= 0)
-        return changed
+    def come_later(self, events: Events, rows: Int64s) -> Bools:
+        """Whether a right row of the same key stands behind each of the given events."""
+        later: Bools = self.seen[rows] < self.first[events.groups.group_of_row[rows] + 1]
+        return later
 
     def value_at(self, events: Events, rows: Int64s, values: Values) -> Int64s:
         """Pointer to the right value that each of the given events sees, -1 for none."""
@@ -98,6 +87,15 @@ class Rights:
         found = values.prior[group]
         found[in_batch] = np.where(events.present[event], events.own[event], -1)
         return found
+
+
+def _last_changes(events: Events, values: Values) -> Bools:
+    """Which events are the last right row of their key, and not null after null, as seen from batch to batch."""
+    last = Ordered(events.groups).last_of_each(events.side == RIGHT)
+    changed = (last >= 0) & (events.present[last] | (values.prior >= 0))
+    kept = np.zeros(len(events), dtype=np.bool_)
+    kept[last[changed]] = True
+    return kept
 
 
 def _seen(events: Events) -> Int64s:
@@ -177,12 +175,22 @@ class Subscriptions:
         if self._events.setting.operator.cached:
             # the row has its result of the batch from the message, unless that gives none
             high[ends] = np.where(self._answered[enders], low[ends], high[ends])
+            high = np.where(self._never_stood(rights, low), low, high)
         if self._events.setting.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
             outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
             high[ends] = np.where(self._answered[enders], outlived, high[ends])
         high[self._stored :][(self._verbs & PUT) == 0] = 0
         return low, np.maximum(high, low)
+
+    def _never_stood(self, rights: Rights, low: Int64s) -> Bools:
+        """Versions of the batch that find their right row deleted before they had a result, here or elsewhere."""
+        operator = self._events.setting.operator
+        known = KNOWN if operator.stem == "one_to_many" else KNOWN + TELL
+        fresh = np.append(np.zeros(self._stored, dtype=np.bool_), (self._verbs & known) == 0)
+        present = np.append(self._events.present[rights.rows], True)
+        never: Bools = fresh & ~present[low] & (operator.how == "inner")
+        return never
 
     # -- who is told -----------------------------------------------------------------------------------------
 

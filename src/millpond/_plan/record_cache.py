@@ -1,12 +1,13 @@
 """The record cache: of all that a table's key goes through in a batch, one change is sent (semantics.md, section 4).
 
 Section A, row 12. In Kafka Streams a cached store forwards when it is flushed, at a commit or when it is full; here a
-batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Lookups of
-streams see every change at its place all the same: what they look up is not cached.
+batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Whoever goes
+by the moment of each change hears of every one: nothing above a table that a stream looks up is cached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
@@ -17,13 +18,13 @@ _STEMS = ("table", "table_table", "foreign_key_send", "foreign_key_receive", "on
 
 
 def with_record_cache(physical: Physical) -> Physical:
-    """The same plan with the record cache on, wherever no stream looks a result up."""
-    looked_up = _looked_up(physical.plan)
+    """The same plan with the record cache on, wherever nobody goes by the moment of each change."""
     # Where one record moves both sides of a join, what is sent is not what was before and is then (KAFKA-6443).
     entangled = {op.node for op in physical.operators if op.shared_root or _hears_inexact(physical, op)}
+    exact = entangled | _above(physical.plan, entangled)
 
     def is_cached(operator: Operator) -> bool:
-        return operator.stem in _STEMS and operator.node not in looked_up | entangled
+        return operator.stem in _STEMS and operator.node not in exact
 
     return replace(physical, operators=tuple(replace(op, cached=is_cached(op)) for op in physical.operators))
 
@@ -32,12 +33,12 @@ def _hears_inexact(physical: Physical, operator: Operator) -> bool:
     return any(edge.silent or edge.old for edge in physical.inputs_of(operator))
 
 
-def _looked_up(plan: Plan) -> frozenset[str]:
-    """Names of the tables that streams look up, and of those that these are made of."""
+def _above(plan: Plan, entangled: Collection[str]) -> frozenset[str]:
+    """Names of all that tables that streams look up are made of, and of all that the entangled nodes are made of."""
     found: set[str] = set()
     for node in reversed(plan.nodes):
         if isinstance(node, StreamTable):
             found.add(node.inputs[1])
-        elif node.name in found:
-            found.update(above.name for above in plan.parents(node) if above.shape.kind == "table")
+        if node.name in found or node.name in entangled:
+            found.update(node.inputs)
     return frozenset(found)

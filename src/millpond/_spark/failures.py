@@ -18,8 +18,8 @@ _OWN = re.compile(
     r"(?:\nGiven: (?P<given>[^\n]*(?:\n(?!Hint: |\s|\Z)[^\n]+)*?)(?=\nHint: |\n\s|\Z))?"
     r"(?:\nHint: (?P<hint>[^\n]+?)(?= SQLSTATE: |\n|\Z))?"
 )
-# Spark adds the query's plan, where errors stand that a column may raise
-_PLAN = re.compile(r"\n=== Streaming Query ===\n.*?(?=\nJVM stacktrace:|\Z)", re.DOTALL)
+# Spark adds the query's plan, where errors stand that a column may raise; once more where it shows its own stack
+_PLAN = re.compile(r"\n=== Streaming Query ===\n.*?(?=\n\tat |\nCaused by: |\nJVM stacktrace:|\Z)", re.DOTALL)
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
     r"\[STATE_STORE_(?:\w*SCHEMA\w*|CHECKPOINT\w*)[^\n]*",

@@ -28,7 +28,7 @@ class StartOptions:
         it gives up.
     record_cache : whether a key of a table gives one result per batch, from what it was before to what it is then,
         instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What streams look up is
-        not cached. Off by default; it may be another one at each start.
+        not cached. Off by default; it may be another one at each start, behind a `drain()`.
     name : the query's name in Spark.
     """
 
