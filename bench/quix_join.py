@@ -46,6 +46,8 @@ def joined(servers: str, left: str, right: str, out: str, group: str, state: str
         state_dir=state,
         auto_offset_reset="earliest",
         processing_guarantee="exactly-once",
+        # its default of 5 s is longer than small data last, and what is committed is all that is seen of it
+        commit_interval=1.0,
         loglevel="WARNING",
     )
     rows, table = (
