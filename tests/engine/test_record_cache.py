@@ -124,6 +124,18 @@ def test_a_row_whose_reference_goes_in_the_same_batch_loses_its_result_once() ->
     assert run(driver, ("left", "k", None, 4), ("right", "p", "P", 5), ("right", "p", None, 6)) == [("k", None, 4)]
 
 
+def test_a_row_that_turns_to_one_that_is_then_deleted_loses_its_result() -> None:
+    driver = by_reference()
+    run(driver, ("left", "k", "q|1", 1), ("right", "q", "Q", 1), ("right", "p", "P", 1))
+    assert run(driver, ("left", "k", "p|2", 2), ("right", "p", None, 3)) == [("k", None, 3)]
+
+
+def test_a_new_row_whose_reference_is_then_deleted_stands_alone_in_a_left_join() -> None:
+    driver = by_reference("left")
+    assert run(driver, ("right", "p", "P", 1)) == []
+    assert run(driver, ("left", "k", "p|1", 2), ("right", "p", None, 3)) == [("k", "p|1+null", 3)]
+
+
 def test_a_referred_row_that_comes_and_goes_in_one_batch_is_never_seen() -> None:
     driver = by_reference("left")
     assert run(driver, ("left", "k", "p|1", 1)) == [("k", "p|1+null", 1)]
@@ -145,6 +157,12 @@ def test_a_pair_that_never_stood_between_batches_is_not_deleted() -> None:
     assert run(driver, ("one", "p", "P", 2), ("one", "p", None, 3)) == []
     assert run(driver, ("one", "p", "P", 2), ("many", "m", None, 3)) == []
     assert run(driver, ("many", "m", "p|2", 4), ("one", "p", "Q", 5)) == [("p/m", "Q+p|2", 5)]
+
+
+def test_a_pair_that_would_have_stood_within_the_batch_alone_is_not_deleted() -> None:
+    driver = one_to_many()
+    run(driver, ("many", "m", "q|1", 1), ("one", "q", "Q", 1), ("one", "p", "P", 1))
+    assert run(driver, ("many", "m", "p|2", 2), ("one", "p", None, 3)) == [("q/m", None, 2)]
 
 
 @pytest.mark.parametrize("leaves", [("many", "m", None, 3), ("one", "p", None, 3)])

@@ -103,3 +103,10 @@ def test_what_stands_after_a_batch_is_what_the_oracle_says_and_no_key_has_two_re
         case = case_of(SEED, number)
         found = differences(case)
         assert found is None, "\n".join([f"case {number}: {found}", *case.blueprint.lines(), repr(case)])
+
+
+def test_a_join_behind_one_that_a_record_moves_on_both_sides_deletes_only_what_stood() -> None:
+    """Old values of such a join are not what was sent: this case tells, few do."""
+    case = case_of(SEED, 12_167)
+    assert [op.kind for op in case.blueprint.ops].count("table_table") == 2
+    assert differences(case) is None
