@@ -185,11 +185,10 @@ class Subscriptions:
 
     def _never_stood(self, rights: Rights, low: Int64s) -> Bools:
         """Versions of the batch that find their right row deleted before they had a result, here or elsewhere."""
-        operator = self._events.setting.operator
-        known = KNOWN if operator.stem == "one_to_many" else KNOWN + TELL
+        known = KNOWN if self._events.setting.operator.stem == "one_to_many" else KNOWN + TELL
         fresh = np.append(np.zeros(self._stored, dtype=np.bool_), (self._verbs & known) == 0)
         present = np.append(self._events.present[rights.rows], True)
-        never: Bools = fresh & ~present[low] & (operator.how == "inner")
+        never: Bools = fresh & ~present[low]
         return never
 
     # -- who is told -----------------------------------------------------------------------------------------
