@@ -17,7 +17,7 @@ from millpond._engine.global_lookup import results
 from millpond._engine.global_view import LEFT, View
 from millpond._engine.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, first_and_last
+from millpond._engine.operator import Events, Setting, sent
 from millpond._engine.runs import State, StateTable
 
 
@@ -29,10 +29,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=1)
     called = events.present & (view.present[events.own] | (setting.operator.how == "left"))
     groups, stood = _stood(setting, events, state, called)
-    rows = np.flatnonzero(called | stood)
-    if setting.operator.cached:
-        firsts, rows = first_and_last(groups.group_of_row, rows)
-        rows = rows[called[rows] | stood[firsts]]
+    _, rows = sent(setting.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
     if len(rows):
         called = called[rows]
         yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})

@@ -80,8 +80,10 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
 
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
-    old = own_before(events, [values, values])
-    wanted = events.present[rights.rows] | (old[rights.rows] >= 0) | events.setting.operator.cached
+    wanted = np.ones(len(rights.rows), dtype=np.bool_)
+    if not events.setting.operator.cached:
+        # with the cache there are only such as change something
+        wanted = (events.present | (own_before(events, [values, values]) >= 0))[rights.rows]
     # One turn per piece of bounded size.
     for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers

@@ -174,21 +174,25 @@ class Values:
         return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
 
 
-def first_and_last(group: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """The first and the last of some rows of each group, in order of the last ones.
+def sent(operator: Operator, group: Int64s, rows: Int64s, stands: Bools, stood: Bools) -> tuple[Int64s, Int64s]:
+    """(rows that know what was before, rows that are sent): with the record cache each group's first and last.
 
     Parameters
     ----------
     group : each row's; of all rows.
-    rows : the rows in question, ascending.
+    rows : those that give a result, ascending.
+    stands, stood : per row, whether there is a result then, and before: the cache sends no null after null.
     """
-    ends = np.full(group.max(initial=-1) + 1, -1, dtype=np.int64)
-    starts = ends.copy()
-    ends[group[rows]] = rows
-    starts[group[rows[::-1]]] = rows[::-1]
-    found = np.flatnonzero(ends >= 0)
-    found = found[np.argsort(ends[found])]
-    return starts[found], ends[found]
+    if not operator.cached:
+        return rows, rows
+    lasts = np.full(group.max(initial=-1) + 1, -1, dtype=np.int64)
+    firsts = lasts.copy()
+    lasts[group[rows]] = rows
+    firsts[group[rows[::-1]]] = rows[::-1]
+    found = np.flatnonzero(lasts >= 0)
+    found = found[stands[lasts[found]] | stood[firsts[found]]]
+    found = found[np.argsort(lasts[found])]
+    return firsts[found], lasts[found]
 
 
 def silent_rows(rows: pa.Table) -> Bools:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.lookup import own_before
-from millpond._engine.operator import Events, Setting, Values, first_and_last, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, sent, state_schema, store_last
 from millpond._engine.runs import State
 
 
@@ -27,11 +27,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     new = np.where(events.present, events.own, -1)
     emitted = (new >= 0) | (old >= 0) | (not setting.operator.suppress[0])
     store_last(events, 0, events.groups.last, values.prior, table)
-    rows = firsts = np.flatnonzero(emitted)
-    if setting.operator.cached:
-        firsts, rows = first_and_last(events.groups.group_of_row, rows)
-        changed = (new[rows] >= 0) | (old[firsts] >= 0)
-        firsts, rows = firsts[changed], rows[changed]
+    firsts, rows = sent(setting.operator, events.groups.group_of_row, np.flatnonzero(emitted), new >= 0, old >= 0)
     if not len(rows):
         return
     out = events.meta(rows, events.ts[rows])

@@ -15,7 +15,7 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, path_columns, visible_columns
 from millpond._engine.lookup import Seen, other_side, own_before
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, first_and_last, keep_rows, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, keep_rows, sent, state_schema, store_last
 from millpond._engine.runs import State, StateTable
 from millpond._plan.physical import Operator
 
@@ -71,11 +71,8 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     old_generation = operator.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
     emitted, joins, old_joins = rule(operator.how, changes)
-    rows = firsts = np.flatnonzero(emitted & ~events.silent)
-    if operator.cached:
-        firsts, rows = first_and_last(events.groups.group_of_row, rows)
-        changed = joins[rows] | old_joins[firsts]
-        firsts, rows = firsts[changed], rows[changed]
+    rows = np.flatnonzero(emitted & ~events.silent)
+    firsts, rows = sent(operator, events.groups.group_of_row, rows, joins, old_joins)
     if operator.emits_views:
         yield from _views(events, values)
     if not len(rows):
