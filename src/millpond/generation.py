@@ -1,4 +1,4 @@
-"""The generations of Kafka Streams semantics that a topology can follow (semantics.md, section 17).
+"""The generations of Kafka Streams semantics that a topology can follow (docs/semantics, section 17).
 
 Vocabulary. ``current`` is what Kafka Streams 3.1 and later promise, with millpond's repairs; the others
 reproduce what earlier releases did, for people who must reproduce their results.

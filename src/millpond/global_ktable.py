@@ -1,7 +1,7 @@
 """GlobalKTable: a table of which every shard has a copy, so that it can be looked up by any key.
 
 Handle layer. What `StreamsBuilder.global_table` returns, and the joins of streams and tables with it
-(semantics.md, section 9): only the stream or the table drives them.
+(docs/semantics, section 9): only the stream or the table drives them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ KINDS = (
     "table_join_then_fk",
     "global_join",
 )
-# Where the engine may differ from a recording, by rows of section A (docs/semantics/semantics.md): the faults of
+# Where the engine may differ from a recording, by rows of section A (docs/semantics/differences.md): the faults of
 # stream joins (1, 2, 8, 14), of foreign-key joins (4, 5, 6) and global joins (9), the record cache (12), and
 # 0.10.2's timestamps (19).
 ALLOWED = {1, 2, 4, 5, 6, 8, 9, 12, 14, 19}

@@ -1,4 +1,4 @@
-"""foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; semantics.md, section 11).
+"""foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; docs/semantics, section 11).
 
 Keeps the left rows under (foreign key, left key) and the right rows. A message of `foreign_key_send` is
 answered with the right row as it stands at its position; a change of a right row is told to all left rows

@@ -1,7 +1,7 @@
 """foreign_key_send: the first half of a foreign-key join, by left key: who refers to what, and since when.
 
 Keeps each left row's foreign key. A change becomes at most two messages keyed by a foreign key: "remove" to
-the one that the row referred to, "put, with the left value" to the one it refers to now (semantics.md, section
+the one that the row referred to, "put, with the left value" to the one it refers to now (docs/semantics, section
 11, as of 4.0.1). A message says whether it is to be answered even where there is no right row, and whether the
 subscription stands already; so the other half need not look. No hash of the value: all operators of a batch
 see the same positions, so no answer is ever stale. Its messages go to `foreign_key_receive` or `one_to_many`.

@@ -1,4 +1,4 @@
-"""global_lookup: join of a stream with a global table by a mapped key, driven by the stream (semantics.md, section 9).
+"""global_lookup: join of a stream with a global table by a mapped key, driven by it (docs/semantics, section 9).
 
 Every shard keeps a copy of the table; rows of the stream stand in the shard of their own key and come in under
 the key that they look up. Updates of the table give no results. Results keep the stream record's key,

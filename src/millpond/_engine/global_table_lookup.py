@@ -1,4 +1,4 @@
-"""global_table_lookup: join of a table with a global table, driven by the former alone (semantics.md, section 9).
+"""global_table_lookup: join of a table with a global table, driven by the former alone (docs/semantics, section 9).
 
 As `global_lookup`, but a row without result deletes the one that stands, and only what stands is deleted. So
 each shard keeps, beside its copy of the global table, which of its keys have a result.

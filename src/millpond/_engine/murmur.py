@@ -1,4 +1,4 @@
-"""murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (semantics.md, section 2).
+"""murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics, section 2).
 
 Called by the Kafka sink where something else than a record's own key is to decide.
 """

@@ -1,4 +1,4 @@
-"""one_to_many: join of "one" with the rows of "many" that refer to it (semantics.md, section 21).
+"""one_to_many: join of "one" with the rows of "many" that refer to it (docs/semantics, section 21).
 
 The second half of a foreign-key join without the way back: results are keyed by both keys, the prefix being
 the key of "one". The result of a pair stands exactly while both rows do, and only what stood is deleted. Where

@@ -1,6 +1,6 @@
 """Reach: how far the timestamps of an edge's rows go, told to every shard of a windowed join.
 
-A stored row disappears when its own side has moved on by the retention, whatever the key (semantics.md,
+A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
 section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
 is every millisecond that has a record: so positions travel as differences in as few bytes as hold them, about
 two a step, and are read only where a late record asks. Law 3: the result does not depend on the shards.

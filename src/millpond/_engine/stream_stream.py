@@ -1,4 +1,4 @@
-"""stream_stream: windowed join of two streams, all types and generations (semantics.md, sections 6, 7, 17).
+"""stream_stream: windowed join of two streams, all types and generations (docs/semantics, sections 6, 7, 17).
 
 Each record looks up the other side's records of its key within the window; what is found gives results at
 once. In the current generation an unmatched record of an outer side waits until its window and the grace

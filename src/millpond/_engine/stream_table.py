@@ -1,4 +1,4 @@
-"""stream_table: join of a stream with a table, driven by the stream (semantics.md, section 8).
+"""stream_table: join of a stream with a table, driven by the stream (docs/semantics, section 8).
 
 Each record of the stream looks up the table's current value; changes of the table give no results. Results
 keep the stream record's key, timestamp and headers.

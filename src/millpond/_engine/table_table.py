@@ -1,4 +1,4 @@
-"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; semantics.md, section 10).
+"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; docs/semantics, section 10).
 
 Each side's change looks up the current value of the other side. Results are pairs of pointers; values are
 gathered last. Both sides' values are kept as tables of their own.

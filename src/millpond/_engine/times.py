@@ -2,7 +2,7 @@
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
 back; no shard needs to hear of another's records for it. What a shard must be told (`heartbeat`) is the time
-at the end of the batch and, since stored rows disappear as their own side moves on (semantics.md, section 6),
+at the end of the batch and, since stored rows disappear as their own side moves on (docs/semantics, section 6),
 how far the timestamps of each side reach. Called by the operators that keep time.
 
 In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records

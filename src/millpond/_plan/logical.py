@@ -105,7 +105,7 @@ class Plan:
     def combined(self) -> frozenset[str]:
         """Names of the nodes whose keys are those of one-to-many joins as they were made, whatever the path.
 
-        They belong together by their prefix alone (semantics.md, section 21).
+        They belong together by their prefix alone (docs/semantics, section 21).
         """
         found: set[str] = set()
         for node in self.nodes:

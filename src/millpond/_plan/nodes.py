@@ -182,7 +182,7 @@ class ToStream(Node):
 
 @dataclass(frozen=True)
 class TableTable(Node):
-    """Primary-key join of two tables (KIP-77; semantics.md, section 10)."""
+    """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
 
     how: How = field(kw_only=True)
     joiner: Function = field(kw_only=True, compare=False, repr=False)
@@ -196,7 +196,7 @@ class TableTable(Node):
 
 @dataclass(frozen=True)
 class StreamTable(Node):
-    """Join of a stream with a table, driven by the stream (semantics.md, section 8)."""
+    """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
 
     how: How = field(kw_only=True)
     joiner: Function = field(kw_only=True, compare=False, repr=False)
@@ -221,7 +221,7 @@ class StreamTable(Node):
 
 @dataclass(frozen=True)
 class StreamStream(Node):
-    """Windowed join of two streams (semantics.md, sections 6, 7 and 17).
+    """Windowed join of two streams (docs/semantics, sections 6, 7 and 17).
 
     Parameters
     ----------
@@ -296,14 +296,14 @@ class Reference(Node):
 
 @dataclass(frozen=True)
 class ForeignKey(Reference):
-    """Join of two tables by a foreign key in the left value (KIP-213; semantics.md, section 11)."""
+    """Join of two tables by a foreign key in the left value (KIP-213; docs/semantics, section 11)."""
 
     stem = "foreign_key"
 
 
 @dataclass(frozen=True)
 class OneToMany(Reference):
-    """Join of "one" with the table "many" that refers to it, keyed by both keys (semantics.md, section 21)."""
+    """Join of "one" with the table "many" that refers to it, keyed by both keys (docs/semantics, section 21)."""
 
     stem = "one_to_many"
     referring_side = 1
@@ -311,7 +311,7 @@ class OneToMany(Reference):
 
 @dataclass(frozen=True)
 class GlobalLookup(Node):
-    """Join of a stream with a global table by a mapped key, driven by the stream (semantics.md, section 9).
+    """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics, section 9).
 
     Parameters
     ----------

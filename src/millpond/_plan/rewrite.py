@@ -273,7 +273,7 @@ class _Rewrite:
         return flow
 
     def _relaxed(self, node: Node) -> bool:
-        """True when a join that takes null keys stands somewhere below (semantics.md, section 16)."""
+        """True when a join that takes null keys stands somewhere below (docs/semantics, section 16)."""
         below = [child for child, _ in self._plan.children[node.name]]
         return any(_takes_null_keys(child) or self._relaxed(child) for child in below)
 
@@ -374,7 +374,7 @@ class _Rewrite:
 
 
 def _null_rules(node: Node, operator: Operator, side: int) -> tuple[bool, bool]:
-    """(drops null keys, drops null values) on the way into an operator (semantics.md, section 1)."""
+    """(drops null keys, drops null values) on the way into an operator (docs/semantics, section 1)."""
     if isinstance(node, StreamStream) and operator.stem == node.stem:
         return not (node.relaxed and node.outer(side)), not node.generation.is_old
     if isinstance(node, GlobalLookup) and operator.stem == node.stem and side == 0:

@@ -1,4 +1,4 @@
-"""Which tables keep a store, and which filters know the old value (semantics.md, sections 3 and 5).
+"""Which tables keep a store, and which filters know the old value (docs/semantics, sections 3 and 5).
 
 Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
 it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of
@@ -101,7 +101,7 @@ class _SendsOld:
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
         if isinstance(node, GlobalTableLookup | OneToMany | SelectKey):
-            # Their last result per key is kept (semantics.md, sections 9 and 21), so it is known to whoever asks;
+            # Their last result per key is kept (docs/semantics, sections 9 and 21), so it is known to whoever asks;
             # a table under another key is the result of a one-to-many join.
             known = True
         elif begins_table(node):

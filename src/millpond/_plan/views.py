@@ -18,7 +18,7 @@ from millpond.errors import TopologyError
 
 @dataclass(frozen=True)
 class GlobalView(Node):
-    """Join of two global tables by a mapped key, as a view (KIP-99; semantics.md, section 9).
+    """Join of two global tables by a mapped key, as a view (KIP-99; docs/semantics, section 9).
 
     Parameters
     ----------
