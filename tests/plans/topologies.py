@@ -1,0 +1,104 @@
+"""The topologies whose plans are kept: of the golden pages, the recordings, random blueprints, demo and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.golden import read as read_golden
+from millpond.testing.histories.blueprint import as_data, of_data
+from millpond.testing.histories.check import topology_of
+from millpond.testing.histories.draw import CASES_PER_BLUEPRINT, case_of
+from millpond.testing.recordings import History, read
+from millpond.testing.runners.library import ArrowLibrary
+from millpond.testing.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.topology import Topology
+from tests.plans.dump import digests, whole
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = (0, 1)
+DRAWN = 250
+Named = Iterator[tuple[str, Topology]]
+
+
+def golden() -> Named:
+    """Each section of each golden page."""
+    for path in sorted((ROOT / "tests" / "golden").glob("*.md")):
+        yield from ((f"{path.stem}: {history.id}", _recorded(history)) for history in read_golden(path))
+
+
+def recorded() -> Named:
+    """The topologies of all recordings that can be built, each once."""
+    seen: set[str] = set()
+    recordings = ROOT / "tests" / "recordings"
+    for path in sorted([*(recordings / "histories").iterdir(), *(recordings / "vectors").iterdir()]):
+        for history in read(path):
+            key = topology_key(history)
+            if key not in seen and unsupported(history) is None:
+                seen.add(key)
+                yield key, _recorded(history)
+
+
+def drawn() -> Named:
+    """Random topologies, as they were drawn when they were first kept: kinds that come later change none of them."""
+    path = kept("drawn")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else _draw()
+    for line in lines:
+        data = line.split(" ", 2)[2]
+        yield data, topology_of(of_data(json.loads(data)))
+
+
+def _draw() -> Iterator[str]:
+    for seed in SEEDS:
+        for number in range(DRAWN):
+            blueprint = case_of(seed, CASES_PER_BLUEPRINT * number).blueprint
+            yield f"- - {json.dumps(as_data(blueprint), separators=(',', ':'))}"
+
+
+def demo() -> Named:
+    """The demo from topic to topic; it needs a session."""
+    from demo.topology import between_topics, build
+
+    yield "flights", build(between_topics())
+
+
+def bench() -> Named:
+    """The benchmark's workloads; they need a session."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        from workloads import WORKLOADS
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
+    from millpond import StreamsBuilder
+
+    for name, workload in WORKLOADS.items():
+        builder = StreamsBuilder("bench")
+        workload.join(builder, ("left", "right")).to("out")
+        yield name, builder.build()
+
+
+KEPT: dict[str, tuple[Callable[[], Named], Callable[[str, Topology], str]]] = {
+    "golden": (golden, whole),
+    "recorded": (recorded, digests),
+    "drawn": (drawn, digests),
+}
+KEPT_WITH_SPARK = {"demo": (demo, whole), "bench": (bench, whole)}
+
+
+def text_of(name: str) -> str:
+    """What a kept text must be now."""
+    named, page = (KEPT | KEPT_WITH_SPARK)[name]
+    return "".join(page(title, topology) for title, topology in named())
+
+
+def kept(name: str) -> Path:
+    """Where a text is kept."""
+    return Path(__file__).with_name(f"{name}.txt")
+
+
+def _recorded(history: History) -> Topology:
+    builder, _ = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
+    return builder.build()
