@@ -1,4 +1,4 @@
-"""The architecture, enforced: which module may import what (laws 7 and 8 of the design).
+"""The architecture, enforced: which module may import what (docs/laws.md, laws 7 and 8).
 
 Imports are taken from the syntax tree, wherever they stand: a late import inside a function binds as much as
 one at the top. Each rule is also tried on a small sample that breaks it.
