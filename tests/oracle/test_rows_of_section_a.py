@@ -180,6 +180,15 @@ def test_row_21_a_result_that_was_held_back_is_not_late_behind_the_join() -> Non
     assert repaired[3] == [window("k", 100, 110, "0+a+null", 109)]
 
 
+def test_row_27_held_rows_of_one_timestamp_come_by_key_and_not_by_what_arrived_before_them() -> None:
+    params = {"type": "left", "right_versioned_ms": 30, "grace_ms": 10}
+    steps = [("left", "", "a", 100), ("left", "\0", "b", 100), ("left", "", "c", 100), ("left", "m", "d", 110)]
+    engine, repaired = both("stream_table", params, steps, 27)
+    a, b, c = Result("", "a+null", 100), Result("\0", "b+null", 100), Result("", "c+null", 100)
+    assert engine == [[], [], [], [b, a, c]]
+    assert repaired == [[], [], [], [a, c, b]]
+
+
 def test_a_row_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown rows of section A: \[99\]"):
         Semantics(rows=frozenset({99}))

@@ -27,6 +27,7 @@ ROWS: dict[int, str] = {
     18: "versioned table: a tombstone at the timestamp of the latest value is forgotten",
     19: "0.10.2: results carry the timestamp of the record that triggers them, not the larger one",
     21: "an operator behind another one keeps its own stream time",
+    27: "stream-table with grace: the arrival number decides between a key and its continuation by zero bytes",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -1,6 +1,6 @@
 """Stream-table joins: inner and left, versioned tables, grace.
 
-Owns section 8 of the semantics, the repair of row 3 and the rule before KIP-77. Law: only stream records
+Owns section 8 of the semantics, the repairs of rows 3 and 27 and the rule before KIP-77. Law: only stream records
 trigger, and the result has the stream record's key and timestamp. Called by the topologies.
 """
 
@@ -37,6 +37,7 @@ class StreamTableJoin(Node):
         self._topology = topology
         self._clock = Clock(topology, self, self._release)
         self._buffer: list[tuple[int, bytes, int, Record]] = []
+        self._by_whole_key = self._semantics.repaired(27) if grace_ms is not None else True
         self._arrivals = 0
         table.require_lookup()
         self.look_up(table)
@@ -66,7 +67,9 @@ class StreamTableJoin(Node):
 
     def _hold(self, record: Record) -> None:
         self._arrivals += 1
-        self._buffer.append((record.ts, key_bytes(record.key), self._arrivals, record))
+        # The engine's buffer is sorted by bytes in which the arrival number follows the key, whatever its length.
+        arrival = b"" if self._by_whole_key else self._arrivals.to_bytes(4, "big")
+        self._buffer.append((record.ts, key_bytes(record.key) + arrival, self._arrivals, record))
         self._buffer.sort(key=lambda entry: entry[:3])
         self._clock.move(record.ts)
         self._release()
