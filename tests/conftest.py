@@ -12,7 +12,7 @@ from dev.jars import spark_jars
 from millpond._spark.session import session
 from millpond.options import Kafka
 
-MARKS = {"spark": ["spark"], "kafka": ["spark", "kafka"], "demo": ["spark"]}
+MARKS = {"spark": ["spark"], "kafka": ["spark", "kafka"], "demo": ["spark"], "examples": ["spark"]}
 
 
 @pytest.fixture(scope="session")

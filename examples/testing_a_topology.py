@@ -1,0 +1,48 @@
+"""How a topology is tested: records in, records out, no broker and no files.
+
+    python examples/testing_a_topology.py
+    python -m pytest examples/testing_a_topology.py
+
+The driver processes records exactly in the order in which they were piped.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from millpond.testing.driver import TopologyTestDriver
+
+
+def topology() -> mp.Topology:
+    """Clicks of users, each with the user's name."""
+    builder = mp.StreamsBuilder("clicks-with-names")
+    clicks = builder.stream("clicks", key="long", value="string")
+    users = builder.table("users", key="long", value="string")
+    clicks.left_join(users, lambda click, name: F.concat(F.coalesce(name, F.lit("somebody")), F.lit(" on "), click)).to(
+        "clicks-with-names"
+    )
+    return builder.build()
+
+
+def check(spark: SparkSession) -> None:
+    """A click finds the name that the table has at that moment; a deleted user has none."""
+    driver = TopologyTestDriver(topology(), spark)
+    driver.pipe("clicks", key=1, value="/home", ts=0)
+    driver.pipe("users", key=1, value="ann", ts=1)
+    driver.pipe("clicks", key=1, value="/shop", ts=2)
+    driver.pipe("users", key=1, value=None, ts=3)
+    driver.pipe("clicks", key=1, value="/exit", ts=4)
+    found = [(record.key, record.value, record.ts) for record in driver.read("clicks-with-names")]
+    assert found == [(1, "somebody on /home", 0), (1, "ann on /shop", 2), (1, "somebody on /exit", 4)], found
+
+
+def test_a_click_finds_the_name_that_the_table_has_at_that_moment() -> None:
+    """What pytest runs."""
+    check(mp.session("testing a topology"))
+
+
+if __name__ == "__main__":
+    check(mp.session("testing a topology"))
+    print("as expected")

@@ -1,0 +1,46 @@
+"""The programs in examples/, run as they are: what they give is what their readers are told."""
+
+from __future__ import annotations
+
+from examples import clicks_after_impressions, orders_and_payments, orders_by_customer, testing_a_topology
+
+
+def rows(frame):
+    return [(row["key"], row["value"] and tuple(row["value"])) for row in frame.collect()]
+
+
+def test_orders_and_payments_say_what_is_open_after_each_change(spark, tmp_path):
+    assert rows(orders_and_payments.run(spark, tmp_path)) == [
+        (1, ("ann", 100.0)),
+        (2, ("bob", 80.0)),
+        (1, ("ann", 70.0)),
+        (2, ("bob", 0.0)),
+        (1, ("ann", 90.0)),
+        (3, ("cid", 50.0)),
+        (1, ("ann", 0.0)),
+        (2, None),
+    ]
+
+
+def test_orders_by_customer_follow_the_customer_and_lose_the_row_with_it(spark, tmp_path):
+    assert rows(orders_by_customer.run(spark, tmp_path)) == [
+        (1, (100.0, "Ann Arbor")),
+        (2, (80.0, "Bobcaygeon")),
+        (3, (50.0, "Ann Arbor")),
+        (1, (100.0, "Anchorage")),
+        (3, (50.0, "Anchorage")),
+        (3, (50.0, "Bobcaygeon")),
+        (2, None),
+        (3, None),
+    ]
+
+
+def test_an_impression_without_a_click_in_time_is_told_once_its_window_has_passed(spark, tmp_path):
+    assert rows(clicks_after_impressions.run(spark, tmp_path)) == [
+        ("user-2", ("tent", False)),
+        ("user-1", ("boots", True)),
+    ]
+
+
+def test_the_example_of_a_test_passes(spark):
+    testing_a_topology.check(spark)
