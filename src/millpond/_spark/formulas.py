@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from millpond._engine.formula import Concat, Field, Formula, Operand, Record
+from millpond._spark.function_texts import expression_texts, operand_columns
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 Read = tuple[Formula, DataType]
@@ -40,28 +41,12 @@ def formula_of(
     # so that no other column, and no text of the user's, can be taken for an operand
     mark = secrets.token_hex(8)
     columns = {f"{name}_{mark}": (name, kind) for name, kind in zip(operands, kinds, strict=True)}
-    text = _analysed(spark, joiner, {name: kind for name, (_, kind) in columns.items()}, mark)
-    found = None if text is None else _Reader(text, columns).whole()
+    frame = spark.createDataFrame([], operand_columns({name: kind for name, (_, kind) in columns.items()}))
+    (text,) = expression_texts(frame, [joiner(*map(F.col, columns))])
+    found = _Reader(text, columns).whole()
     if found is None or found[1].simpleString() != result.simpleString():
         return None
     return found[0]
-
-
-def _analysed(
-    spark: SparkSession, joiner: Callable[..., Column], columns: Mapping[str, DataType], mark: str
-) -> str | None:
-    """The expression that Spark has made of the joiner, as text."""
-    view = f"millpond_{mark}"
-    schema = StructType([StructField(name, kind) for name, kind in columns.items()])
-    frame = spark.createDataFrame([], schema).select(joiner(*map(F.col, columns)).alias(view))
-    frame.createOrReplaceTempView(view)
-    try:
-        shown: Any = spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {view}").collect()[0][0]
-    finally:
-        spark.catalog.dropTempView(view)
-    analysed = shown.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-    found = re.findall(rf"Project \[(.*) AS {view}#\d+L?\]\n", analysed)
-    return found[0] if len(found) == 1 else None
 
 
 class _Reader:
