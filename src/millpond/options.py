@@ -270,7 +270,7 @@ class Kafka:
     ----------
     bootstrap_servers : "host:port,host:port".
     max_records_per_batch : at most so many records in one batch, over all topics, in proportion to backlog.
-    starting_offsets : where a topology begins that has no checkpoint yet: "earliest" or "latest".
+    starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
     consumer : settings of Kafka's Java client, which reads, by its names.
     producer : settings of librdkafka, which writes, by its names.
     source : further options of Spark's Kafka source, by Spark's names.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.broker import KafkaBroker
-from millpond._plan.nodes import Shape, Source
+from millpond._plan.nodes import Kind, Shape, Source
 from millpond._spark import topics as kafka_topics
 from millpond._spark.formats import type_of
 from millpond._spark.plain import HINT
@@ -28,8 +28,8 @@ from tests.kafka.topics import PARTITIONS, committed
 _NAMES = (f"topic-{n}" for n in itertools.count())
 
 
-def source(name: str, topic: Topic) -> Source:
-    return Source(name, (), Shape("stream", type_of(topic.key), type_of(topic.value)), input=name, origin=topic)
+def source(name: str, topic: Topic, kind: Kind = "stream") -> Source:
+    return Source(name, (), Shape(kind, type_of(topic.key), type_of(topic.value)), input=name, origin=topic)
 
 
 def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
@@ -239,6 +239,17 @@ def test_the_rate_limit_cuts_a_backlog_into_batches(spark: SparkSession, broker:
         40,
         20,
     ]
+
+
+def test_a_global_table_is_read_from_its_beginning_though_all_else_begins_at_the_end(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    name, latest = new_topic(broker), Kafka(broker.bootstrap_servers, starting_offsets="latest")
+    produce(broker, name, [(b"a", b"x", 1), (b"b", b"y", 2)])
+    topic = Topic(name, "string", "string")
+    stream, table = scan(spark, [source("stream", topic), source("table", topic, "global")], latest)
+    assert drained(stream.frame) == []
+    assert [row["s1_key"] for row in drained(table.frame)] == ["a", "b"]
 
 
 @pytest.mark.parametrize("way", ["client", "spark"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,28 @@ def test_settings_are_put_back_even_after_an_error(spark: SparkSession, tmp_path
         assert spark.conf.get(BATCH_SIZE) == "123"
     finally:
         spark.conf.unset(BATCH_SIZE)
+
+
+def test_of_two_starts_at_once_each_has_its_own_settings_and_the_session_its_own_behind_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before, seen = spark.conf.get(PARTITIONS), []
+    inside = threading.Event()
+
+    def start(tasks: int) -> None:
+        with settings.query_settings(spark, tasks, str(tmp_path)):
+            inside.set()
+            seen.append(spark.conf.get(PARTITIONS))
+
+    other = threading.Thread(target=start, args=(7,))
+    with settings.query_settings(spark, 5, str(tmp_path)):
+        other.start()
+        # the other one has its chance; how long it is given can let a fault pass, but none appear
+        assert not inside.wait(0.5)
+        seen.append(spark.conf.get(PARTITIONS))
+    other.join()
+    assert seen == ["5", "7"]
+    assert spark.conf.get(PARTITIONS) == before
 
 
 def test_files_of_a_checkpoint_on_this_disk_are_renamed_without_asking_for_links(

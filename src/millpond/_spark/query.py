@@ -118,7 +118,9 @@ def _compiled(
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
         leaving=can_leave(topology.plan, topology.plan.sinks),
     )
-    scans = sources.scan(spark, topology.plan.sources, options.kafka, checkpoint, begun=begun)
+    scans = sources.scan(
+        spark, topology.plan.sources, options.kafka, checkpoint, begun=begun, partitions=facts.partitions
+    )
     inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain) for s in scans]
     clock = idle.wall_clock(spark) if options.idle_after_ms else None
     return compile_plan(physical, inputs, layout, clock), metric_names(physical)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,6 +93,8 @@ AT_START = {
 }
 
 _PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
+_starting = threading.RLock()
+"""Settings belong to a session: of two starts at once one would run under the other's, and leave them behind."""
 
 
 def check(spark: SparkSession) -> None:
@@ -142,19 +145,20 @@ def check_running(setting: Callable[[str, str], str]) -> None:
 
 @contextmanager
 def query_settings(spark: SparkSession, tasks: int, checkpoint: str) -> Iterator[None]:
-    """While it lasts, the session has what a topology's query needs; then again what it had.
+    """While it lasts, the session has what a topology's query needs; then again what it had. One at a time.
 
     Parameters
     ----------
     tasks : of each exchange.
     checkpoint : the query's, with millpond's record in it.
     """
-    wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
-    wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
-    if on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
-        wanted[FILE_MANAGER] = PLAIN_FILES
-    with overridden(spark, wanted):
-        yield
+    with _starting:
+        wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
+        wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
+        if on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
+            wanted[FILE_MANAGER] = PLAIN_FILES
+        with overridden(spark, wanted):
+            yield
 
 
 def on_this_disk(checkpoint: str) -> bool:

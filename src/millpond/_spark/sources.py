@@ -6,7 +6,7 @@ each DataFrame is a frame of its own. Called by `query`; `row_types` by `functio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ def scan(
     checkpoint: str | None = None,
     *,
     begun: bool = False,
+    partitions: Mapping[str, int] | None = None,
 ) -> list[Scan]:
     """The frames that the sources are read from: one for all topics, one for each DataFrame.
 
@@ -61,6 +62,7 @@ def scan(
     kafka : the connection, where there are topics.
     checkpoint : folder that static DataFrames are copied into.
     begun : whether it has batches.
+    partitions : how many each topic has; records of others fail the query. None: any pass.
 
     Raises
     ------
@@ -69,23 +71,34 @@ def scan(
     numbered = list(enumerate(sources))
     headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
     topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
+    # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
+    copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
+    others = [(n, s) for n, s in topics if s.shape.kind != "global"]
     scans = []
-    if topics:
-        if kafka is None:
-            raise ConfigError(
-                "The topology reads Kafka topics, but nothing says where Kafka is.",
-                given=f"topics {', '.join(sorted({source.origin.name for _, source in topics}))}",
-                hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
-            )
-        # A global table is read to its end before anything else: apart from the rest, and without a limit.
-        copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
-        others = [(n, s) for n, s in topics if s.shape.kind != "global"]
-        for some, limited in ((others, True), (copied, False)):
-            if some:
-                frame = read_topics(spark, some, kafka, headers, limited=limited)
-                scans.append(Scan(frame, tuple(source.name for _, source in some), plain=plain_parts(some)))
+    for some, whole in ((others, False), (copied, True)):
+        if some:
+            connection = connected(sources, kafka)
+            frame = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
+            scans.append(Scan(frame, tuple(source.name for _, source in some), plain=plain_parts(some)))
     plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
     return scans + [_scan_rows(spark, number, source, headers, checkpoint, begun) for number, source in plain]
+
+
+def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
+    """The connection.
+
+    Raises
+    ------
+    ConfigError : there is none.
+    """
+    if kafka is None:
+        topics = {source.origin.name for source in sources if isinstance(source.origin, Topic)}
+        raise ConfigError(
+            "The topology reads Kafka topics, but nothing says where Kafka is.",
+            given=f"topics {', '.join(sorted(topics))}",
+            hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
+        )
+    return kafka
 
 
 def _scan_rows(

@@ -1,7 +1,7 @@
 """Kafka topics as rows: one Spark source for all of them, decoded, with a reason where that fails.
 
 Law 2 (one task reads a partition, in order of offset), law 6 (undecodable bytes neither vanish nor pass for a
-tombstone), law 9 (a rate limit by default). Called by `sources`.
+tombstone), law 9 (a rate limit by default).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart, refused
 from millpond._spark.session import kafka_package
-from millpond.errors import ConfigError
+from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.options import DeadLetter, Format, Kafka, Topic
 
 Numbered = Sequence[tuple[int, Source]]
@@ -43,9 +43,20 @@ _LOGIN = re.compile(
 
 
 def read_topics(
-    spark: SparkSession, topics: Numbered, kafka: Kafka, headers: bool, *, limited: bool = True
+    spark: SparkSession,
+    topics: Numbered,
+    kafka: Kafka,
+    headers: bool,
+    *,
+    whole: bool = False,
+    partitions: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """The stream of all these topics' records, as rows of a scan.
+
+    Parameters
+    ----------
+    whole : whether they are read from their beginning, and to their end in the first batch.
+    partitions : how many each topic has; records of others fail the query. None: any pass.
 
     Raises
     ------
@@ -53,8 +64,9 @@ def read_topics(
     """
     names = [source.origin.name for _, source in topics]
     options = reader_options(kafka, names, headers)
-    if not limited:
+    if whole:
         del options["maxOffsetsPerTrigger"]
+        options["startingOffsets"] = "earliest"
     try:
         records = spark.readStream.format("kafka").options(**options).load()
     except AnalysisException as error:
@@ -65,7 +77,7 @@ def read_topics(
             given=f"topics {', '.join(sorted(set(names)))}",
             hint=f"mp.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
         ) from None
-    return topic_rows(records, topics, headers)
+    return topic_rows(records, topics, headers, partitions)
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
@@ -130,14 +142,16 @@ def _quoted(text: str) -> str:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def topic_rows(records: DataFrame, topics: Numbered, headers: bool) -> DataFrame:
-    """Rows of a scan from records as Spark's Kafka source gives them."""
+def topic_rows(
+    records: DataFrame, topics: Numbered, headers: bool, partitions: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
     # What is needed more than once has a column of its own, so that it is computed once.
     frame = frame.withColumns({p.parsed: formats.parse(p.form, p.raw) for p in parts})
     frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw, F.col(p.parsed)) for p in parts})
-    columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), F.col("partition"), F.col("offset")]
+    columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [_reason(parts).alias("reason"), *([F.col("headers")] if headers else [])]
     columns += [p.value.alias(p.name) for p in parts]
     columns += _raw(parts)
@@ -180,9 +194,7 @@ class _Part:
     @property
     def complaint(self) -> Column:
         error = refused(self.part, self.topic.name, self.form.kind, "%d", "%d", "%s")
-        # as an error of a worker's is told: `failures` makes one of it
-        told = f"{type(error).__module__}.{type(error).__name__}: {error}"
-        return F.format_string(told, "partition", "offset", self.fault)
+        return F.format_string(_told(error), "partition", "offset", self.fault)
 
 
 def _root(topics: Numbered) -> Column:
@@ -197,6 +209,32 @@ def _root(topics: Numbered) -> Column:
     ]
     root = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))
     return root if once else F.explode(root)
+
+
+def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
+    """The partition; reading it fails where the topic did not have it at the start: each has a time of its own."""
+    if known is None:
+        return F.col("partition")
+    numbers: dict[int, list[int]] = {}
+    for number, source in topics:  # a dict of lists
+        numbers.setdefault(known[source.origin.name], []).append(number)
+    (most, _), *others = sorted(numbers.items(), reverse=True)
+    count = F.lit(most)
+    for fewer, found in others:  # one turn per number of partitions
+        count = F.when(F.col("root").isin(found), fewer).otherwise(count)
+    error = ChangedTopology(
+        "A topic has got more partitions since the start.",
+        given="topic %s, partition %d; %d partitions at the start",
+        hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
+        "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
+    )
+    told = F.format_string(_told(error), "topic", "partition", count)
+    return F.when(F.col("partition") < count, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
+
+
+def _told(error: MillpondError) -> str:
+    """An error's text as a worker tells it: `failures` makes an error of it again."""
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 def _reason(parts: Sequence[_Part]) -> Column:
