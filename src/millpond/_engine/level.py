@@ -22,7 +22,8 @@ from millpond._engine import (
     table,
     table_table,
 )
-from millpond._engine.operator import Setting, state_schema
+from millpond._engine.exchange import Drops
+from millpond._engine.operator import Dropped, Setting, state_schema
 from millpond._engine.runs import MultiTable, State, StateTable
 
 OPERATORS = {
@@ -57,7 +58,9 @@ def tables_of(setting: Setting, state: State) -> Sequence[StateTable | MultiTabl
     return [state.table(name, state_schema(setting, first + side)) for side, name in enumerate(stores)]
 
 
-def run_operator(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run_operator(
+    setting: Setting, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
+) -> Iterator[pa.Table]:
     """The results of one operator for one shard and batch, in order of position.
 
     Parameters
@@ -65,6 +68,12 @@ def run_operator(setting: Setting, inputs: Mapping[int, pa.Table], state: State)
     setting : the operator.
     inputs : rows of each side that has any, in any order (columns: `Setting.side_schema`).
     state : the shard's state; it is committed when the last result has been taken.
+    drops : where rows that end here are counted, when the last result has been taken.
     """
-    yield from OPERATORS[setting.operator.stem](setting, inputs, state)
+    # One turn per table of results.
+    for given in OPERATORS[setting.operator.stem](setting, inputs, state):
+        if not isinstance(given, Dropped):
+            yield given
+        elif drops is not None:
+            drops[(setting.operator.node, given.reason)] += len(given)
     state.commit()

@@ -73,6 +73,11 @@ class Rules:
             old=old,
         )
 
+    @property
+    def furthest(self) -> int:
+        """The side whose records look back further."""
+        return LEFT if self.back[LEFT] >= self.back[RIGHT] else RIGHT
+
     def close(self, ts: Int64s, side: Int64s | int) -> Int64s:
         """The last time at which a partner of a record may still come."""
         last: Int64s = ts + np.array(self.ahead)[side] + self.grace
@@ -101,6 +106,7 @@ class Meetings:
     ----------
     books : rows of each side that can be met.
     ts, row, number, side, domain : of each place; places count over the sides.
+    expired : events that come too late for part of what they look for: it is not kept any more.
     """
 
     def __init__(
@@ -118,6 +124,8 @@ class Meetings:
         self.books = [self._book(log, side, stored) for side in SIDES]
         self._index()
         self._visible_from = self._own_visibility(rows, 1 - side)
+        late = events.ts[rows] < times.at_row[rows] - rules.grace
+        self.expired: Int64s = rows[late & (np.maximum(0, self._low) < self._visible_from)]
 
     def _book(self, log: WindowLog, side: int, stored: Bools) -> Book:
         events = self._events

@@ -36,6 +36,25 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """Rows that end in an operator, which yields them beside its results (law 6).
+
+    Parameters
+    ----------
+    reason : why; one of its node's `drop_reasons`.
+    rows : the rows of a side.
+    at : which of them end.
+    """
+
+    reason: str
+    rows: pa.Table
+    at: Int64s
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+@dataclass(frozen=True)
 class Setting:
     """What an operator needs to know of its plan.
 

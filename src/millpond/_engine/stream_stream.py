@@ -15,15 +15,18 @@ import pyarrow as pa
 
 from millpond._engine.columns import Int64s, gather, position_columns, valid
 from millpond._engine.meetings import LEFT, RIGHT, SIDES, Meetings, Met, Rules
-from millpond._engine.operator import Events, Setting
+from millpond._engine.operator import Dropped, Events, Setting
 from millpond._engine.position import merged
 from millpond._engine.runs import State
 from millpond._engine.times import Times
 from millpond._engine.waiting import Waiting
 from millpond._engine.window_log import WindowLog
+from millpond._plan.nodes import StreamStream
+
+(EXPIRED,) = StreamStream.drop_reasons
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
     return _Join(setting, inputs, state).run()
 
@@ -49,8 +52,8 @@ class _Join:
         self._met = np.zeros(len(events), dtype=np.bool_)
         self._numbers: Int64s = np.zeros(0, dtype=np.int64)
 
-    def run(self) -> Iterator[pa.Table]:
-        """The results; state is written before the first."""
+    def run(self) -> Iterator[pa.Table | Dropped]:
+        """The results, behind what was late; state is written before the first."""
         if any(self._rules.outer):
             self._learn_matches()
         alone = self._searching & self._outer & ~self._matched
@@ -60,7 +63,16 @@ class _Join:
         at_once = np.flatnonzero((alone & ~patient) | self._unkeyed)
         closing = self._closing(close)
         self._write(close)
+        yield from self._late()
         yield from merged(self._by_events(at_once), closing, position_columns(self._setting.slots))
+
+    def _late(self) -> Iterator[Dropped]:
+        """Rows that came when part of their window was no longer kept."""
+        expired = self._meetings.expired
+        for side in (self._rules.furthest,) if self._log.shared else SIDES:  # a self join has each row on both
+            rows = expired[self._events.side[expired] == side]
+            if len(rows):
+                yield Dropped(EXPIRED, self._events.tables[side], self._events.own[rows])
 
     # -- unmatched records ---------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Node:
     stem = "node"
     operands: ClassVar[tuple[str, ...]] = ("key", "left", "right")
     """What a joiner gets, by name of the operator's result column."""
+    drop_reasons: ClassVar[tuple[str, ...]] = ()
+    """Why its operator lets rows end, beside null keys and values."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -235,6 +237,7 @@ class StreamStream(Node):
     relaxed: bool = field(default=True, kw_only=True)
 
     stem = "stream_stream"
+    drop_reasons = ("expired_window_record",)
 
     def outer(self, side: int) -> bool:
         """Whether an unmatched record of this side gives a result."""

@@ -22,7 +22,7 @@ from millpond._engine.columns import LET_GO, position_columns
 from millpond._engine.position import places_of
 from millpond._plan.physical import Physical
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
-from millpond._spark.counting import Metrics, add, counted
+from millpond._spark.counting import Metrics, add, counted, drops_of
 from millpond._spark.wire import Labels, target_count
 from millpond.errors import TopologyError
 
@@ -97,7 +97,7 @@ class BoundedRun:
         compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], settings)
         results = self._collect(compiled, cases)
         for observation, metrics in observations:
-            add(self.drops, {metric: observation.get[f"m{n}"] or 0 for n, metric in enumerate(metrics)})
+            add(self.drops, drops_of(observation.get, metrics))
         return results
 
     def _frame(self, cases: Sequence[Sequence[Piped]]) -> DataFrame:

@@ -1,7 +1,8 @@
 """Counts of dropped records: observed in the exchange, read from a query's progress (law 6).
 
-Packs and levels put rows without blob among the wire rows, each a count of one metric; here they are summed
-by Spark's `observe` and taken out. Called by `query` and by the test driver.
+Packs and levels put rows without blob among the wire rows, each what one task or shard counted of one metric; here
+they are collected by Spark's `observe` and taken out. They are collected as a set and summed by whoever reads them:
+a task of a shuffle that runs again, since its output was lost, says the same once more.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from pyspark.sql import functions as F
 Metrics = tuple[tuple[str, str], ...]
 """(node, reason) of each metric, by number."""
 PREFIX = "millpond_"
+_COUNTS = "counts"
 
 
 def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:
-    """Wire rows with the counts among them observed (metric n as `mn`) and taken out."""
+    """Wire rows with the counts among them observed (`_COUNTS`: place, metric, count) and taken out."""
     is_count = F.col("blob").isNull()
     if not metrics:
         return frame.filter(~is_count)
-    sums = [F.sum(F.when(is_count & (F.col("port") == n), F.col("count"))).alias(f"m{n}") for n in range(len(metrics))]
-    return frame.observe(observation, *sums).filter(~is_count)
+    count = F.struct(F.col("label").alias("place"), F.col("port").alias("metric"), "count")
+    counts = F.collect_set(F.when(is_count, count)).alias(_COUNTS)
+    return frame.observe(observation, counts).filter(~is_count)
 
 
 def drops_in(observed: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], int]:
@@ -31,7 +34,15 @@ def drops_in(observed: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, s
     found: dict[tuple[str, str], int] = {}
     for name, row in observed.items():
         if name.startswith(PREFIX):
-            add(found, {metric: row[f"m{n}"] or 0 for n, metric in enumerate(metrics)})
+            add(found, drops_of(row, metrics))
+    return found
+
+
+def drops_of(row: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], int]:
+    """Counts by (node, reason) in one row of observed metrics."""
+    found: dict[tuple[str, str], int] = {}
+    for each in row[_COUNTS] or ():
+        add(found, {metrics[each["metric"]]: each["count"]})
     return found
 
 

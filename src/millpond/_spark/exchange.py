@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from millpond._engine import blob
 from millpond._engine.columns import array, bools, ints, position_columns, visible_columns
@@ -91,7 +92,7 @@ class Pack:
             yield from wire_batches(wire_rows(parcels, self.labels))
             yield from wire_batches(wire_rows(times(frame, self.beats, self.labels.shards), self.labels))
             yield from _passed_on(gathered)
-        yield from wire_batches(count_rows(drops, self.metrics))
+        yield from wire_batches(count_rows(drops, self.metrics, _task()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
 
@@ -285,11 +286,23 @@ def wire_rows(parcels: Iterable[Parcel], labels: Labels) -> Iterator[WireRow]:
             yield label, parcel.port, content, 0
 
 
-def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]]) -> Iterator[WireRow]:
-    """Counts of dropped records as rows for `counting`; metrics are (node, reason) by number."""
+def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> Iterator[WireRow]:
+    """Counts of dropped records as rows for `counting`; metrics are (node, reason) by number.
+
+    Parameters
+    ----------
+    drops : all that one place has counted in the batch.
+    place : the number of the task, or the label: a task that runs again says the same of it, and counts once.
+    """
     for what, count in drops.items():  # one turn per metric
         if count:
-            yield -1, metrics.index(what), None, count
+            yield place, metrics.index(what), None, count
+
+
+def _task() -> int:
+    """Number of the task that this is, among those of its stage."""
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
 
 
 def told_ends(labels: Labels) -> Iterator[WireRow]:

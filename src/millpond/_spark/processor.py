@@ -6,6 +6,7 @@ them, results go out as blobs. Blobs for later levels pass untouched. Called by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -100,14 +101,17 @@ class LevelProcessor(StatefulProcessor):
             return
         assert self._store is not None
         state = State(self._store, _cache(self._cache_root))
-        results, onward = run_operator(setting, self._inputs(rows), state), self._onward.get(target)
+        drops: Drops = Counter()
+        results, onward = run_operator(setting, self._inputs(rows), state, drops), self._onward.get(target)
         if onward is None:
             for table in results:
                 for piece in blob.pieces(table):
                     yield _Wire(label, output_port(target), blob.encode(piece), None)
-            return
-        for table in _in_one(results) if onward.tells_reach else results:
-            yield from self._handed_on(table, onward, shard, setting)
+        else:
+            for table in _in_one(results) if onward.tells_reach else results:
+                yield from self._handed_on(table, onward, shard, setting, drops)
+        for row in count_rows(drops, self._metrics, label):
+            yield _Wire(*row)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -119,15 +123,15 @@ class LevelProcessor(StatefulProcessor):
                 # one says as much as one from each task of the first stage
                 return
 
-    def _handed_on(self, results: pa.Table, onward: Onward, shard: int, setting: Setting) -> Iterator[Row]:
+    def _handed_on(
+        self, results: pa.Table, onward: Onward, shard: int, setting: Setting, drops: Drops
+    ) -> Iterator[Row]:
         """The results, packed here."""
-        drops, rows = Drops(), onward.rows(results)
+        rows = onward.rows(results)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
         parcels = pack(rows, onward.outlets, self._labels.shards, setting.slots, drops)
         for row in wire_rows(parcels, self._labels):
             yield _Wire(*row[:3], None)
-        for row in count_rows(drops, self._metrics):
-            yield _Wire(*row)
 
     def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}

@@ -158,4 +158,7 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, "null_value")] = None
         if extra_reason(physical, edge):
             found[(node, str(extra_reason(physical, edge)))] = None
+    for operator in physical.operators:
+        node_of = physical.plan.by_name[operator.node]
+        found |= {(operator.node, reason): None for reason in node_of.drop_reasons}
     return tuple(found)

@@ -261,7 +261,7 @@ class Batch:
             sides[self._physical.side_of[port]].append(blob.decode(content))
         inputs = {side: pa.concat_tables(tables) for side, tables in sides.items()}
         state = State(self._driver.stores[(operator.id, shard)], None)
-        yield from run_operator(self._layout.settings[operator.id], inputs, state)
+        yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:
         physical = self._physical
