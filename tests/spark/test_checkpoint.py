@@ -17,7 +17,7 @@ FACTS = Facts(
     generation="4.3",
     shards=4,
     tasks=2,
-    formats={"blob": 1, "state": 1},
+    formats={"blob": 1, "state": 2},
     partitions={"orders": 4, "customers": 4},
 )
 
@@ -82,7 +82,7 @@ def test_a_changed_topology_is_refused_and_the_difference_shown(spark: SparkSess
         ({"shards": 8}, "+shards: 8"),
         ({"tasks": 3}, "+tasks: 3"),
         ({"generation": "0.10.0"}, "+generation: 0.10.0"),
-        ({"formats": {"blob": 2, "state": 1}}, "+format of blob: 2"),
+        ({"formats": {"blob": 2, "state": 2}}, "+format of blob: 2"),
     ],
 )
 def test_every_other_fact_is_held_too(spark: SparkSession, folder: str, change: dict[str, object], line: str) -> None:

@@ -27,6 +27,7 @@ from millpond._engine.columns import (
 )
 from millpond._engine.keys import hash_keys
 from millpond._engine.reach import told_reach
+from millpond._engine.shards import shard_of
 
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
@@ -306,7 +307,7 @@ def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: I
     """Parcels by shard; a case has shards of its own, numbered behind those of the case before."""
     target = outlet.target
     assert target is not None
-    shard = (hashes.view(np.uint64) % np.uint64(shards)).astype(np.int64)
+    shard = shard_of(hashes, shards)
     if cases is not None:
         shard += cases * shards
     # Small numbers sort by radix.

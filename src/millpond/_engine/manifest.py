@@ -25,7 +25,8 @@ import pyarrow as pa
 from millpond.errors import CorruptData
 
 MAGIC = b"MLPM"
-VERSION = 1
+VERSION = 2
+"""1: shards were remainders of the hash; 2: they are ranges of it."""
 _HEADER = struct.Struct("<4sHH16s")
 
 

@@ -125,6 +125,14 @@ def verify_or_create(
         return made
     if found.facts.lines() == facts.lines():
         return found if _has_batches(spark, checkpoint) else _renewed(spark, checkpoint, facts)
+    if found.facts.formats != facts.formats:
+        raise _changed(
+            "The state in this checkpoint has the format of another version of millpond.",
+            checkpoint,
+            found.facts,
+            facts,
+            "Start it with the version that began it; or begin a new checkpoint, which reads the inputs anew.",
+        )
     same_but_partitions = replace(found.facts, partitions=facts.partitions).lines() == facts.lines()
     if not same_but_partitions:
         raise _changed("The checkpoint belongs to another topology.", checkpoint, found.facts, facts, _HINT)
