@@ -24,10 +24,12 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_engine"}),
     frozenset({"_spark"}),
     frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped"}),
-    frozenset({"builder", "topology", "testing", "cli", "__init__"}),
+    frozenset({"builder", "topology", "session", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
-WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder"})
+# Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
+MUTUAL: tuple[frozenset[str], ...] = (frozenset({"millpond.kstream", "millpond.ktable"}),)
+WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session"})
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
 # Ways past the public API, which Spark Connect and managed Spark do not have.
 JVM_NAMES = frozenset(
@@ -127,6 +129,33 @@ def engine_test_breaches(source: str, module: str) -> list[str]:
     return found
 
 
+def circles(found: list[tuple[str, str]]) -> list[str]:
+    """Circles of imports among (source, module) pairs: those for types, and those within functions, count.
+
+    A circle that goes through modules of one room (`MUTUAL`) alone is none.
+    """
+    names = {module.removesuffix(".__init__") for _, module in found}
+    reads: dict[str, set[str]] = {}
+    for source, module in found:
+        targets = {_module_of(name, names) for _, name in imported(source, module)}
+        own = module.removesuffix(".__init__")
+        room = next((room for room in MUTUAL if own in room), frozenset())
+        reads[own] = {name for name in targets if name is not None and name != own and name not in room}
+    while True:
+        # what reads nothing that is left lies on no circle
+        ends = {name for name, targets in reads.items() if not targets & reads.keys()}
+        if not ends:
+            return sorted(name for name in reads if any(name in targets for targets in reads.values()))
+        reads = {name: targets for name, targets in reads.items() if name not in ends}
+
+
+def _module_of(name: str, names: set[str]) -> str | None:
+    """The module that an imported name lies in, among those there are."""
+    while name and name not in names:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
 def modules() -> list[tuple[str, str]]:
     """Source and dotted name of every module of the package."""
     files = sorted(PACKAGE.rglob("*.py"))
@@ -141,6 +170,21 @@ def test_every_module_of_the_package_keeps_the_rule(rule):
     found = modules()
     assert len(found) > 10
     assert [breach for source, name in found for breach in rule(source, name)] == []
+
+
+def test_no_modules_import_one_another_in_a_circle_not_even_for_types():
+    assert circles(modules()) == []
+
+
+def test_a_circle_is_found_also_where_it_is_for_types_alone_or_within_a_function():
+    a, b, c = "millpond.a", "millpond.b", "millpond.c"
+    reads_b = ("from millpond.b import B", a)
+    types = ("if TYPE_CHECKING:\n    from millpond.a import A", b)
+    late = ("def late():\n    import millpond.a", b)
+    assert circles([reads_b, ("import struct", b)]) == []
+    assert circles([reads_b, types]) == [a, b]
+    assert circles([reads_b, late]) == [a, b]
+    assert circles([reads_b, ("from millpond import c", b), ("from . import a", c)]) == [a, b, c]
 
 
 def test_tests_of_the_engine_need_no_spark():

@@ -45,7 +45,8 @@ from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer, json
-from millpond.topology import Topology, session
+from millpond.session import session
+from millpond.topology import Topology
 from millpond.windows import JoinWindows
 
 __all__ = [

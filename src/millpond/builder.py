@@ -1,14 +1,14 @@
-"""StreamsBuilder: where a topology is written down, and the list of nodes that grows behind the handles.
+"""StreamsBuilder: where a topology is begun, with its inputs, and where it ends, built.
 
-Top layer: the handles (`kstream`, `ktable`) call back into the builder to add nodes; `build` turns the list
-into an immutable plan, rewrites it into levels, and hands both to a Topology.
+Builder and handles add nodes to one `Construction`; `build` turns its list into an immutable plan, rewrites
+that into levels, and hands both to a Topology.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from millpond._plan.logical import Plan
+from millpond._plan.construction import Construction
 from millpond._plan.nodes import Node, Shape, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
@@ -46,9 +46,7 @@ class StreamsBuilder:
             raise TopologyError("A topology needs an application id.", given=repr(application_id))
         self.application_id = application_id
         self.generation = Generation.of(generation)
-        self._functions = _functions or _spark_functions()
-        self._nodes: dict[str, Node] = {}
-        self._stores: set[str] = set()
+        self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
 
     def stream(self, source: Any, *, name: str | None = None, **options: Any) -> KStream:
@@ -61,7 +59,7 @@ class StreamsBuilder:
         options : of a topic: key=, value= (formats), on_undecodable=, headers=; of a DataFrame: key=,
             value=, timestamp=, order= (columns). See `Topic` and `Rows`.
         """
-        return KStream(self, self._source(source, "stream", name, None, options))
+        return KStream(self._construction, self._source(source, "stream", name, None, options))
 
     def table(self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
@@ -71,7 +69,7 @@ class StreamsBuilder:
         source, name, options : as for `stream`.
         store : queryable name of the table.
         """
-        return KTable(self, self._source(source, "table", name, store, options))
+        return KTable(self._construction, self._source(source, "table", name, store, options))
 
     def global_table(
         self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any
@@ -86,16 +84,14 @@ class StreamsBuilder:
         source, name, options : as for `stream`.
         store : queryable name of the table.
         """
-        return GlobalKTable(self, self._source(source, "global", name, store, options))
+        return GlobalKTable(self._construction, self._source(source, "global", name, store, options))
 
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels."""
-        plan = Plan(self.application_id, tuple(self._nodes.values()), self.generation)
+        plan = self._construction.plan()
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
-        return Topology(plan, self._functions)
-
-    # -- for the handles -----------------------------------------------------------------------------------
+        return Topology(plan, self._construction.functions)
 
     def _source(self, source: Any, kind: Any, name: str | None, store: str | None, options: dict[str, Any]) -> Node:
         origin = origin_of(source, options)
@@ -111,38 +107,11 @@ class StreamsBuilder:
                 given=repr(name),
                 hint="Read it once and use the handle twice, or give one of them name=...",
             )
-        key, value = self._functions.source_types(origin, name)
+        key, value = self._construction.functions.source_types(origin, name)
         node = Source(name, (), Shape(kind, key, value), input=name, origin=origin, store=store)
-        self._add(node)
+        self._construction.add(node)
         self._inputs.add(name)
         return node
-
-    def _add(self, node: Node) -> Node:
-        if node.name in self._nodes:
-            raise TopologyError(
-                "Two operators have one name.",
-                given=f"{node.name!r}, of {self._nodes[node.name].stem} and {node.stem}",
-                hint="Give one of them another name=...",
-            )
-        if node.store is not None:
-            if node.store in self._stores:
-                raise TopologyError(
-                    "Two tables have one store name.",
-                    given=repr(node.store),
-                    hint="Give one another store=...",
-                )
-            self._stores.add(node.store)
-        self._nodes[node.name] = node
-        return node
-
-    def _name(self, name: str | None, stem: str) -> str:
-        """The given name, or the next free default: stem and number among the unnamed of that stem."""
-        if name is not None:
-            return name
-        number = 1
-        while f"{stem}-{number}" in self._nodes:
-            number += 1
-        return f"{stem}-{number}"
 
 
 def _spark_functions() -> FunctionBackend:

@@ -58,9 +58,9 @@ class GlobalKTable(Handle):
         mapper = _mapper(self, other, mapper)
         joiner, value = self._joiner(joiner, other)
         shape = Shape("global", self.key_type, value)
-        name = self._builder._name(name, GlobalView.stem)
+        name = self._construction.name(name, GlobalView.stem)
         node = GlobalView(name, (self.name, other.name), shape, how=how, mapper=mapper, joiner=joiner)
-        return GlobalKTable(self._builder, self._attach(node))
+        return GlobalKTable(self._construction, self._attach(node))
 
 
 def lookup_node(
@@ -87,18 +87,18 @@ def lookup_node(
         )
     mapper = _mapper(left, right, mapper)
     joiner = _with_both_keys(joiner)
-    value = left._builder._functions.value_type(
+    value = left._construction.functions.value_type(
         joiner, (left.key_type, right.key_type, left.value_type, right.value_type), "joiner"
     )
     made: type[GlobalLookup] = GlobalLookup if left._node.shape.kind == "stream" else GlobalTableLookup
     node = made(
-        left._builder._name(name, made.stem),
+        left._construction.name(name, made.stem),
         (left.name, right.name),
         Shape(left._node.shape.kind, left.key_type, value),
         how=how,
         mapper=mapper,
         joiner=joiner,
-        generation=left._builder.generation,
+        generation=left._construction.generation,
         store=store,
     )
     left._attach(node)
@@ -109,7 +109,7 @@ def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
     """The key mapper as a function of (key, value), if it gives keys of the right side."""
     left._require_same_builder(right, "join")
     mapper = adapt(mapper, ("key", "value"), "key mapper")
-    kind = left._builder._functions.value_type(mapper, left._types(), "key mapper")
+    kind = left._construction.functions.value_type(mapper, left._types(), "key mapper")
     if not same_type(kind, right.key_type):
         raise TopologyError(
             "The key mapper gives another type than the global table's keys.",

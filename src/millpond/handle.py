@@ -1,20 +1,18 @@
-"""What KStream and KTable share: a node of a builder, and how further nodes are attached to it.
+"""What KStream and KTable share: a node under construction, and how further nodes are attached to it.
 
 A handle is a thin thing: it checks arguments, asks the function backend for types, appends one frozen node
-and returns a handle on that. Called by `kstream` and `ktable` alone.
+to the topology under construction and returns a handle on that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from millpond._plan.construction import Construction
 from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.origins import default_name, sink_of
-
-if TYPE_CHECKING:
-    from millpond.builder import StreamsBuilder
 
 H = TypeVar("H", bound="Handle")
 
@@ -22,8 +20,8 @@ H = TypeVar("H", bound="Handle")
 class Handle:
     """A node under construction."""
 
-    def __init__(self, builder: StreamsBuilder, node: Node) -> None:
-        self._builder = builder
+    def __init__(self, construction: Construction, node: Node) -> None:
+        self._construction = construction
         self._node = node
 
     @property
@@ -51,21 +49,21 @@ class Handle:
         return self._node.shape.key, self._node.shape.value
 
     def _attach(self, node: Node) -> Node:
-        return self._builder._add(node)
+        return self._construction.add(node)
 
     def _filtered(self, predicate: Function, *, negate: bool, name: str | None, store: str | None) -> Node:
         role = "predicate"
         predicate = adapt(predicate, ("key", "value"), role)
-        self._builder._functions.check_predicate(predicate, self._types(), role)
-        name = self._builder._name(name, "filter")
+        self._construction.functions.check_predicate(predicate, self._types(), role)
+        name = self._construction.name(name, "filter")
         node = Filter(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
     def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:
         mapper = adapt(mapper, ("key", "value"), "mapper")
-        value = self._builder._functions.value_type(mapper, self._types(), "mapper")
+        value = self._construction.functions.value_type(mapper, self._types(), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
-        name = self._builder._name(name, "map_values")
+        name = self._construction.name(name, "map_values")
         return self._attach(MapValues(name, (self._node.name,), shape, mapper=mapper, store=store))
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
@@ -75,12 +73,12 @@ class Handle:
             raise TopologyError(
                 "This sink has no name of its own.", given=repr(sink), hint="Give it one: to(..., name=...)."
             )
-        name = self._builder._name(name, f"to-{output}") if name is None else name
+        name = self._construction.name(name, f"to-{output}") if name is None else name
         node = Sink(name, (self._node.name,), self._node.shape, output=output, target=sink)
         return self._attach(node)
 
     def _require_same_builder(self, other: Any, what: str) -> None:
-        if other._builder is not self._builder:
+        if other._construction is not self._construction:
             raise TopologyError(
                 f"The two sides of the {what} belong to different builders.",
                 given=f"{self!r} and {other!r}",
@@ -100,7 +98,7 @@ class Handle:
         """(joiner of key, left, right; type of its result)."""
         joiner = adapt(joiner, ("key", "left", "right"), "joiner")
         types = (self.key_type, self.value_type, other.value_type)
-        return joiner, self._builder._functions.value_type(joiner, types, "joiner")
+        return joiner, self._construction.functions.value_type(joiner, types, "joiner")
 
 
 def type_text(kind: Any) -> str:

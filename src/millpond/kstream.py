@@ -36,15 +36,15 @@ class KStream(Handle):
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
         """The records for which the predicate, a Column function of (value) or (key, value), holds."""
-        return KStream(self._builder, self._filtered(predicate, negate=False, name=name, store=None))
+        return KStream(self._construction, self._filtered(predicate, negate=False, name=name, store=None))
 
     def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
         """The records for which the predicate does not hold."""
-        return KStream(self._builder, self._filtered(predicate, negate=True, name=name, store=None))
+        return KStream(self._construction, self._filtered(predicate, negate=True, name=name, store=None))
 
     def map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
         """Each record with a new value: a Column function of (value) or (key, value)."""
-        return KStream(self._builder, self._mapped_values(mapper, name=name, store=None))
+        return KStream(self._construction, self._mapped_values(mapper, name=name, store=None))
 
     def map(self, mapper: Function, *, name: str | None = None) -> KStream:
         """Each record with a new key and a new value.
@@ -54,18 +54,18 @@ class KStream(Handle):
         mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
         """
         mapper = adapt(mapper, ("key", "value"), "mapper")
-        key, value = self._builder._functions.pair_type(mapper, self._types(), "mapper")
+        key, value = self._construction.functions.pair_type(mapper, self._types(), "mapper")
         shape = Shape("stream", key, value)
-        node = Map(self._builder._name(name, "map"), (self._node.name,), shape, mapper=mapper)
-        return KStream(self._builder, self._attach(node))
+        node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        return KStream(self._construction, self._attach(node))
 
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
         """Each record under a new key: a Column function of (value) or (key, value)."""
         selector = adapt(selector, ("key", "value"), "key selector")
-        key = self._builder._functions.value_type(selector, self._types(), "key selector")
+        key = self._construction.functions.value_type(selector, self._types(), "key selector")
         shape = Shape("stream", key, self.value_type)
-        name = self._builder._name(name, "select_key")
-        return KStream(self._builder, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
+        name = self._construction.name(name, "select_key")
+        return KStream(self._construction, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
 
     def flat_map(self, mapper: Function, *, name: str | None = None) -> KStream:
         """None, one or many records of each.
@@ -92,8 +92,8 @@ class KStream(Handle):
                 given=f"{self.name!r} has {self.value_type}, {other.name!r} has {other.value_type}",
                 hint="Bring both to one type with map_values.",
             )
-        node = Merge(self._builder._name(name, "merge"), (self._node.name, other._node.name), self._node.shape)
-        return KStream(self._builder, self._attach(node))
+        node = Merge(self._construction.name(name, "merge"), (self._node.name, other._node.name), self._node.shape)
+        return KStream(self._construction, self._attach(node))
 
     def split(
         self, branches: Mapping[str, Function], *, default: str | None = None, name: str | None = None
@@ -112,12 +112,12 @@ class KStream(Handle):
         """
         if not branches and default is None:
             raise TopologyError("A split needs a branch.", hint="split({'large': predicate}, default='rest')")
-        prefix = self._builder._name(name, "split") if name is None else name
+        prefix = self._construction.name(name, "split") if name is None else name
         predicates: list[Function] = []
         streams: dict[str, KStream] = {}
         for branch, predicate in branches.items():
             predicate = adapt(predicate, ("key", "value"), f"predicate of branch {branch!r}")
-            self._builder._functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
+            self._construction.functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
             streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
             predicates.append(predicate)
         if default is not None:
@@ -132,14 +132,14 @@ class KStream(Handle):
         It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values.
         """
         action = adapt(action, ("key", "value"), "action")
-        name = self._builder._name(name, "peek")
+        name = self._construction.name(name, "peek")
         node = Peek(name, (self._node.name,), self._node.shape, action=action)
-        return KStream(self._builder, self._attach(node))
+        return KStream(self._construction, self._attach(node))
 
     def repartition(self, *, name: str | None = None) -> KStream:
         """The records at the shard of their key; null keys end here unless a join below takes them."""
-        node = Repartition(self._builder._name(name, "repartition"), (self._node.name,), self._node.shape)
-        return KStream(self._builder, self._attach(node))
+        node = Repartition(self._construction.name(name, "repartition"), (self._node.name,), self._node.shape)
+        return KStream(self._construction, self._attach(node))
 
     def through(self, target: Any, *, name: str | None = None, **options: Any) -> KStream:
         """Write the stream out as `to` does, and go on with it, partitioned by its key."""
@@ -160,8 +160,8 @@ class KStream(Handle):
     def to_table(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """The stream read as the changes of a table: the latest value of each key, null deletes."""
         shape = Shape("table", self.key_type, self.value_type)
-        name = self._builder._name(name, "to_table")
-        return KTable(self._builder, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
+        name = self._construction.name(name, "to_table")
+        return KTable(self._construction, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
 
     def join(
         self,
@@ -229,7 +229,7 @@ class KStream(Handle):
         name: str | None,
     ) -> KStream:
         if isinstance(other, GlobalKTable):
-            return KStream(self._builder, lookup_node(self, other, joiner, how, key, name))
+            return KStream(self._construction, lookup_node(self, other, joiner, how, key, name))
         if key is not None:
             raise TopologyError(
                 "Only a join with a global table looks up another key than the record's own.",
@@ -249,14 +249,14 @@ class KStream(Handle):
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = StreamTable(
-            self._builder._name(name, StreamTable.stem),
+            self._construction.name(name, StreamTable.stem),
             (self._node.name, other._node.name),
             Shape("stream", self.key_type, value),
             how=how,
             joiner=joiner,
-            generation=self._builder.generation,
+            generation=self._construction.generation,
         )
-        return KStream(self._builder, self._attach(node))
+        return KStream(self._construction, self._attach(node))
 
     def _join_stream(
         self,
@@ -275,11 +275,11 @@ class KStream(Handle):
             )
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
-        topologys = self._builder.generation
+        topologys = self._construction.generation
         chosen = topologys if generation is None else Generation.of(generation)
         current = chosen is Generation.CURRENT
         node = StreamStream(
-            self._builder._name(name, StreamStream.stem),
+            self._construction.name(name, StreamStream.stem),
             (self._node.name, other._node.name),
             Shape("stream", self.key_type, value),
             how=how,
@@ -288,23 +288,23 @@ class KStream(Handle):
             generation=Generation.SPURIOUS if generation is None and current and windows.eager else chosen,
             relaxed=current,
         )
-        return KStream(self._builder, self._attach(node))
+        return KStream(self._construction, self._attach(node))
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
         mapper = adapt(mapper, ("key", "value"), "mapper")
-        functions = self._builder._functions
+        functions = self._construction.functions
         element = functions.element_type(mapper, self._types(), "mapper")
         key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
         stem = "flat_map_values" if values_only else "flat_map"
         node = FlatMap(
-            self._builder._name(name, stem),
+            self._construction.name(name, stem),
             (self._node.name,),
             Shape("stream", key, value),
             mapper=mapper,
             values_only=values_only,
         )
-        return KStream(self._builder, self._attach(node))
+        return KStream(self._construction, self._attach(node))
 
     def _branch(self, name: str, earlier: tuple[Function, ...], predicate: Function | None) -> KStream:
         node = Branch(name, (self._node.name,), self._node.shape, earlier=earlier, predicate=predicate)
-        return KStream(self._builder, self._attach(node))
+        return KStream(self._construction, self._attach(node))

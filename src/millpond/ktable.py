@@ -28,11 +28,11 @@ class KTable(Handle):
         predicate : Column function of (value) or (key, value) that gives a boolean; null counts as false.
         name, store : names of the operator and of its queryable table.
         """
-        return KTable(self._builder, self._filtered(predicate, negate=False, name=name, store=store))
+        return KTable(self._construction, self._filtered(predicate, negate=False, name=name, store=store))
 
     def filter_not(self, predicate: Function, *, name: str | None = None, store: str | None = None) -> KTable:
         """The rows for which the predicate does not hold."""
-        return KTable(self._builder, self._filtered(predicate, negate=True, name=name, store=store))
+        return KTable(self._construction, self._filtered(predicate, negate=True, name=name, store=store))
 
     def map_values(self, mapper: Function, *, name: str | None = None, store: str | None = None) -> KTable:
         """Each row with a new value; a null result deletes the row.
@@ -42,15 +42,15 @@ class KTable(Handle):
         mapper : Column function of (value) or (key, value).
         name, store : names of the operator and of its queryable table.
         """
-        return KTable(self._builder, self._mapped_values(mapper, name=name, store=store))
+        return KTable(self._construction, self._mapped_values(mapper, name=name, store=store))
 
     def to_stream(self, *, name: str | None = None) -> KStream:
         """The changes of the table as a stream; a tombstone becomes a record with a null value."""
         from millpond.kstream import KStream
 
         shape = Shape("stream", self.key_type, self.value_type)
-        name = self._builder._name(name, "to_stream")
-        return KStream(self._builder, self._attach(ToStream(name, (self._node.name,), shape)))
+        name = self._construction.name(name, "to_stream")
+        return KStream(self._construction, self._attach(ToStream(name, (self._node.name,), shape)))
 
     def join(
         self,
@@ -117,20 +117,20 @@ class KTable(Handle):
         """
         if not isinstance(many, KTable):
             raise TopologyError("A one-to-many join joins two tables.", given=repr(many))
-        functions = self._builder._functions
+        functions = self._construction.functions
         combined = functions.combined_type(self.key_type, many.key_type)
         joiner = adapt(joiner, ("key", "one", "many"), "joiner")
         value = functions.value_type(joiner, (combined, self.value_type, many.value_type), "joiner")
         node = OneToMany(
-            self._builder._name(name, OneToMany.stem),
+            self._construction.name(name, OneToMany.stem),
             (self._node.name, many._node.name),
             Shape("table", combined, value),
             extractor=many._reference(key, self, "key extractor"),
             joiner=joiner,
-            generation=self._builder.generation,
+            generation=self._construction.generation,
             store=None if result_key is not None else store,
         )
-        joined = KTable(self._builder, self._attach(node))
+        joined = KTable(self._construction, self._attach(node))
         return joined if result_key is None else joined._under(result_key, store)
 
     def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
@@ -147,7 +147,7 @@ class KTable(Handle):
         store: str | None,
     ) -> KTable:
         if isinstance(other, GlobalKTable) and how != "outer":
-            return KTable(self._builder, lookup_node(self, other, joiner, how, foreign_key, name, store))
+            return KTable(self._construction, lookup_node(self, other, joiner, how, foreign_key, name, store))
         if not isinstance(other, KTable):
             raise TopologyError(
                 "A table joins only with a table.",
@@ -160,15 +160,15 @@ class KTable(Handle):
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = TableTable(
-            self._builder._name(name, TableTable.stem),
+            self._construction.name(name, TableTable.stem),
             (self._node.name, other._node.name),
             Shape("table", self.key_type, value),
             how=how,
             joiner=joiner,
-            generation=self._builder.generation,
+            generation=self._construction.generation,
             store=store,
         )
-        return KTable(self._builder, self._attach(node))
+        return KTable(self._construction, self._attach(node))
 
     def _foreign_key_join(
         self,
@@ -181,20 +181,20 @@ class KTable(Handle):
     ) -> KTable:
         joiner, value = self._joiner(joiner, other)
         node = ForeignKey(
-            self._builder._name(name, ForeignKey.stem),
+            self._construction.name(name, ForeignKey.stem),
             (self._node.name, other._node.name),
             Shape("table", self.key_type, value),
             how=how,
             extractor=extractor,
             joiner=joiner,
-            generation=self._builder.generation,
+            generation=self._construction.generation,
             store=store,
         )
-        return KTable(self._builder, self._attach(node))
+        return KTable(self._construction, self._attach(node))
 
     def _under(self, result_key: Function, store: str | None) -> KTable:
         """This table under a key made of its combined key."""
-        functions = self._builder._functions
+        functions = self._construction.functions
 
         def selector(key: Any, value: Any) -> Any:
             return result_key(*functions.combined_parts(key))
@@ -203,13 +203,13 @@ class KTable(Handle):
         name = f"{self.name}-result_key"
         shape = Shape("table", kind, self.value_type)
         node = SelectKey(name, (self._node.name,), shape, selector=selector, store=store)
-        return KTable(self._builder, self._attach(node))
+        return KTable(self._construction, self._attach(node))
 
     def _reference(self, extractor: Function, other: KTable, role: str) -> Function:
         """The extractor as a function of (key, value), if its type is that of the keys of `other`."""
         self._require_same_builder(other, "join")
         extractor = adapt(extractor, ("key", "value"), role)
-        kind = self._builder._functions.value_type(extractor, self._types(), role)
+        kind = self._construction.functions.value_type(extractor, self._types(), role)
         if not same_type(kind, other.key_type):
             raise TopologyError(
                 f"The {role} gives another type than the keys that it refers to.",

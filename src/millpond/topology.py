@@ -1,10 +1,11 @@
 """Topology: what `StreamsBuilder.build` returns; it can be read, tested and started.
 
-Top layer, beside the builder. Immutable: the plan and its levels are fixed when it is made.
+Immutable: the plan and its levels are fixed when it is made.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from millpond._plan.explain import explain
@@ -12,8 +13,12 @@ from millpond._plan.logical import Plan
 from millpond._plan.rewrite import rewrite
 from millpond.errors import ConfigError, TopologyError
 from millpond.functions import FunctionBackend
+from millpond.options import Kafka
+from millpond.windows import Duration
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from millpond._spark.query import Query
 
 
@@ -28,11 +33,32 @@ class Topology:
         self.functions = functions
         self.physical = rewrite(plan)
 
+    def __repr__(self) -> str:
+        inputs = [source.input for source in self.plan.sources]
+        outputs = [sink.output for sink in self.plan.sinks]
+        levels = self.physical.levels
+        return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
+
     def describe(self) -> str:
         """The topology as text: its nodes in order of construction, and its levels."""
         return explain(self.physical)
 
-    def start(self, spark: Any, *, checkpoint: str, **options: Any) -> Query:
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str],
+        kafka: Kafka | None = None,
+        shards: int | None = None,
+        tasks: int | None = None,
+        trigger: str | None = None,
+        available_now: bool = False,
+        local_cache: str | os.PathLike[str] | None = None,
+        allow_partition_change: bool = False,
+        idle_after: Duration | None = None,
+        record_cache: bool = False,
+        name: str | None = None,
+    ) -> Query:
         """Start the topology as one streaming query.
 
         Parameters
@@ -40,8 +66,19 @@ class Topology:
         spark : the session; `millpond.session()` makes one with the right settings.
         checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
             restart with the same folder goes on where it stopped.
-        options : see `millpond._spark.start_options.StartOptions`: kafka=, shards=, tasks=, trigger=,
-            available_now=, local_cache=, allow_partition_change=, idle_after=, record_cache=.
+        kafka : the connection, where the topology reads or writes topics.
+        shards : shards of each operator, fixed at the first start; default 2 per task.
+        tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
+        trigger : processing interval ("1 second"); None: one batch follows the other.
+        available_now : process what is there, in batches of the rate limit, and stop.
+        local_cache : folder of each machine's cache of state; default below the system's temporary folder.
+        allow_partition_change : start although a topic has another number of partitions than at the first start.
+        idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
+            clock, so that pending results of windowed joins come out; off by default. See the notes.
+        record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
+            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What
+            streams look up is not cached. It may be another one at each start, behind a `drain()`.
+        name : the query's name in Spark.
 
         Notes
         -----
@@ -57,31 +94,39 @@ class Topology:
 
         Raises
         ------
-        ConfigError : a setting of the session, a source or a sink does not fit, or a query runs on the checkpoint.
+        ConfigError : an option, a setting of the session, a source or a sink does not fit, or a query runs on the
+            checkpoint.
         CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         """
-        if not checkpoint or not isinstance(checkpoint, str):
-            raise ConfigError(
-                "A topology needs a checkpoint location.",
-                given=f"checkpoint={checkpoint!r}",
-                hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
-            )
+        place = _folder(checkpoint)
         if not self.plan.sinks:
             raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
         from millpond._spark.query import start
+        from millpond._spark.start_options import StartOptions
 
-        return start(self, spark, checkpoint, **options)
+        options = StartOptions(
+            kafka=kafka,
+            shards=shards,
+            tasks=tasks,
+            trigger=trigger,
+            available_now=available_now,
+            local_cache=None if local_cache is None else os.fspath(local_cache),
+            allow_partition_change=allow_partition_change,
+            idle_after=idle_after,
+            record_cache=record_cache,
+            name=name,
+        )
+        return start(self.physical, spark, place, options)
 
 
-def session(app_name: str = "millpond", **options: Any) -> Any:
-    """A Spark session with the settings and jars that topologies need.
-
-    Parameters
-    ----------
-    app_name : its name in Spark.
-    options : master=, kafka=, jars=, config=; see `millpond._spark.session.session`.
-    """
-    from millpond._spark.session import session as make
-
-    return make(app_name, **options)
+def _folder(checkpoint: Any) -> str:
+    """The checkpoint's folder as text."""
+    given = os.fspath(checkpoint) if isinstance(checkpoint, os.PathLike) else checkpoint
+    if isinstance(given, str) and given:
+        return given
+    raise ConfigError(
+        "A topology needs a checkpoint location.",
+        given=f"checkpoint={checkpoint!r}",
+        hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
+    )

@@ -91,7 +91,7 @@ def test_pending_results_come_out_when_the_input_rests_and_are_not_repeated_by_a
 )
 def test_what_cannot_rest_is_refused(options: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigError, match=what):
-        StartOptions.of(options)
+        StartOptions(**options)
 
 
 def test_a_topology_in_which_nothing_waits_for_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:

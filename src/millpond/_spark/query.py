@@ -1,7 +1,7 @@
 """Starting a topology as one streaming query, and what the user holds of it afterwards.
 
 Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before
-the first batch), sources, levels, sinks. Called by `Topology.start`.
+the first batch), sources, levels, sinks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from millpond._engine.blob import VERSION as BLOB_VERSION
 from millpond._engine.manifest import VERSION as STATE_VERSION
+from millpond._plan.explain import explain
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond._spark import batches, claims, failures, idle, settings, sinks, sources
@@ -35,13 +36,9 @@ from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
 from millpond.options import DeadLetter, Topic
 
-if TYPE_CHECKING:
-    from millpond.topology import Topology
 
-
-def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any) -> Query:
+def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
     """Start the topology; see `Topology.start`."""
-    options = StartOptions.of(given)
     settings.check(spark)
     _refuse_dead_letters(topology)
     _refuse_idle_time(topology, options)
@@ -49,7 +46,7 @@ def start(topology: Topology, spark: SparkSession, checkpoint: str, **given: Any
 
 
 def _launch(
-    topology: Topology, spark: SparkSession, checkpoint: str, options: StartOptions, trigger: dict[str, Any]
+    topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions, trigger: dict[str, Any]
 ) -> Query:
     claim = claims.take(checkpoint)
     try:
@@ -60,14 +57,14 @@ def _launch(
 
 
 def _started(
-    topology: Topology,
+    topology: Physical,
     spark: SparkSession,
     checkpoint: str,
     options: StartOptions,
     trigger: dict[str, Any],
     claim: claims.Claim,
 ) -> Query:
-    planned = batches.last_planned(spark, checkpoint, topology.physical.levels)
+    planned = batches.last_planned(spark, checkpoint, topology.levels)
     shards, tasks = _layout(spark, checkpoint, options)
     facts = _facts(spark, topology, options, shards, tasks)
     place = checkpoints.verify_or_create(
@@ -99,7 +96,7 @@ def _started(
 
 def _compiled(
     spark: SparkSession,
-    topology: Topology,
+    topology: Physical,
     options: StartOptions,
     facts: checkpoints.Facts,
     checkpoint: str,
@@ -236,7 +233,7 @@ class Query:
         return True
 
 
-def _refuse_dead_letters(topology: Topology) -> None:
+def _refuse_dead_letters(topology: Physical) -> None:
     """Dead-letter topics can be named, but nothing writes them yet: better refused than only skipped."""
     for source in topology.plan.sources:
         policy = getattr(source.origin, "on_undecodable", None)
@@ -248,8 +245,8 @@ def _refuse_dead_letters(topology: Topology) -> None:
             )
 
 
-def _refuse_idle_time(topology: Topology, options: StartOptions) -> None:
-    if options.idle_after_ms and all(operator.timing == "none" for operator in topology.physical.operators):
+def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
+    if options.idle_after_ms and all(operator.timing == "none" for operator in topology.operators):
         raise ConfigError(
             "Nothing in this topology waits for time.",
             given=f"idle_after={options.idle_after!r}",
@@ -258,7 +255,7 @@ def _refuse_idle_time(topology: Topology, options: StartOptions) -> None:
 
 
 def _facts(
-    spark: SparkSession, topology: Topology, options: StartOptions, shards: int, tasks: int
+    spark: SparkSession, topology: Physical, options: StartOptions, shards: int, tasks: int
 ) -> checkpoints.Facts:
     return checkpoints.Facts(
         topology=_text(topology, options),
@@ -270,12 +267,12 @@ def _facts(
     )
 
 
-def _with_known_domains(topology: Topology, partitions: Mapping[str, int]) -> Physical:
+def _with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Physical:
     """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
 
     Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.
     """
-    physical, plan = topology.physical, topology.plan
+    physical, plan = topology, topology.plan
     for operator in physical.operators:
         sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(operator.told_by)]
         counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
@@ -298,14 +295,14 @@ def _layout(spark: SparkSession, checkpoint: str, options: StartOptions) -> tupl
     return shards, tasks
 
 
-def _text(topology: Topology, options: StartOptions) -> str:
+def _text(topology: Physical, options: StartOptions) -> str:
     origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in topology.plan.sources]
     # The clock is a source of the query, which must find it again; how long a rest is may change.
     origins += ["  the wall clock (idle_after)"] if options.idle_after_ms else []
-    return topology.describe() + "Inputs:\n" + "\n".join(origins) + "\n"
+    return explain(topology) + "Inputs:\n" + "\n".join(origins) + "\n"
 
 
-def _partitions(spark: SparkSession, topology: Topology, options: StartOptions) -> dict[str, int]:
+def _partitions(spark: SparkSession, topology: Physical, options: StartOptions) -> dict[str, int]:
     topics = sorted({s.origin.name for s in topology.plan.sources if isinstance(s.origin, Topic)})
     if not topics or options.kafka is None:
         return {}

@@ -1,6 +1,6 @@
 """A Spark session that fits: interpreter, state store, Kafka connector.
 
-Offered as `millpond.session`. What a streaming query takes from its session is set anew around every start
+What a streaming query takes from its session is set anew around every start
 (`settings`); here are the settings that are fixed when the session is made.
 """
 
@@ -36,20 +36,7 @@ def session(
     jars: Sequence[str] | None = None,
     config: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session for topologies, or the one there is, checked.
-
-    Parameters
-    ----------
-    app_name : the application's name in Spark.
-    master : where it runs; default: what spark-submit or the environment says, else all cores here.
-    kafka : whether topologies read Kafka: fetches Spark's connector of the running version.
-    jars : paths of the connector's jars, where they are at hand and nothing is to be fetched.
-    config : further settings of Spark; they win over millpond's.
-
-    Raises
-    ------
-    ConfigError : there is a session already, and it was made with other settings than wanted here.
-    """
+    """See `millpond.session.session`."""
     existing = SparkSession.getActiveSession()
     if existing is not None:
         _check_existing(existing, {**connector(kafka, jars), **(config or {})})

@@ -1,8 +1,8 @@
-"""The options of a start, checked when they are given. Made by `query`."""
+"""The options of a start, checked when they are given."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import ConfigError
@@ -12,25 +12,7 @@ from millpond.windows import Duration, duration_ms
 
 @dataclass(frozen=True)
 class StartOptions:
-    """How a topology is started.
-
-    Parameters
-    ----------
-    kafka : the connection, where the topology reads or writes topics.
-    shards : shards of each operator, fixed at the first start; default 2 per task.
-    tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
-    trigger : processing interval ("1 second"); None: a batch follows the other.
-    available_now : process what is there, in batches of the rate limit, and stop.
-    local_cache : folder of the machine's cache of state; default below the system's temporary folder.
-    allow_partition_change : start although a topic has another number of partitions than at the first start.
-    idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
-        clock, so that pending results of windowed joins come out. Off by default. See `Topology.start` for what
-        it gives up.
-    record_cache : whether a key of a table gives one result per batch, from what it was before to what it is then,
-        instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What streams look up is
-        not cached. Off by default; it may be another one at each start, behind a `drain()`.
-    name : the query's name in Spark.
-    """
+    """How a topology is started; `Topology.start` says what each option means."""
 
     kafka: Kafka | None = None
     shards: int | None = None
@@ -75,20 +57,6 @@ class StartOptions:
     def idle_after_ms(self) -> int:
         """`idle_after` in ms, 0 where it is off."""
         return 0 if self.idle_after is None else duration_ms(self.idle_after, "idle_after")
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> StartOptions:
-        """Options by name.
-
-        Raises
-        ------
-        ConfigError : there is no such option.
-        """
-        known = [f.name for f in fields(cls)]
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise ConfigError("start has no such option.", given=unknown, hint=f"Take one of {', '.join(known)}.")
-        return cls(**given)
 
     @property
     def trigger_options(self) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import importlib
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, cast
 
+from millpond.testing.oracle.build_vector import build_vector
 from millpond.testing.oracle.graph import EngineFailsError, Topology
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.semantics import Semantics
 from millpond.testing.oracle.topologies import NotBuildableError, build
-from millpond.testing.oracle.vectors import build_vector
 from millpond.testing.recordings import History
 
 Output: TypeAlias = Sequence[Sequence[Result] | None]

@@ -1,9 +1,4 @@
-"""Builds the oracle's topology for a vector, from what its fields say.
-
-Owns the reading of joiner, grouping and store descriptions, and the dispatch by operator. Law: a vector
-that does not describe a buildable topology is refused with the reason; nothing is skipped. Called by the
-conformance runner and the tests.
-"""
+"""What the fields of a vector say: the reading of its joiner, grouping and store descriptions."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from typing import Any
 from millpond.testing.oracle.functions import text
 from millpond.testing.oracle.graph import MapRecord, Node, Repartition, Topology
 from millpond.testing.oracle.records import Joiner, Key, Record, Value
-from millpond.testing.oracle.semantics import Semantics
 from millpond.testing.oracle.table import Table, TableSource
 from millpond.testing.oracle.topologies import NotBuildableError
 
@@ -27,41 +21,6 @@ _NO_SINK = {
     "KTableSourceTest.kTableShouldLogOnOutOfOrder",
     "KTableMapValuesTest.testQueryableValueGetter",
     "KTableFilterTest.shouldGetValuesOnMaterialization",
-}
-
-
-def build_vector(vector: Vector, semantics: Semantics) -> Topology:
-    """The topology of a vector, ready to pipe; its inputs are named by their sides."""
-    from millpond.testing.oracle import vectors_joins, vectors_tables, vectors_windows
-
-    builders = {**vectors_joins.BUILDERS, **vectors_tables.BUILDERS, **vectors_windows.BUILDERS}
-    operator = vector["operator"]
-    if operator in _REFUSED:
-        raise NotBuildableError(_REFUSED[operator])
-    if vector["name"] in _REFUSED_NAMES:
-        raise NotBuildableError(_REFUSED_NAMES[vector["name"]])
-    if operator not in builders:
-        raise NotBuildableError(f"no topology for vectors of {operator!r}")
-    topology = Topology(semantics)
-    builders[operator](topology, vector)
-    return topology
-
-
-_INSIDE = "internal processor: its stores were filled by the test, the vector does not show with what"
-_REFUSED = {
-    "join-windows": "facts of a window builder, no records",
-    "fk-subscription-send": "internal processor: changes and wire messages (a test of its own compares them)",
-    "fk-subscription-join": _INSIDE,
-    "fk-response-join": _INSIDE,
-    "fk-foreign-table-join": _INSIDE,
-}
-_CLOCK = "the test moved a clock between records, which the steps do not show"
-_DISPUTED = "section A row 11: the page's table closes one step early, the engine's recordings are followed"
-_REFUSED_NAMES = {
-    "KStreamWindowAggregateTest.shouldEmitFromLastEmitTime#2": _CLOCK,
-    "KStreamWindowAggregateTest.shouldEmitWithLargeInterval#2": _CLOCK,
-    "seed.stream_stream_left_31": _DISPUTED,
-    "seed.stream_stream_outer_31": _DISPUTED,
 }
 
 

@@ -1,0 +1,68 @@
+"""A topology under construction: the list of nodes that grows behind the builder and all of its handles.
+
+What Kafka Streams calls InternalStreamsBuilder: the builder and the handles stand above it, and neither needs
+the other to add a node. Keeps law 10: every node and every store has one name.
+"""
+
+from __future__ import annotations
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Node
+from millpond.errors import TopologyError
+from millpond.functions import FunctionBackend
+from millpond.generation import Generation
+
+
+class Construction:
+    """The nodes so far, in order of construction.
+
+    Parameters
+    ----------
+    application : the application id.
+    generation : the generation of semantics that the topology follows.
+    functions : what says the types of users' functions.
+    """
+
+    def __init__(self, application: str, generation: Generation, functions: FunctionBackend) -> None:
+        self.application = application
+        self.generation = generation
+        self.functions = functions
+        self._nodes: dict[str, Node] = {}
+        self._stores: set[str] = set()
+
+    def add(self, node: Node) -> Node:
+        """The node, behind all others.
+
+        Raises
+        ------
+        TopologyError : its name or that of its store is taken.
+        """
+        if node.name in self._nodes:
+            raise TopologyError(
+                "Two operators have one name.",
+                given=f"{node.name!r}, of {self._nodes[node.name].stem} and {node.stem}",
+                hint="Give one of them another name=...",
+            )
+        if node.store is not None:
+            if node.store in self._stores:
+                raise TopologyError(
+                    "Two tables have one store name.",
+                    given=repr(node.store),
+                    hint="Give one another store=...",
+                )
+            self._stores.add(node.store)
+        self._nodes[node.name] = node
+        return node
+
+    def name(self, name: str | None, stem: str) -> str:
+        """The given name, or the next free default: stem and number among the unnamed of that stem."""
+        if name is not None:
+            return name
+        number = 1
+        while f"{stem}-{number}" in self._nodes:
+            number += 1
+        return f"{stem}-{number}"
+
+    def plan(self) -> Plan:
+        """The nodes so far, for good."""
+        return Plan(self.application, tuple(self._nodes.values()), self.generation)

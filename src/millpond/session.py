@@ -1,0 +1,36 @@
+"""A Spark session with the settings and jars that topologies need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session(
+    app_name: str = "millpond",
+    *,
+    master: str | None = None,
+    kafka: bool = False,
+    jars: Sequence[str] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session for topologies, or the one there is, checked.
+
+    Parameters
+    ----------
+    app_name : the application's name in Spark.
+    master : where it runs; default: what spark-submit or the environment says, else all cores here.
+    kafka : whether topologies read Kafka: fetches Spark's connector of the running version.
+    jars : paths of the connector's jars, where they are at hand and nothing is to be fetched.
+    config : further settings of Spark; they win over millpond's.
+
+    Raises
+    ------
+    ConfigError : there is a session already, and it was made with other settings than wanted here.
+    """
+    from millpond._spark.session import session as make
+
+    return make(app_name, master=master, kafka=kafka, jars=jars, config=None if config is None else dict(config))
