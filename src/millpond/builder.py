@@ -6,7 +6,8 @@ that into levels, and hands both to a Topology.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from millpond._plan.construction import Construction
 from millpond._plan.nodes import Node, Shape, Source
@@ -16,8 +17,15 @@ from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.options import Format, FormatName, OnUndecodable, Rows, Topic
 from millpond.origins import default_name, origin_of
 from millpond.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    Columns = str | Column | Sequence[str]
+    """A column by its name, several by theirs, or a Column."""
 
 
 class StreamsBuilder:
@@ -49,30 +57,188 @@ class StreamsBuilder:
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
 
-    def stream(self, source: Any, *, name: str | None = None, **options: Any) -> KStream:
+    @overload
+    def stream(
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable = "fail",
+        headers: bool = False,
+        name: str | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def stream(self, source: Topic, *, name: str | None = None) -> KStream: ...
+
+    @overload
+    def stream(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def stream(self, source: Rows, *, name: str) -> KStream: ...
+
+    def stream(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+    ) -> KStream:
         """A KStream of a Kafka topic or a DataFrame.
 
         Parameters
         ----------
-        source : a topic's name, a `Topic`, a `Rows`, or a DataFrame.
-        name : the input's name, to the test driver and in describe(); needed for a DataFrame.
-        options : of a topic: key=, value= (formats), on_undecodable=, headers=; of a DataFrame: key=,
-            value=, timestamp=, order= (columns). See `Topic` and `Rows`.
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or mp.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are (default), "skip" leaves the record out and counts it.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, or the name is taken.
         """
+        options = _given(
+            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
+        )
         return KStream(self._construction, self._source(source, "stream", name, None, options))
 
-    def table(self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any) -> KTable:
+    @overload
+    def table(
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable = "fail",
+        headers: bool = False,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def table(self, source: Topic, *, name: str | None = None, store: str | None = None) -> KTable: ...
+
+    @overload
+    def table(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def table(self, source: Rows, *, name: str, store: str | None = None) -> KTable: ...
+
+    def table(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+    ) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
         Parameters
         ----------
-        source, name, options : as for `stream`.
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or mp.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are (default), "skip" leaves the record out and counts it.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
         store : queryable name of the table.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, or the name is taken.
         """
+        options = _given(
+            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
+        )
         return KTable(self._construction, self._source(source, "table", name, store, options))
 
+    @overload
     def global_table(
-        self, source: Any, *, name: str | None = None, store: str | None = None, **options: Any
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable = "fail",
+        headers: bool = False,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> GlobalKTable: ...
+
+    @overload
+    def global_table(self, source: Topic, *, name: str | None = None, store: str | None = None) -> GlobalKTable: ...
+
+    @overload
+    def global_table(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+    ) -> GlobalKTable: ...
+
+    @overload
+    def global_table(self, source: Rows, *, name: str, store: str | None = None) -> GlobalKTable: ...
+
+    def global_table(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
     ) -> GlobalKTable:
         """A GlobalKTable of a Kafka topic or a DataFrame: a table that every shard has a copy of.
 
@@ -81,9 +247,26 @@ class StreamsBuilder:
 
         Parameters
         ----------
-        source, name, options : as for `stream`.
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or mp.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are (default), "skip" leaves the record out and counts it.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
         store : queryable name of the table.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, or the name is taken.
         """
+        options = _given(
+            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
+        )
         return GlobalKTable(self._construction, self._source(source, "global", name, store, options))
 
     def build(self) -> Topology:
@@ -112,6 +295,11 @@ class StreamsBuilder:
         self._construction.add(node)
         self._inputs.add(name)
         return node
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that have been given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _spark_functions() -> FunctionBackend:

@@ -67,7 +67,7 @@ class Handle:
         return self._attach(MapValues(name, (self._node.name,), shape, mapper=mapper, store=store))
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
-        sink = sink_of(target, options)
+        sink = sink_of(target, {name: value for name, value in options.items() if value is not None})
         output = name or default_name(sink)
         if output is None:
             raise TopologyError(

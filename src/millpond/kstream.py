@@ -6,7 +6,7 @@ Handle layer. Functions take and return Spark Columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from millpond._plan.nodes import (
     Branch,
@@ -28,6 +28,7 @@ from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle
 from millpond.ktable import KTable
+from millpond.options import Delivery, ForeachBatch, Format, FormatName, TopicSink, Writer
 from millpond.windows import JoinWindows
 
 
@@ -141,21 +142,92 @@ class KStream(Handle):
         node = Repartition(self._construction.name(name, "repartition"), (self._node.name,), self._node.shape)
         return KStream(self._construction, self._attach(node))
 
-    def through(self, target: Any, *, name: str | None = None, **options: Any) -> KStream:
-        """Write the stream out as `to` does, and go on with it, partitioned by its key."""
-        self.to(target, name=name, **options)
+    @overload
+    def through(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def through(self, target: TopicSink, *, name: str | None = None) -> KStream: ...
+
+    @overload
+    def through(self, target: Writer | ForeachBatch, *, name: str) -> KStream: ...
+
+    def through(
+        self,
+        target: str | TopicSink | Writer | ForeachBatch,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        """Write the stream out as `to` does, and go on with it, partitioned by its key.
+
+        Parameters
+        ----------
+        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
+            as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
+        delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
+            "at_least_once".
+        name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
+
+        Raises
+        ------
+        TopologyError : no such target or format, or the name is taken.
+        """
+        self._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
         return self.repartition(name=None if name is None else f"{name}-repartition")
 
-    def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
+    @overload
+    def to(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
+
+    @overload
+    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+
+    def to(
+        self,
+        target: str | TopicSink | Writer | ForeachBatch,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> None:
         """Write the stream out.
 
         Parameters
         ----------
         target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
-        name : the output's name, to the test driver and in describe().
-        options : of a topic: key=, value= (formats), delivery=. See `TopicSink`.
+        key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
+            as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
+        delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
+            "at_least_once".
+        name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
+
+        Raises
+        ------
+        TopologyError : no such target or format, or the name is taken.
         """
-        self._sink(target, options, name)
+        self._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
 
     def to_table(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """The stream read as the changes of a table: the latest value of each key, null deletes."""

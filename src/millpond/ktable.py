@@ -5,13 +5,14 @@ Handle layer. Functions take and return Spark Columns; a function never sees a t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, TableTable, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle, same_type, type_text
+from millpond.options import Delivery, ForeachBatch, Format, FormatName, TopicSink, Writer
 
 if TYPE_CHECKING:
     from millpond.kstream import KStream
@@ -133,9 +134,48 @@ class KTable(Handle):
         joined = KTable(self._construction, self._attach(node))
         return joined if result_key is None else joined._under(result_key, store)
 
-    def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
-        """Write the changes of the table out; see `KStream.to`."""
-        self.to_stream().to(target, name=name, **options)
+    @overload
+    def to(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
+
+    @overload
+    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+
+    def to(
+        self,
+        target: str | TopicSink | Writer | ForeachBatch,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write the changes of the table out; tombstones are records with a null value.
+
+        Parameters
+        ----------
+        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
+            as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
+        delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
+            "at_least_once".
+        name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
+
+        Raises
+        ------
+        TopologyError : no such target or format, or the name is taken.
+        """
+        self.to_stream()._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
 
     def _join(
         self,

@@ -1,8 +1,7 @@
 """The words for inputs and outputs: formats, topics, rows of DataFrames, sinks, and the connection to Kafka.
 
-Vocabulary: frozen declarations, checked when they are made, on the user's own line; imports errors alone, so
-that a topology can be written down without Spark. What needs a schema (is there such a column, can its type
-be a timestamp) is checked by `_spark.sources` and `_spark.formats`.
+Vocabulary: frozen declarations, checked when they are made, on the user's own line. What needs a schema (is
+there such a column, can its type be a timestamp) is checked by `_spark.sources` and `_spark.formats`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Literal, get_args
 from millpond.errors import ConfigError, TopologyError
 
 Delivery = Literal["exactly_once", "at_least_once"]
+FormatName = Literal["bytes", "string", "int", "long", "json"]
 PLAIN_FORMATS = ("bytes", "string", "int", "long")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORMAT_HINT = 'Take "bytes", "string", "int" (4 bytes), "long" (8 bytes) or mp.json("id long, name string").'

@@ -6,6 +6,7 @@ topic's name, a TopicSink, a Writer and a ForeachBatch all become a sink target.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -69,11 +70,13 @@ T = TypeVar("T")
 
 
 def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
-    try:
-        return kind(first, **options)
-    except TypeError as error:
+    known = list(inspect.signature(kind).parameters)[1:]
+    foreign = sorted(set(options) - set(known))
+    if foreign:
+        what = {Topic: "An input topic", Rows: "A DataFrame", TopicSink: "An output topic"}[kind]  # type: ignore[index]
         raise TopologyError(
-            f"A {getattr(kind, '__name__', kind)} does not take these options.",
-            given=sorted(options),
-            hint=str(error),
-        ) from None
+            f"{what} does not take these options.",
+            given=", ".join(f"{name}=" for name in foreign),
+            hint=f"It takes {', '.join(f'{name}=' for name in known)}.",
+        )
+    return kind(first, **options)

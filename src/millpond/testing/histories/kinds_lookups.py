@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millpond.options import Format
 from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
 from millpond.testing.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
@@ -62,7 +63,7 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
 
 
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
-    return [site.builder.global_table(site.name, key=site.keys, value="string", store=site.store(params))]
+    return [site.builder.global_table(site.name, key=Format(site.keys), value="string", store=site.store(params))]
 
 
 def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from millpond.options import Format
 from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
 from millpond.testing.histories.kinds import (
@@ -178,7 +179,7 @@ KINDS: dict[str, Kind] = {
     "stream": Kind(
         (),
         STREAM,
-        lambda site, _, __: [site.builder.stream(site.name, key=site.keys, value="string")],
+        lambda site, _, __: [site.builder.stream(site.name, key=Format(site.keys), value="string")],
         lambda site, _, __: [source(site.topology, site.name)],
     ),
     "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),

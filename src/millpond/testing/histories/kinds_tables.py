@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millpond.options import Format
 from millpond.testing.histories import functions as text
 from millpond.testing.histories.choices import Choices
 from millpond.testing.histories.kinds import (
@@ -34,7 +35,7 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
     store = site.store(params)
-    return [site.builder.table(site.name, key=site.keys, value="string", store=store)]
+    return [site.builder.table(site.name, key=Format(site.keys), value="string", store=store)]
 
 
 def _filter_params(choices: Choices, generation: str) -> Params:

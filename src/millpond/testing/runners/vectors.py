@@ -48,7 +48,7 @@ class VectorTopology:
 
     # -- inputs and outputs ----------------------------------------------------------------------------------
 
-    def _formats(self, side: str) -> dict[str, str]:
+    def _formats(self, side: str) -> dict[str, Any]:
         keys = [s.key for s in self._history.steps]
         values = [s.value for s in self._history.steps if s.topic == side]
         return {"key": _kind(keys), "value": _kind(values)}
@@ -150,7 +150,7 @@ class VectorTopology:
         method = {"inner": left.join, "left": left.left_join}[self.vector["join_type"]]
         self._observe(method(right, self._library.lift(joiner(self.vector), "string"), key=mapped))
 
-    def _own_formats(self, side: str) -> dict[str, str]:
+    def _own_formats(self, side: str) -> dict[str, Any]:
         """Formats where the two sides need not have one type of key."""
         keys = [s.key for s in self._history.steps if s.topic == side]
         return self._formats(side) | {"key": _kind(keys)}
