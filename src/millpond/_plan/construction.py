@@ -7,7 +7,7 @@ the other to add a node. Keeps law 10: every node and every store has one name.
 from __future__ import annotations
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Node
+from millpond._plan.nodes import STATEFUL, Node
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
@@ -37,22 +37,38 @@ class Construction:
         ------
         TopologyError : its name or that of its store is taken.
         """
+        self._check_name(node)
+        self._check_stores(node)
+        self._nodes[node.name] = node
+        return node
+
+    def _check_name(self, node: Node) -> None:
         if node.name in self._nodes:
             raise TopologyError(
                 "Two operators have one name.",
                 given=f"{node.name!r}, of {self._nodes[node.name].stem} and {node.stem}",
                 hint="Give one of them another name=...",
             )
+
+    def _check_stores(self, node: Node) -> None:
+        if node.store is not None and node.store in self._stores:
+            raise TopologyError(
+                "Two tables have one store name.",
+                given=repr(node.store),
+                hint="Give one another store=...",
+            )
+        taken = {store for store in self._stores if _is_made_up(store, node)}
+        if node.store is not None and any(_is_made_up(node.store, above) for above in (*self._nodes.values(), node)):
+            taken.add(node.store)
+        if taken:
+            store = min(taken)
+            raise TopologyError(
+                f"This store name is one of the join {store.rpartition('.')[0]!r} for what it keeps itself.",
+                given=f"store={store!r}",
+                hint="Give the table another store=..., or the join another name=...",
+            )
         if node.store is not None:
-            if node.store in self._stores:
-                raise TopologyError(
-                    "Two tables have one store name.",
-                    given=repr(node.store),
-                    hint="Give one another store=...",
-                )
             self._stores.add(node.store)
-        self._nodes[node.name] = node
-        return node
 
     def name(self, name: str | None, stem: str) -> str:
         """The given name, or the next free default: stem and number among the unnamed of that stem."""
@@ -66,3 +82,8 @@ class Construction:
     def plan(self) -> Plan:
         """The nodes so far, for good."""
         return Plan(self.application, tuple(self._nodes.values()), self.generation)
+
+
+def _is_made_up(store: str, node: Node) -> bool:
+    """Whether the library calls what it keeps for the node so: the node's name, a dot and a word."""
+    return isinstance(node, STATEFUL) and store.rpartition(".")[0] == node.name
