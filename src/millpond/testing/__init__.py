@@ -1,1 +1,21 @@
-"""Testing aids: the oracle, recordings and conformance."""
+"""Testing a topology without a broker: `from millpond.testing import TopologyTestDriver`.
+
+Beside it stand the aids of millpond's own proof: the oracle, recordings and conformance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from millpond.testing.driver import TestRecord, TopologyTestDriver
+
+__all__ = ["TestRecord", "TopologyTestDriver"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'millpond.testing' has no attribute {name!r}")
+    from millpond.testing import driver  # it needs Spark, which what is beside it does without
+
+    return getattr(driver, name)

@@ -1,0 +1,106 @@
+"""What README and docs say in code is run: every block of Python, every import, every name of millpond.
+
+A block runs as it stands, but for what needs a cluster: the session is the tests' own, and a start goes as far
+as the check of its arguments.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import millpond as mp
+from millpond._spark.start_options import StartOptions
+from millpond.testing import TopologyTestDriver
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"`((?:mp|millpond)(?:\.[A-Za-z]\w*)+)")
+COMMAND = re.compile(r"python -m (millpond[\w.]*)")
+
+
+class Here(ast.NodeTransformer):
+    """Puts what is at hand in place of what needs a cluster."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        if called == "session":
+            node.func = ast.Name("_session", ast.Load())
+        elif called == "start" and isinstance(node.func, ast.Attribute):
+            node.args.insert(0, node.func.value)
+            node.func = ast.Name("_start", ast.Load())
+        elif called == "awaitTermination":
+            return ast.Constant(None)
+        return ast.copy_location(node, node)
+
+
+def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
+    """The names that the page's blocks leave behind, run one after the other."""
+
+    def session(*given: Any, **options: Any) -> SparkSession:
+        inspect.signature(mp.session).bind(*given, **options)
+        return spark
+
+    def start(*given: Any, **options: Any) -> None:
+        bound = inspect.signature(mp.Topology.start).bind(*given, **options).arguments
+        StartOptions(**{name: value for name, value in bound.items() if name not in ("self", "spark", "checkpoint")})
+
+    names: dict[str, Any] = {"spark": spark, "_session": session, "_start": start}
+    for block in blocks:
+        tree = ast.fix_missing_locations(Here().visit(ast.parse(block)))
+        exec(compile(tree, str(page), "exec"), names)
+    return names
+
+
+def resolve(name: str) -> Any:
+    """What a dotted name means; `mp` is millpond."""
+    path = name.split(".")
+    found: Any = mp
+    for depth, part in enumerate(path[1:], start=2):
+        if not hasattr(found, part):
+            importlib.import_module(".".join(["millpond", *path[1:depth]]))
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_import_and_name_of_a_page_is_what_it_says(page: Path, spark: SparkSession) -> None:
+    text = page.read_text()
+    blocks = BLOCK.findall(text)
+    run(page, blocks, spark)
+    for name in NAME.findall(text):
+        resolve(name)
+    for module in COMMAND.findall(text):
+        assert importlib.util.find_spec(module.rstrip(".")) is not None, module
+
+
+def test_the_readmes_topology_gives_what_it_says(spark: SparkSession) -> None:
+    page = ROOT / "README.md"
+    driver = TopologyTestDriver(run(page, BLOCK.findall(page.read_text()), spark)["topology"], spark)
+    driver.pipe("clicks", 1, "early", ts=0)
+    driver.pipe("orders", 1, {"customer": "ann", "amount": 10.0}, ts=1)
+    driver.pipe("clicks", 1, "home", ts=2)
+    driver.pipe("payments", 1, {"paid": 4.0}, ts=3)
+    driver.pipe("payments", 1, {"paid": 10.0}, ts=4)
+    assert [record.value and record.value.asDict() for record in driver.read("open-orders")] == [
+        {"customer": "ann", "open": 10.0},
+        {"customer": "ann", "open": 6.0},
+        None,
+    ]
+    assert [(record.key, record.value) for record in driver.read("warm-clicks")] == [(1, "home ann")]
+
+
+def test_a_name_that_is_not_there_is_found() -> None:
+    with pytest.raises((AttributeError, ImportError)):
+        resolve("millpond.testing.TopologyTestDrivr")
+    assert resolve("millpond.testing.TopologyTestDriver") is TopologyTestDriver
