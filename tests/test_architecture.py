@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "millpond"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "options", "origins", "generation", "functions"}),
+    frozenset({"errors", "windows", "options", "origins", "generation", "functions", "names"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),

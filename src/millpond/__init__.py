@@ -28,6 +28,8 @@ Example::
     query = topology.start(spark, checkpoint="/data/orders", kafka=mp.Kafka("localhost:9092"))
 """
 
+from typing import TYPE_CHECKING, Any
+
 from millpond.builder import StreamsBuilder
 from millpond.errors import (
     ChangedTopology,
@@ -35,6 +37,7 @@ from millpond.errors import (
     CorruptData,
     FunctionError,
     MillpondError,
+    MissingName,
     SinkError,
     SourceError,
     StateError,
@@ -44,6 +47,7 @@ from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.names import missing
 from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer, json
 from millpond.session import session
 from millpond.topology import Topology
@@ -64,6 +68,7 @@ __all__ = [
     "KTable",
     "Kafka",
     "MillpondError",
+    "MissingName",
     "Rows",
     "SinkError",
     "SourceError",
@@ -78,3 +83,8 @@ __all__ = [
     "session",
 ]
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+    def __getattr__(name: str) -> Any:
+        raise missing("millpond", __all__, name)

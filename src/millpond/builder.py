@@ -17,6 +17,7 @@ from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.names import missing, public
 from millpond.options import Format, FormatName, OnUndecodable, Rows, Topic
 from millpond.origins import default_name, origin_of
 from millpond.topology import Topology
@@ -51,11 +52,21 @@ class StreamsBuilder:
         _functions: FunctionBackend | None = None,
     ) -> None:
         if not application_id or not isinstance(application_id, str):
-            raise TopologyError("A topology needs an application id.", given=repr(application_id))
+            raise TopologyError(
+                "A topology needs an application id.", given=repr(application_id), hint='StreamsBuilder("orders")'
+            )
         self.application_id = application_id
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs)})"
+
+    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("StreamsBuilder", public(StreamsBuilder), name)
 
     @overload
     def stream(
@@ -282,7 +293,7 @@ class StreamsBuilder:
         if name is None:
             raise TopologyError(
                 "A DataFrame has no name of its own.",
-                hint="Give it one: builder.stream(frame, name=..., ...).",
+                hint="Give it one: name=...",
             )
         if name in self._inputs:
             raise TopologyError(

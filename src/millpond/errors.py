@@ -46,6 +46,10 @@ class FunctionError(TopologyError):
     """A user's function does not fit: it failed, or returned something other than a column."""
 
 
+class MissingName(TopologyError, AttributeError):
+    """A name that is not there: it is called otherwise here, or is not there yet."""
+
+
 class ConfigError(MillpondError):
     """A setting of the session, the source, the sink or the checkpoint does not fit."""
 

@@ -80,10 +80,11 @@ def lookup_node(
     mapper : function of (value) or (key, value) that gives the key to look up.
     """
     if mapper is None:
+        option = "key" if left._node.shape.kind == "stream" else "foreign_key"
         raise TopologyError(
             "A join with a global table needs the key to look up.",
-            given="no key=",
-            hint="join(countries, joiner, key=lambda value: value['country'])",
+            given=f"no {option}=",
+            hint=f"join(countries, joiner, {option}=lambda value: value['country'])",
         )
     mapper = _mapper(left, right, mapper)
     joiner = _with_both_keys(joiner)

@@ -6,12 +6,13 @@ to the topology under construction and returns a handle on that.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from millpond._plan.construction import Construction
 from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.names import missing, public
 from millpond.origins import default_name, sink_of
 
 H = TypeVar("H", bound="Handle")
@@ -40,8 +41,15 @@ class Handle:
         return self._node.shape.value
 
     def __repr__(self) -> str:
-        shape = self._node.shape
-        return f"{type(self).__name__}({self._node.name!r}, key={shape.key}, value={shape.value})"
+        shape, store = self._node.shape, self._node.store
+        kept = "" if store is None else f", store={store!r}"
+        types = f"key={type_text(shape.key)}, value={type_text(shape.value)}"
+        return f"{type(self).__name__}({self._node.name!r}, {types}{kept})"
+
+    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(type(self).__name__, public(type(self)), name)
 
     # -- shared by streams and tables ------------------------------------------------------------------------
 
@@ -88,10 +96,13 @@ class Handle:
     def _require_same_key(self, other: Any, what: str) -> None:
         self._require_same_builder(other, what)
         if other.key_type != self.key_type:
+            rekeyed = "select_key(lambda key, value: key.cast(...))"
+            is_stream = self._node.shape.kind == "stream"
+            way = f"stream.{rekeyed}" if is_stream else f"table.to_stream().{rekeyed}.to_table()"
             raise TopologyError(
                 f"The two sides of the {what} have different key types.",
                 given=f"{self.name!r} has {self.key_type}, {other.name!r} has {other.key_type}",
-                hint="Cast one side's key with select_key before the join.",
+                hint=f"Cast one side's key before the {what}: {way}.",
             )
 
     def _joiner(self, joiner: Function, other: Any) -> tuple[Function, Any]:

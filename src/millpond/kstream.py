@@ -85,7 +85,11 @@ class KStream(Handle):
     def merge(self, other: KStream, *, name: str | None = None) -> KStream:
         """The records of both streams (types must be the same)."""
         if not isinstance(other, KStream):
-            raise TopologyError("A stream merges only with a stream.", given=repr(other))
+            raise TopologyError(
+                "A stream merges only with a stream.",
+                given=repr(other),
+                hint="Merge with the changes of a table: stream.merge(table.to_stream()).",
+            )
         self._require_same_key(other, "merge")
         if other.value_type != self.value_type:
             raise TopologyError(
@@ -123,7 +127,9 @@ class KStream(Handle):
             predicates.append(predicate)
         if default is not None:
             if default in streams:
-                raise TopologyError("Two branches have one name.", given=repr(default))
+                raise TopologyError(
+                    "Two branches have one name.", given=repr(default), hint="Give the default another one."
+                )
             streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
         return streams
 
@@ -311,13 +317,20 @@ class KStream(Handle):
         if isinstance(other, KStream):
             return self._join_stream(other, joiner, how, windows, generation, name)
         if not isinstance(other, KTable):
-            raise TopologyError("A stream joins with a table or a stream.", given=repr(other))
+            raise TopologyError(
+                "A stream joins with a table, a global table or a stream.",
+                given=repr(other),
+                hint="Read one first: builder.table(...), builder.global_table(...) or builder.stream(...).",
+            )
         if windows is not None or generation is not None:
             raise TopologyError(
                 "The join of a stream with a table has no windows and follows the topology's generation.",
                 given=f"windows={windows!r}, generation={generation!r}",
                 hint="Leave them out, or join with a stream.",
             )
+        return self._join_table(other, joiner, how, name)
+
+    def _join_table(self, other: KTable, joiner: Function, how: How, name: str | None) -> KStream:
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = StreamTable(

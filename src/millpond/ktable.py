@@ -117,7 +117,11 @@ class KTable(Handle):
         name, store : names of the operator and of its queryable table.
         """
         if not isinstance(many, KTable):
-            raise TopologyError("A one-to-many join joins two tables.", given=repr(many))
+            raise TopologyError(
+                "A one-to-many join joins two tables.",
+                given=repr(many),
+                hint="Make a table of a stream first: one.one_to_many_join(stream.to_table(), ...).",
+            )
         functions = self._construction.functions
         combined = functions.combined_type(self.key_type, many.key_type)
         joiner = adapt(joiner, ("key", "one", "many"), "joiner")
@@ -186,7 +190,7 @@ class KTable(Handle):
         name: str | None,
         store: str | None,
     ) -> KTable:
-        if isinstance(other, GlobalKTable) and how != "outer":
+        if isinstance(other, GlobalKTable):
             return KTable(self._construction, lookup_node(self, other, joiner, how, foreign_key, name, store))
         if not isinstance(other, KTable):
             raise TopologyError(

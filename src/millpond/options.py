@@ -80,7 +80,7 @@ def json(schema: Any = None) -> Format:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Undecodable records go, as they came, to another topic."""
+    """Undecodable records are to go, as they came, to another topic; not there yet: a start refuses it."""
 
     topic: str
 
@@ -100,7 +100,7 @@ class Topic:
     name : the topic.
     key, value : the formats of its keys and values. A null value is a tombstone, and nothing else is.
     on_undecodable : what becomes of bytes that are not of that format: "fail" stops the query and says where
-        they are, "skip" leaves the record out and counts it, `DeadLetter("topic")` also sends it there.
+        they are, "skip" leaves the record out and counts it (`DeadLetter`: not yet, a start refuses it).
     headers : whether records keep their headers.
     """
 
@@ -118,7 +118,7 @@ class Topic:
             raise TopologyError(
                 "There is no such policy for undecodable records.",
                 given=f"on_undecodable={self.on_undecodable!r}",
-                hint='Take "fail", "skip" or mp.DeadLetter("topic").',
+                hint='Take "fail" or "skip".',
             )
 
     def _set_format(self, part: str, given: Any) -> None:

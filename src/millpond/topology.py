@@ -13,6 +13,7 @@ from millpond._plan.logical import Plan
 from millpond._plan.rewrite import rewrite
 from millpond.errors import ConfigError, TopologyError
 from millpond.functions import FunctionBackend
+from millpond.names import missing, public
 from millpond.options import Kafka
 from millpond.windows import Duration
 
@@ -38,6 +39,11 @@ class Topology:
         outputs = [sink.output for sink in self.plan.sinks]
         levels = self.physical.levels
         return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
+
+    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("Topology", public(Topology), name)
 
     def describe(self) -> str:
         """The topology as text: its nodes in order of construction, and its levels."""

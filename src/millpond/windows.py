@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from millpond.errors import TopologyError
+from millpond.names import missing, public
 
 Duration = timedelta | str
 """A length of time: ``timedelta(minutes=5)`` or ``"5 minutes"``."""
@@ -60,8 +62,17 @@ def _singular(unit: str) -> str:
     return unit if unit == "ms" else unit.removesuffix("s")
 
 
+class _Named(type):
+    """Tells whoever writes `JoinWindows.ofTimeDifferenceAndGrace` what it is called here."""
+
+    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+        def __getattr__(cls, name: str) -> Any:
+            raise missing(cls.__name__, public(cls), name)
+
+
 @dataclass(frozen=True)
-class JoinWindows:
+class JoinWindows(metaclass=_Named):
     """Which records of two streams meet: right.ts in [left.ts - before, left.ts + after], both ends included.
 
     Made by `of_time_difference_and_grace` or `of_time_difference_with_no_grace`; `before` and `after` then

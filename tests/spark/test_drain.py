@@ -46,7 +46,7 @@ def started(spark: SparkSession, folder: Path, sink: Any, **options: Any) -> Any
     b = mp.StreamsBuilder("drained")
     source = b.table(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts", store="kept")
     source.to(sink, name="out")
-    given = {"checkpoint": str(folder / "cp"), "local_cache": str(folder / "cache"), **options}
+    given = {"checkpoint": folder / "cp", "local_cache": folder / "cache", **options}
     return b.build().start(spark, **given)
 
 
@@ -78,9 +78,12 @@ def test_the_batch_under_way_is_finished_and_the_next_start_runs_nothing_again(
 
 def test_an_idle_query_is_drained_at_once_and_a_drained_one_again(spark: SparkSession, folder: Path) -> None:
     sink = Collector()
-    query = started(spark, folder, mp.ForeachBatch(sink))
+    query = started(spark, folder, mp.ForeachBatch(sink), name="drained")
     query.processAllAvailable()
+    assert repr(query) == f"Query('drained', active, checkpoint={str(folder / 'cp')!r})"
+    assert {"drain", "drops", "lastProgress", "isActive", "stop"} <= set(dir(query))
     assert query.drain()
+    assert "ended" in repr(query)
     assert query.drain(timeout=0)
     query.stop()
     assert logged(folder, "offsets") == logged(folder, "commits") == list(range(FILES))

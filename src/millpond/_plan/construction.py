@@ -7,10 +7,11 @@ the other to add a node. Keeps law 10: every node and every store has one name.
 from __future__ import annotations
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import STATEFUL, Node
+from millpond._plan.nodes import STATEFUL, Node, Sink, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
+from millpond.options import Topic, TopicSink
 
 
 class Construction:
@@ -29,16 +30,26 @@ class Construction:
         self.functions = functions
         self._nodes: dict[str, Node] = {}
         self._stores: set[str] = set()
+        self._topics: dict[str, Node] = {}
+        self._built = False
 
     def add(self, node: Node) -> Node:
         """The node, behind all others.
 
         Raises
         ------
-        TopologyError : its name or that of its store is taken.
+        TopologyError : its name or that of its store is taken, it closes a circle through a topic, or the
+            topology has been built.
         """
+        if self._built:
+            raise TopologyError(
+                "The topology has been built: what is added now would not be in it.",
+                given=f"{node.stem} {node.name!r}",
+                hint="Add it before build(), or begin another StreamsBuilder.",
+            )
         self._check_name(node)
         self._check_stores(node)
+        self._check_topic(node)
         self._nodes[node.name] = node
         return node
 
@@ -70,6 +81,18 @@ class Construction:
         if node.store is not None:
             self._stores.add(node.store)
 
+    def _check_topic(self, node: Node) -> None:
+        place = node.origin if isinstance(node, Source) else node.target if isinstance(node, Sink) else None
+        if not isinstance(place, Topic | TopicSink):
+            return
+        other = self._topics.setdefault(place.name, node)
+        if isinstance(other, Source) != isinstance(node, Source):
+            raise TopologyError(
+                "The topology reads a topic that it writes: each result would come back as an input.",
+                given=f"topic {place.name!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
+                hint="Write to another topic. To go on with what is written, use what through() returns.",
+            )
+
     def name(self, name: str | None, stem: str) -> str:
         """The given name, or the next free default: stem and number among the unnamed of that stem."""
         if name is not None:
@@ -80,7 +103,8 @@ class Construction:
         return f"{stem}-{number}"
 
     def plan(self) -> Plan:
-        """The nodes so far, for good."""
+        """All nodes; from now on no further ones are taken."""
+        self._built = True
         return Plan(self.application, tuple(self._nodes.values()), self.generation)
 
 

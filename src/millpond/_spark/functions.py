@@ -27,6 +27,8 @@ class ColumnFunctions:
         if isinstance(origin, Topic):
             from millpond._spark.formats import type_of
 
+            if any(isinstance(form.schema, str) for form in (origin.key, origin.value)):
+                session()  # Spark parses the schema
             return type_of(origin.key), type_of(origin.value)
         from millpond._spark.sources import row_types
 

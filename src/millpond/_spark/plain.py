@@ -29,7 +29,7 @@ WIDTHS = {kind: number.byte_width for kind, number in _NUMBERS.items()}
 NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 """Why a record does not pass; 0 where it does."""
 NOT_TEXT = "not valid UTF-8"
-HINT = 'name another format, or set on_undecodable="skip" or mp.DeadLetter("topic").'
+HINT = 'name another format, or set on_undecodable="skip".'
 
 
 @dataclass(frozen=True)

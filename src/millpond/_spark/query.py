@@ -149,7 +149,17 @@ class Query:
         self._rest = rest
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"Query has no attribute {name!r}")
         return getattr(self.streaming, name)
+
+    def __dir__(self) -> list[str]:
+        own = [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
+        return sorted({*own, *(name for name in dir(self.streaming) if not name.startswith("_"))})
+
+    def __repr__(self) -> str:
+        state = "active" if self.streaming.isActive else "ended"
+        return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
 
     @property
     def drops(self) -> Drops:

@@ -1,0 +1,111 @@
+"""Names that people bring along from Kafka Streams and PySpark, and what they are called here.
+
+Vocabulary. Whoever writes `table.leftJoin` or `stream.groupByKey` is told what to write, or that it is not
+there yet, in place of Python's bare "has no attribute".
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from millpond.errors import MissingName
+
+NOT_YET = {
+    "the operators": "add_global_store add_processor add_sink add_source add_state_store aggregate cogroup count "
+    "flat_transform flat_transform_values group_by group_by_key process process_values reduce suppress transform "
+    "transform_values windowed_by",
+    "the module": "Cogrouped EmitStrategy Grouped SessionWindows SlidingWindows Suppressed TimeWindows "
+    "UnlimitedWindows VersionedTable Windows WTable avro debezium protobuf",
+}
+_NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
+_STREAM = {
+    "alias": "name= of the operator before",
+    "branch": "split({'name': predicate}, default='rest')",
+    "distinct": "to_table()",
+    "for_each": "peek(function), or to(mp.ForeachBatch(function), name=...)",
+    "foreach": "peek(function), or to(mp.ForeachBatch(function), name=...)",
+    "foreach_batch": "to(mp.ForeachBatch(function), name=...)",
+    "print": "peek(print)",
+    "right_join": "other.left_join(this, ...)",
+    "select": "map_values(lambda value: F.struct(...))",
+    "show": "peek(print), or millpond.testing.TopologyTestDriver",
+    "union": "merge(other)",
+    "union_all": "merge(other)",
+    "union_by_name": "merge(other)",
+    "where": "filter(predicate)",
+    "with_column": "map_values(lambda value: F.struct(...))",
+    "write": "to(mp.Writer('parquet', path=...), name=...)",
+    "write_stream": "to(mp.Writer('parquet', path=...), name=...)",
+}
+_TABLE = {
+    name: f"to_stream().{name}(...)"
+    for name in ("flat_map", "flat_map_values", "map", "merge", "peek", "repartition", "select_key", "split", "through")
+}
+ELSEWHERE: dict[str, dict[str, str]] = {
+    "KStream": _STREAM,
+    "KTable": {
+        **_STREAM,
+        **_TABLE,
+        "foreign_key_join": "join(other, joiner, foreign_key=...)",
+        "for_each": "to_stream().peek(function)",
+        "foreach": "to_stream().peek(function)",
+        "print": "to_stream().peek(print)",
+        "queryable_store_name": "store=... where the table is made",
+        "union": "to_stream().merge(other.to_stream())",
+    },
+    "GlobalKTable": dict.fromkeys(
+        ("filter", "filter_not", "map_values", "outer_join", "to", "to_stream"),
+        "builder.table(...): a global table is there to be looked up, and gives no results of its own accord",
+    ),
+    "Topology": {"test": "millpond.testing.TopologyTestDriver(topology)", "run": "start(spark, checkpoint=...)"},
+    "StreamsBuilder": {
+        "k_stream": "stream(...)",
+        "k_table": "table(...)",
+        "read_stream": "stream(frame, name=..., key=..., timestamp=...)",
+        "start": "build().start(spark, checkpoint=...)",
+        "describe": "build().describe()",
+    },
+    "millpond": {
+        "Consumed": "builder.stream('topic', key='long', value='string')",
+        "Joined": "name=... of the join",
+        "KafkaStreams": "topology.start(spark, checkpoint=...)",
+        "Materialized": "store=... of the table",
+        "Named": "name=... of the operator",
+        "Produced": "stream.to('topic', key='long', value='string')",
+        "Repartitioned": "stream.repartition(name=...)",
+        "Serdes": "the formats 'string', 'int', 'long', 'bytes' and mp.json(...)",
+        "StreamJoined": "name=... of the join",
+        "TopologyTestDriver": "from millpond.testing import TopologyTestDriver",
+    },
+}
+"""What stands for a name that a class does not have, by class and name in snake case."""
+
+
+def missing(owner: str, has: list[str], name: str) -> AttributeError:
+    """The error for a name that is not there.
+
+    Parameters
+    ----------
+    owner : the class that was asked, or "millpond".
+    has : the names that it has.
+    name : the one that was asked for.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"{owner} has no attribute {name!r}")
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    what, given = f"{owner} has no {name!r}.", f"{owner}.{name}"
+    for wanted in (name, snake):
+        if wanted in has:
+            return MissingName(what, given=given, hint=f"Here it is called {wanted}.")
+        if wanted in _NOT_YET:
+            return MissingName(f"{name!r} is not there yet.", given=given, hint=f"{owner} has {', '.join(has)}.")
+        if wanted in ELSEWHERE.get(owner, {}):
+            return MissingName(what, given=given, hint=f"Here it is {ELSEWHERE[owner][wanted]}.")
+    near = get_close_matches(snake, has, n=1)
+    return MissingName(what, given=given, hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(has)}.")
+
+
+def public(kind: type) -> list[str]:
+    """The public names of a class."""
+    return [name for name in dir(kind) if not name.startswith("_")]

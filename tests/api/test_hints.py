@@ -1,0 +1,216 @@
+"""Hints are followed: what an error tells its reader to write is written, and it works (design rule of errors)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import millpond as mp
+from millpond.errors import MillpondError, MissingName, TopologyError
+from millpond.names import ELSEWHERE, NOT_YET, public
+from millpond.testing.arrow import arrow_builder
+from tests.engine.kit import PLUS, REF
+
+TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
+KINDS = {"KStream": mp.KStream, "KTable": mp.KTable, "GlobalKTable": mp.GlobalKTable}
+KINDS |= {"Topology": mp.Topology, "StreamsBuilder": mp.StreamsBuilder}
+WINDOWS = mp.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
+
+
+class Names:
+    """A builder with an input of each kind, as the hints' examples call them."""
+
+    def __init__(self) -> None:
+        self.builder = arrow_builder("hints")
+        self.stream = self.builder.stream("stream", **TEXTS)
+        self.other = self.builder.stream("other", **TEXTS)
+        self.table = self.builder.table("table", **TEXTS)
+        self.numbers = self.builder.stream("numbers", key="long", value="string")
+        self.countries = self.builder.global_table("countries", **TEXTS)
+
+
+Act = Callable[[Names], Any]
+FOLLOWED: list[tuple[Act, str, Act]] = [
+    (
+        lambda n: n.table.join(n.countries, PLUS),
+        "foreign_key=",
+        lambda n: n.table.join(n.countries, PLUS, foreign_key=REF),
+    ),
+    (lambda n: n.stream.join(n.countries, PLUS), " key=", lambda n: n.stream.join(n.countries, PLUS, key=REF)),
+    (
+        lambda n: n.table.outer_join(n.countries, PLUS, name="o"),
+        "foreign_key=",
+        lambda n: n.table.left_join(n.countries, PLUS, foreign_key=REF),
+    ),
+    (
+        lambda n: n.stream.join(n.numbers, PLUS, WINDOWS),
+        "stream.select_key",
+        lambda n: n.stream.join(n.numbers.select_key(REF), PLUS, WINDOWS),
+    ),
+    (
+        lambda n: n.table.join(n.numbers.to_table(), PLUS),
+        "table.to_stream().select_key(lambda key, value: key.cast(...)).to_table()",
+        lambda n: n.table.join(n.numbers.to_table(name="t").to_stream().select_key(REF).to_table(), PLUS),
+    ),
+    (
+        lambda n: n.stream.join(n.table, PLUS, key=REF),
+        "stream.select_key(...).join(table",
+        lambda n: n.stream.select_key(REF).join(n.table, PLUS),
+    ),
+    (lambda n: n.stream.join(n.table, PLUS, WINDOWS), "Leave them out", lambda n: n.stream.join(n.table, PLUS)),
+    (
+        lambda n: n.stream.join(n.other, PLUS),
+        "JoinWindows.of_time_difference_and_grace(",
+        lambda n: n.stream.join(n.other, PLUS, WINDOWS),
+    ),
+    (lambda n: n.stream.merge(n.table), "table.to_stream()", lambda n: n.stream.merge(n.table.to_stream())),
+    (lambda n: n.table.join(n.stream, PLUS), "to_table()", lambda n: n.table.join(n.stream.to_table(), PLUS)),
+    (lambda n: n.table.join(n.stream, PLUS), "stream.join(table", lambda n: n.stream.join(n.table, PLUS)),
+    (
+        lambda n: n.table.one_to_many_join(n.stream, PLUS, key=REF),
+        "stream.to_table()",
+        lambda n: n.table.one_to_many_join(n.stream.to_table(), PLUS, key=REF),
+    ),
+    (
+        lambda n: n.countries.join(n.table, PLUS, key=REF),
+        "stream.join(table, joiner, key=...)",
+        lambda n: n.stream.join(n.countries, PLUS, key=REF),
+    ),
+    (
+        lambda n: n.stream.split({}),
+        "split({'large': predicate}, default='rest')",
+        lambda n: n.stream.split({}, default="rest"),
+    ),
+    (
+        lambda n: n.builder.table("stream", **TEXTS),
+        "one of them name=",
+        lambda n: n.builder.table("stream", name="again", **TEXTS),
+    ),
+    (lambda n: n.builder.stream("x", key="string"), '"string"', lambda n: n.builder.stream("x", **TEXTS)),
+    (lambda n: n.builder.stream("x", order="a", **TEXTS), "key=, value=", lambda n: n.builder.stream("x", **TEXTS)),
+    (
+        lambda n: n.stream.to(mp.Writer("console")),
+        "to(..., name=...)",
+        lambda n: n.stream.to(mp.Writer("console"), name="c"),
+    ),
+    (lambda n: n.stream.to(n.table), 'stream.to("topic")', lambda n: n.stream.to("topic")),
+    (lambda n: n.stream.to("table"), "another topic", lambda n: n.stream.to("another")),
+    (lambda n: n.stream.to("table"), "what through() returns", lambda n: n.stream.through("far").to("farther")),
+    (
+        lambda n: mp.Topic("t", "string", "string", on_undecodable="drop"),
+        '"skip"',
+        lambda n: mp.Topic("t", "string", "string", on_undecodable="skip"),
+    ),
+    (
+        lambda n: WINDOWS.grace("2 minutes"),
+        "of_time_difference_and_grace",
+        lambda n: mp.JoinWindows.of("1 day").grace("0 ms"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("mistake", "hint", "followed"), FOLLOWED, ids=[hint for _, hint, _ in FOLLOWED])
+def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act) -> None:
+    with pytest.raises(MillpondError) as error:
+        mistake(Names())
+    assert hint in (error.value.hint or "")
+    names = Names()
+    followed(names)
+    names.builder.build()
+
+
+def test_no_hint_names_dead_letters_which_a_start_refuses() -> None:
+    from millpond._spark import plain
+
+    assert "DeadLetter" not in plain.HINT
+
+
+def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_called_here() -> None:
+    names = Names()
+    asked = {
+        "leftJoin": lambda: names.table.leftJoin,
+        "mapValues": lambda: names.stream.mapValues,
+        "toStream": lambda: names.table.toStream,
+        "selectKey": lambda: names.stream.selectKey,
+        "globalTable": lambda: names.builder.globalTable,
+        "ofTimeDifferenceAndGrace": lambda: mp.JoinWindows.ofTimeDifferenceAndGrace,
+    }
+    for name, ask in asked.items():
+        with pytest.raises(MissingName) as error:
+            ask()
+        snake = re.sub("([A-Z])", r"_\1", name).lower()
+        assert error.value.hint == f"Here it is called {snake}."
+
+
+@pytest.mark.parametrize("name", ["groupByKey", "aggregate", "windowedBy", "count", "group_by"])
+def test_what_is_not_there_yet_says_so(name: str) -> None:
+    with pytest.raises(TopologyError, match="not there yet"):
+        getattr(Names().stream, name)
+    with pytest.raises(AttributeError, match="TimeWindows"):
+        mp.TimeWindows  # noqa: B018
+
+
+def test_what_stands_for_another_name_is_there_and_what_is_not_there_yet_is_not() -> None:
+    for owner, answers in ELSEWHERE.items():
+        has = mp.__all__ if owner == "millpond" else public(KINDS[owner])
+        assert not set(has) & set(answers), owner
+        for answer in answers.values():
+            for called in re.findall(r"(?:^|\)\.|other\.|stream\.|builder\.|topology\.|, or )(\w+)\(", answer):
+                assert any(called in public(kind) for kind in KINDS.values()), answer
+    for text in NOT_YET.values():
+        for name in text.split():
+            assert name not in mp.__all__
+            assert not any(name in public(kind) for kind in KINDS.values()), name
+
+
+def test_a_slip_of_the_pen_is_answered_with_what_is_near() -> None:
+    with pytest.raises(MissingName, match="Did you mean filter_not"):
+        Names().stream.filterot  # noqa: B018
+    assert not hasattr(Names().stream, "__array__")
+
+
+def test_what_is_added_behind_build_is_refused_and_building_twice_is_not() -> None:
+    names = Names()
+    names.stream.to("out")
+    assert names.builder.build().describe() == names.builder.build().describe()
+    with pytest.raises(TopologyError, match="has been built"):
+        names.stream.to("late")
+
+
+@pytest.mark.parametrize("stream_first", [True, False])
+def test_a_topic_that_the_topology_both_reads_and_writes_is_refused(stream_first: bool) -> None:
+    builder = arrow_builder("circle")
+    stream = builder.stream("in", **TEXTS)
+    if stream_first:
+        builder.stream("both", **TEXTS)
+        with pytest.raises(TopologyError, match="'both'"):
+            stream.to(mp.TopicSink("both"), name="out")
+    else:
+        stream.to("both")
+        with pytest.raises(TopologyError, match="'both'"):
+            builder.table("both", name="in again", **TEXTS)
+
+
+def test_what_is_shown_of_a_topology_and_its_parts_says_what_they_are() -> None:
+    names = Names()
+    names.stream.to("out")
+    assert repr(names.stream) == "KStream('stream', key=string, value=string)"
+    assert (
+        repr(names.builder.table("t", store="kept", **TEXTS)) == "KTable('t', key=string, value=string, store='kept')"
+    )
+    topology = names.builder.build()
+    assert repr(topology).startswith("Topology('hints', inputs=['stream', 'other',")
+    assert "outputs=['out']" in repr(topology)
+    assert {"describe", "start"} <= set(dir(topology))
+
+
+def test_a_topology_with_json_before_there_is_a_session_is_told_to_make_one() -> None:
+    program = "import millpond as mp; mp.StreamsBuilder('x').table('t', key='long', value=mp.json('a int'))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ConfigError: A topology of Spark Columns needs a Spark session." in done.stderr
+    assert "Hint: Make one first: spark = millpond.session(...)." in done.stderr
