@@ -79,8 +79,14 @@ def lookup_node(
     joiner : function of (left, right), (key, left, right) or (key, mapped key, left, right).
     mapper : function of (value) or (key, value) that gives the key to look up.
     """
+    option = "key" if left._node.shape.kind == "stream" else "foreign_key"
+    if how == "outer":
+        raise TopologyError(
+            "A join with a global table has no outer form.",
+            given=repr(right),
+            hint=f"Use left_join(table, joiner, {option}=...).",
+        )
     if mapper is None:
-        option = "key" if left._node.shape.kind == "stream" else "foreign_key"
         raise TopologyError(
             "A join with a global table needs the key to look up.",
             given=f"no {option}=",

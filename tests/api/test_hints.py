@@ -43,9 +43,14 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
     ),
     (lambda n: n.stream.join(n.countries, PLUS), " key=", lambda n: n.stream.join(n.countries, PLUS, key=REF)),
     (
-        lambda n: n.table.outer_join(n.countries, PLUS, name="o"),
-        "foreign_key=",
+        lambda n: n.table.outer_join(n.countries, PLUS),
+        "left_join(table, joiner, foreign_key=...)",
         lambda n: n.table.left_join(n.countries, PLUS, foreign_key=REF),
+    ),
+    (
+        lambda n: n.stream.outer_join(n.countries, PLUS, WINDOWS),
+        "left_join(table, joiner, key=...)",
+        lambda n: n.stream.left_join(n.countries, PLUS, key=REF),
     ),
     (
         lambda n: n.stream.join(n.numbers, PLUS, WINDOWS),
