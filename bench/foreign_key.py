@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from datasets import values
-
+from bench.datasets import values
 from millpond._engine import blob
 from millpond._engine.columns import position_columns
 from millpond._engine.exchange import Outlet, pack

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
-from datasets import SIDES
-from workloads import ROUNDS, Data
 
+from bench.datasets import SIDES
+from bench.workloads import ROUNDS, Data
 from millpond._engine.big_endian import as_bytes
 
 PARTITIONS = 4
@@ -106,7 +106,7 @@ def parts(folder: Path, *, parted: bool) -> tuple[Files, Files]:
 
 def contents(values: pa.ChunkedArray) -> list[bytes]:
     """Each number or text as Kafka's serializers write it: 8 bytes, the highest first, or UTF-8."""
-    return as_bytes(values.combine_chunks()).to_pylist()
+    return list(as_bytes(values.combine_chunks()).to_pylist())
 
 
 def _put(producer: Producer, topics: Sequence[str], files: Files) -> None:

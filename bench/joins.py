@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from datasets import DDL, SIDES
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
-from workloads import WINDOW, WORKLOADS
+
+from bench.datasets import DDL, SIDES
+from bench.workloads import WINDOW, WORKLOADS
 
 _Joined = Row("key", "value", "ts")
 OUT = "key long, value string, ts long"
@@ -145,7 +146,7 @@ class PerKeyJoin(StatefulProcessor):
         """Declare the two sides."""
         self._sides = [handle.getValueState(side, "value string, ts long") for side in SIDES]
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Join a key's changes in their order."""
         now = [state.get() for state in self._sides]
         changed = [False, False]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import time
 import venv
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +19,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import profiles
 from confluent_kafka.admin import AdminClient
-from datasets import SIDES
-from inputs import PARTITIONS, Inputs, load
-from measure import Batch, Sampler, folder_bytes, rates
-from outcomes import agreement, beside, outcome_of
-from progress import Follower, Progress
-from results import OURS, OURS_CACHED
-from turns import ROOT, Turn, spark_turn
-from workloads import WORKLOADS, Data
 
-sys.path.insert(0, str(ROOT))
-
+from bench import profiles
+from bench.datasets import SIDES
+from bench.inputs import PARTITIONS, Inputs, load
+from bench.measure import Batch, Sampler, folder_bytes, rates
+from bench.outcomes import agreement, beside, outcome_of
+from bench.progress import Follower, Progress
+from bench.results import OURS, OURS_CACHED
+from bench.turns import ROOT, Turn, spark_turn
+from bench.workloads import WORKLOADS, Data
 from dev.broker import KafkaBroker
 from dev.jars import classpath
 

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka import PARTITIONS, KafkaBroker
-from results import Table
-from turns import Turn, spark_turn
+
+from bench.inputs import PARTITIONS
+from bench.results import Table
+from bench.turns import Turn, spark_turn
+from dev.broker import KafkaBroker
 
 KEYS = 1_000
 RECORDS = 10
@@ -111,8 +113,9 @@ class Feed:
         consumer.assign([TopicPartition("out", number, 0) for number in range(PARTITIONS)])
         while not self._ended.is_set() and (not self._all or len(self.seen) < self._all):
             for message in consumer.consume(1_000, 0.01):
-                if message.error() is None:
-                    self.seen.append((float(message.value()[:TIME_CHARACTERS]), time.time()))
+                value = message.value()
+                if message.error() is None and value is not None:
+                    self.seen.append((float(value[:TIME_CHARACTERS]), time.time()))
                     self._first.set()
         consumer.close()
         # gone already where the turn has failed

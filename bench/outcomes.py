@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -117,7 +118,7 @@ def _messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
                 if error is None:
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    ends.add(message.partition())
+                    ends.add(cast(int, message.partition()))
                 else:
                     raise KafkaException(error)
     finally:

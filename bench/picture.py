@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
-import report
-from results import OURS, Section, pairs
+from bench import report
+from bench.results import OURS, Section, pairs
 
 FIGURES = (("records/s, second half", "#3b6ea5"), ("records per CPU-second, second half", "#b0c4de"))
 WIDTH, LEFT, RIGHT = 900, 410, 60

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from measure import Usage
-from sampled_daemon import FOLDER
+from bench.measure import Usage
+from bench.sampled_daemon import FOLDER
 
 RECORDING, SAMPLES = "flight.jfr", "samples"
 Rules = Sequence[tuple[str, str]]
@@ -74,7 +74,7 @@ def environment(work: Path) -> dict[str, str]:
     return {
         FOLDER: str(work / SAMPLES),
         "BENCH_JAVA": f"{given['BENCH_JAVA']} {_java_options(work)}".strip(),
-        "BENCH_CONF": f"{given['BENCH_CONF']};spark.python.daemon.module=sampled_daemon".strip(";"),
+        "BENCH_CONF": f"{given['BENCH_CONF']};spark.python.daemon.module=bench.sampled_daemon".strip(";"),
     }
 
 
@@ -93,7 +93,7 @@ def parts(usage: Usage, begin: float, end: float, work: Path | None = None) -> d
     begin, end : seconds since the epoch.
     work : folder with recording and samples; None: there are none, threads are all that is known.
     """
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for name, seconds in usage.parts_between(begin, end).items():  # one turn per part
         found[_part_of(name)] += seconds
     if work is not None:
@@ -126,7 +126,7 @@ def _part_of(name: str) -> str:
     return {"driver": "Python: driver", "python": "Python workers"}.get(name, f"program {name}")
 
 
-def _share_out(found: Counter[str], whole: str, shares: Mapping[str, float]) -> None:
+def _share_out(found: dict[str, float], whole: str, shares: Mapping[str, float]) -> None:
     """Replace a part by its own parts."""
     total = sum(shares.values())
     if total:
@@ -169,9 +169,9 @@ def _within(event: Sequence[str], begin: float, end: float) -> bool:
     return (seconds - first) % 86_400 <= end - begin
 
 
-def _sampled(folder: Path, begin: float, end: float) -> Counter[str]:
+def _sampled(folder: Path, begin: float, end: float) -> dict[str, float]:
     """CPU-seconds in the workers' samples, by part."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for file in folder.iterdir():
         for line in file.read_text(errors="replace").splitlines():
             at, own, others, stack = line.split(" ", 3)

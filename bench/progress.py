@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from inputs import PARTITIONS, Ends, Inputs
+
+from bench.inputs import PARTITIONS, Ends, Inputs
 
 QUIET_SECONDS = 3.0
 """Many of Kafka Streams' commits, which come every 100 ms."""

@@ -26,7 +26,7 @@ def main(servers: str, left: str, right: str, out: str, group: str, state: str) 
     for process in processes:
         process.start()
     # a process that dies must not leave the others waiting for ever
-    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     while not stop.wait(0.2):
         if not all(process.is_alive() for process in processes):
             stop.set()
@@ -35,9 +35,14 @@ def main(servers: str, left: str, right: str, out: str, group: str, state: str) 
         process.join()
 
 
+def _stop_with_parent(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
 def joined(servers: str, left: str, right: str, out: str, group: str, state: str, stop: threading.Event) -> None:
     """One process: as many partitions as the group gives it."""
-    from quixstreams import Application
+    from quixstreams import Application  # type: ignore[import-not-found]  # in the environment that runs this alone
 
     Path(state).mkdir(parents=True, exist_ok=True)
     app = Application(

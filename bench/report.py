@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 
-from results import FIGURES, OURS, RATED, Run, Section, Table, pairs
-from turns import Turn
+from bench.results import FIGURES, OURS, RATED, Run, Section, Table, pairs
+from bench.turns import Turn
 
 
 def shown(section: Section) -> str:

@@ -6,14 +6,15 @@ Called by `run`; `report` makes Markdown of it and `picture` a drawing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from turns import Turn
+from bench.turns import Turn
 
 OURS, OURS_CACHED = "millpond", "millpond, record cache"
-FIGURES = {
+FIGURES: dict[str, Callable[[Turn], float]] = {
     "records/s, whole run": lambda t: t.rates.whole,
     "records/s, second half": lambda t: t.rates.second_half,
     "records per CPU-second, whole run": lambda t: t.per_cpu_second,
@@ -106,7 +107,7 @@ def load(files: Iterable[Path]) -> tuple[list[str], list[Section]]:
     return list(machines), list(found.values())
 
 
-def _section(given: dict) -> Section:
+def _section(given: dict[str, Any]) -> Section:
     runs = {who: [Run(**run) for run in each] for who, each in given.pop("runs").items()}
     return Section(**{**given, "runs": runs, "tables": [Table(**table) for table in given["tables"]]})
 

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, str(ROOT))
 
-import picture
-import report
-from datasets import Shape, prepared
-from results import OURS, Section, load, runs_of, save
-from turns import Turn, alternate, spark_turn
-from workloads import SHARDS, a_day, few_records
-from workloads import WORKLOADS as ON_KAFKA
+from bench import picture, report
+from bench.datasets import Shape, prepared
+from bench.results import OURS, Section, load, runs_of, save
+from bench.turns import Turn, alternate, spark_turn
+from bench.workloads import SHARDS, a_day, few_records
+from bench.workloads import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
 # Batches of a million records, the most that a batch from Kafka has by default.
@@ -66,7 +65,8 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
     """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and millpond."""
-    from kafka import KafkaBroker, compiled, notes_of, one_turn_each, placed
+    from bench.kafka import compiled, notes_of, one_turn_each, placed
+    from dev.broker import KafkaBroker
 
     classes = compiled(WORK)
     for name in options.only or ON_KAFKA:
@@ -83,7 +83,8 @@ def kafka(options: argparse.Namespace) -> Iterator[Section]:
 
 def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
     """What exactly once costs: the join of two tables from Kafka to Kafka, beside at least once."""
-    from kafka import KafkaBroker, one_turn_of_each_delivery, placed
+    from bench.kafka import one_turn_of_each_delivery, placed
+    from dev.broker import KafkaBroker
 
     data = ON_KAFKA["table_table"].data(WORK, options.quick)
     turns: list[Turn] = []
@@ -98,7 +99,7 @@ def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
 
 def latency(options: argparse.Namespace) -> Iterator[Section]:
     """A trickle through one, two and three levels: how long a record takes, and what a batch costs."""
-    import latency as bench
+    from bench import latency as bench
 
     seconds = min(15, options.seconds) if options.quick else options.seconds
     for folder in options.folders:

@@ -13,12 +13,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from millpond._engine.cache import RunCache
 from millpond._engine.keys import encode_keys, equal_keys, group_keys, hash_keys
@@ -61,10 +63,10 @@ def kernels(rng: np.random.Generator) -> None:
     for name, keys in (("int64", numbers), ("12 byte text", texts), ("struct of both", pairs)):
         hashes = hash_keys(keys)
         times = [
-            seconds(lambda keys=keys: hash_keys(keys)),
-            seconds(lambda keys=keys: encode_keys(keys)),
-            seconds(lambda keys=keys: equal_keys(keys, keys)),
-            seconds(lambda keys=keys, hashes=hashes: group_keys(hashes, keys)),
+            seconds(partial(hash_keys, keys)),
+            seconds(partial(encode_keys, keys)),
+            seconds(partial(equal_keys, keys, keys)),
+            seconds(partial(group_keys, hashes, keys)),
         ]
         print(f"{name:24}" + "".join(f"{1000 * took:8.1f}" for took in times))
 
@@ -117,9 +119,8 @@ def main(sizes: list[int]) -> None:
     for size in sizes:
         batches = history(size, rng)
         line = f"{size:12,}"
-        parts = (lambda b: b.lookup, lambda b: b.commit, lambda b: b.lookup + b.commit)
-        for part in parts:
-            times = [part(batch) for batch in batches]
+        lookups, commits = ([getattr(batch, part) for batch in batches] for part in ("lookup", "commit"))
+        for times in (lookups, commits, [sum(both) for both in zip(lookups, commits, strict=True)]):
             line += f"{np.median(times):9.3f}{max(times):7.3f}"
         megabytes = [batch.written / 1e6 for batch in batches]
         line += f"{np.mean(megabytes):18.1f}{max(megabytes):8.1f}{max(b.levels for b in batches):8}"

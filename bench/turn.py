@@ -17,12 +17,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import joins
-from measure import batches_of, folder_bytes
 from pyspark.sql import SparkSession
-from workloads import SHARDS, WORKLOADS
 
 import millpond
+from bench import joins
+from bench.measure import batches_of, folder_bytes
+from bench.workloads import SHARDS, WORKLOADS
 from dev.jars import spark_jars
 from millpond._spark.settings import AT_START
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import profiles
-from measure import Batch, Rates, Sampler, Usage, folder_bytes, rates
+from bench import profiles
+from bench.measure import Batch, Rates, Sampler, Usage, folder_bytes, rates
 
 BENCH = Path(__file__).resolve().parent
 ROOT = BENCH.parent
@@ -62,7 +62,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False)
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    paths = [str(BENCH), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment |= profiles.environment(work) if profile else {}
     command = [sys.executable, str(BENCH / "turn.py"), contender, str(data), str(work)]

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from datasets import EPOCH, SCHEMA, SIDES, Shape, key_of, values
-from datasets import prepared as prepared_tables
+
+from bench.datasets import EPOCH, SCHEMA, SIDES, Shape, key_of, values
+from bench.datasets import prepared as prepared_tables
 
 REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""

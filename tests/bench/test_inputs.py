@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from inputs import Inputs, contents, parts
-from progress import Follower, batches_end
-from workloads import ROUNDS, WORKLOADS
+from bench.inputs import Inputs, contents, parts
+from bench.progress import Follower, batches_end
+from bench.workloads import ROUNDS, WORKLOADS
 
 TOPICS = ("a", "b")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from outcomes import Outcome, agreement, beside
-from workloads import WORKLOADS
+from bench.outcomes import Outcome, agreement, beside
+from bench.workloads import WORKLOADS
 
 ONE = Outcome(records=100, keys=50, all_records=1, rows=40, table=2)
 

@@ -7,12 +7,13 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-import profiles
 import pytest
-from measure import Usage
-from profiles import JAVA, PYTHON, THREADS, part_of
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+from bench import profiles
+from bench.measure import Usage
+from bench.profiles import JAVA, PYTHON, THREADS, part_of
+
+ROOT = Path(__file__).resolve().parents[2]
 SENT, READ = "state: sent to and from the state server", "Spark's worker: rows and Arrow"
 
 
@@ -59,7 +60,7 @@ def test_an_event_behind_midnight_is_within_a_turn_that_began_before() -> None:
 def test_samples_show_what_uses_cpu_and_not_what_waits(tmp_path: Path) -> None:
     program = """
 import os, sys
-from sampled_daemon import Samples
+from bench.sampled_daemon import Samples
 def burn():
     return sum(i * i for i in range(6_000_000))
 def wait():
@@ -68,7 +69,7 @@ Samples(sys.argv[1])
 wait(); burn()
 """
     command = [sys.executable, "-c", program, str(tmp_path)]
-    subprocess.run(command, cwd=BENCH, env={"PYTHONPATH": str(BENCH)}, input="x", text=True, check=True)
+    subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, input="x", text=True, check=True)
     (file,) = tmp_path.iterdir()
     samples = [line.split(" ", 3) for line in file.read_text().splitlines()]
     burnt = sum(float(own) for _, own, _, stack in samples if ":burn" in stack)

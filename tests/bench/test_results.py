@@ -5,12 +5,12 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import picture
 import pytest
-import report
-from measure import Batch, Usage, rates
-from results import FIGURES, OURS, OURS_CACHED, Run, Section, Table, load, pairs, save
-from turns import Turn
+
+from bench import picture, report
+from bench.measure import Batch, Usage, rates
+from bench.results import FIGURES, OURS, OURS_CACHED, Run, Section, Table, load, pairs, save
+from bench.turns import Turn
 
 STATE_METRICS = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
 

@@ -1,0 +1,1 @@
+"""Benchmarks: millpond beside Kafka Streams, Quix Streams and one group per key, as ratios of one run."""
