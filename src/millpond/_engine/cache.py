@@ -1,23 +1,27 @@
 """A machine's cache of runs: one memory-mapped file per run, shared by all worker processes.
 
 The manifest is the truth, the cache never is: a file that is missing, altered or cut off is fetched again
-from the state store, and every problem of the disk ends in rows held in memory, never in an error or another
-result. Runs are immutable and their ids are unique over checkpoints, so a file is right or wrong for ever.
+from the state store, and every problem of the disk ends in rows held in memory and a warning, never in an error or
+another result. Runs are immutable and their ids are unique over checkpoints, so a file is right or wrong for ever.
+A sum in a file does not keep out who may write the file: a folder that is not this user's alone is not used.
 
 A file is a header of 64 bytes (magic, version, length and CRC of the rest, run id) and an uncompressed Arrow
 stream. A process checks the CRC once and then knows the file by inode, size and modification time. Files are
 written beside and renamed, so readers see a whole file or none, and two processes that write one run write
-the same. Called by `rundata`; retired runs are removed by `runs`, one commit late.
+the same. Law 9: what is kept follows what lies in the folder, and that has a limit in bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import stat as modes
 import struct
 import tempfile
 import threading
 import time
+import warnings
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -25,6 +29,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+
+from millpond.errors import ConfigError
 
 _HEADER = struct.Struct("<4sHHQQ40s")
 _MAGIC, _VERSION = b"MLPR", 1
@@ -46,50 +52,117 @@ class CacheUse:
     failed_writes: int = 0
 
 
+def own_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where it is not there, for this user alone.
+
+    Raises
+    ------
+    ConfigError : it is another user's, others may write into it, or it is no folder.
+    OSError : it cannot be made.
+    """
+    folder = Path(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # of a link both count: whose it is, and where it leads
+    for status in (folder.lstat(), folder.stat()):  # one turn for the name, one for what it leads to
+        wrong = _what_lets_others_in(status)
+        if wrong is not None:
+            raise ConfigError(
+                "A folder of this process alone is needed.",
+                given=f"{folder}, {wrong}",
+                hint="Remove it, or name another one, in a folder where no one else may write.",
+            )
+    folder.chmod(0o700)
+    return folder
+
+
+def _what_lets_others_in(status: os.stat_result) -> str | None:
+    me = os.getuid() if hasattr(os, "getuid") else status.st_uid
+    if status.st_uid != me:
+        return f"of user {status.st_uid} (this one is {me})"
+    if modes.S_ISDIR(status.st_mode) and status.st_mode & 0o022:
+        return "into which others may write"
+    return None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
+
+
 class RunCache:
     """Runs as memory-mapped files under one directory.
 
     Parameters
     ----------
-    root : the directory; made with rights for its owner alone.
+    root : the directory; made with rights for its owner alone, not used where it has other ones.
     open_runs : how many runs this process keeps mapped.
+    max_bytes : of all files, and of those that this process keeps mapped; None: half of what the disk has free.
     max_age : seconds after which a file that no process opened is swept away; what crashes leave behind.
+    say : told once why the cache does not help.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, open_runs: int = 512, max_age: float = 7 * 86400) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        open_runs: int = 512,
+        max_bytes: int | None = None,
+        max_age: float = 7 * 86400,
+        say: Callable[[str], None] = _warn,
+    ) -> None:
         self.root = Path(root)
         self.use = CacheUse()
         self._limit = open_runs
+        self._max_bytes = max_bytes or 0
         self._max_age = max_age
+        self._say = say
+        self._said = False
+        self._written = 0
         self._mapped: OrderedDict[str, tuple[Identity, pa.RecordBatch]] = OrderedDict()
+        self._mapped_bytes = 0
         self._checked: dict[str, Identity] = {}
         self._lock = threading.RLock()
-        with contextlib.suppress(OSError):
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.root.chmod(0o700)
-            self.sweep()
+        self._usable = self._settle()
+
+    def _settle(self) -> bool:
+        """Whether the folder can be used."""
+        try:
+            own_folder(self.root)
+            kept = self.sweep()
+            self._max_bytes = self._max_bytes or (shutil.disk_usage(self.root).free + kept) // 2
+        except (OSError, ConfigError) as problem:
+            self._say_once(problem)
+            return False
+        return True
 
     def open(self, run_id: str, fetch: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
         """The rows of a run: mapped already, from its file, or fetched and then kept as a file."""
         with self._lock:
-            batch = self._from_file(run_id)
+            batch = self._from_file(run_id) if self._usable else None
             if batch is not None:
                 return batch
             self.use = replace(self.use, fetched=self.use.fetched + 1)
             rows = fetch()
             self.publish(run_id, rows)
-            mapped = self._from_file(run_id)
+            mapped = self._from_file(run_id) if self._usable else None
             return rows if mapped is None else mapped
 
     def publish(self, run_id: str, rows: pa.RecordBatch) -> None:
         """Write the file of a run; where the disk does not let us, leave it."""
         with self._lock:
             self._forget(run_id)
+            if not self._usable:
+                self.use = replace(self.use, failed_writes=self.use.failed_writes + 1)
+                return
             try:
                 # A file that we wrote ourselves needs no check.
-                self._checked[run_id] = self._write(run_id, rows)
-            except OSError:
+                self._checked[run_id] = identity = self._write(run_id, rows)
+                self._written += identity[1]
+                # looking through the folder each time would cost more than writing
+                if self._written > self._max_bytes // 16:
+                    self.sweep()
+            except OSError as problem:
                 self.use = replace(self.use, failed_writes=self.use.failed_writes + 1)
+                self._say_once(problem)
 
     def remove(self, run_ids: Iterable[str]) -> None:
         """Remove the files of runs that a committed batch has retired; a map that is in use stays valid."""
@@ -99,23 +172,76 @@ class RunCache:
                 with contextlib.suppress(OSError):
                     self._path(run_id).unlink()
 
+    def let_go(self) -> None:
+        """Forget the runs whose files are gone, whoever removed them: their bytes lie on the disk as long as a map."""
+        with self._lock:
+            for run_id in {*self._mapped, *self._checked}:  # one turn per run
+                try:
+                    identity: Identity | None = _identity(os.stat(self._path(run_id)))
+                except OSError:
+                    identity = None
+                if self._checked.get(run_id, identity) != identity:
+                    del self._checked[run_id]
+                if run_id in self._mapped and self._mapped[run_id][0] != identity:
+                    self._unmap(run_id)
+
+    @property
+    def known(self) -> set[str]:
+        """The runs that this process has mapped, or has checked."""
+        return {*self._mapped, *self._checked}
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of the files that this process has mapped."""
+        return self._mapped_bytes
+
     def sweep(self, now: float | None = None) -> int:
-        """Remove files that no process has opened for `max_age` seconds, and say how many."""
+        """Remove what no process has opened for `max_age` seconds, then what was opened longest ago beyond `max_bytes`.
+
+        Returns
+        -------
+        int : bytes that the files have which stay.
+        """
         before = (time.time() if now is None else now) - self._max_age
-        swept = 0
+        self._written = 0
+        kept = 0
+        # from the one that was opened last on
+        for stat, path in sorted(self._files(), key=lambda found: found[0].st_atime_ns, reverse=True):
+            kept += stat.st_size
+            if stat.st_atime < before or kept > (self._max_bytes or kept):
+                kept -= stat.st_size
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        return kept
+
+    def _files(self) -> list[tuple[os.stat_result, Path]]:
+        found = []
         for path in self.root.iterdir():  # one turn per file
             with contextlib.suppress(OSError):
-                if path.suffix in (".run", ".tmp") and path.stat().st_atime < before:
-                    path.unlink()
-                    swept += 1
-        return swept
+                stat = path.lstat()
+                if path.suffix in (".run", ".tmp") and modes.S_ISREG(stat.st_mode):
+                    found.append((stat, path))
+        return found
+
+    def _say_once(self, problem: Exception) -> None:
+        if not self._said:
+            self._said = True
+            self._say(
+                f"The cache of state on this machine cannot be used: {problem}\n"
+                "What a batch looks up is fetched from the state store each time.\n"
+                "Hint: name a folder of this user alone with room in it: start(..., local_cache=...)."
+            )
 
     def _path(self, run_id: str) -> Path:
         return self.root / f"{run_id}.run"
 
     def _forget(self, run_id: str) -> None:
-        self._mapped.pop(run_id, None)
+        self._unmap(run_id)
         self._checked.pop(run_id, None)
+
+    def _unmap(self, run_id: str) -> None:
+        if run_id in self._mapped:
+            self._mapped_bytes -= self._mapped.pop(run_id)[0][1]
 
     def _from_file(self, run_id: str) -> pa.RecordBatch | None:
         """The mapped rows of a run, None where there is no file or not the right one."""
@@ -130,12 +256,13 @@ class RunCache:
             self._mapped.move_to_end(run_id)
             self.use = replace(self.use, hits=self.use.hits + 1)
             return known[1]
-        self._mapped.pop(run_id, None)
+        self._unmap(run_id)
         batch = self._map(run_id, stat, identity)
         if batch is not None:
             self._mapped[run_id] = (identity, batch)
-            if len(self._mapped) > self._limit:
-                self._mapped.popitem(last=False)
+            self._mapped_bytes += identity[1]
+            while len(self._mapped) > self._limit or self._mapped_bytes > self._max_bytes:  # a few at most
+                self._unmap(next(iter(self._mapped)))
         return batch
 
     def _map(self, run_id: str, stat: os.stat_result, identity: Identity) -> pa.RecordBatch | None:

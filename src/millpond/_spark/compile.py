@@ -73,7 +73,7 @@ class Settings:
     ----------
     labels : labels of the shards.
     tasks : tasks of the exchanges.
-    cache_root : folder of the machine's run cache; None: no cache.
+    cache_root : folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache.
     headers : whether records carry headers.
     cases : whether rows carry a case number (test driver).
     observe : adds the counting of dropped records to a frame of wire rows.

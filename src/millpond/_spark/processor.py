@@ -6,6 +6,11 @@ them, results go out as blobs. Blobs for later levels pass untouched. Called by 
 
 from __future__ import annotations
 
+import getpass
+import mmap
+import os
+import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +33,11 @@ from millpond._spark.exchange import count_rows, wire_rows
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import END, Labels, output_port
 from millpond._spark.worker import settle
+
+DEFAULT_CACHE = ""
+"""Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
+_SAID = mmap.mmap(-1, 1)
+"""One byte, shared by the processes that are forked from this one: whether one of them has said what is wrong."""
 
 _Wire = Row("label", "port", "blob", "count")
 
@@ -64,7 +74,7 @@ class LevelProcessor(StatefulProcessor):
     settings : operators of the level, by number.
     sides : side of each edge, by port.
     labels : how (target, shard) are labelled.
-    cache_root : folder of the machine's run cache; None: no cache.
+    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     onward : of operators whose results are packed here; those of the others go to `Unpack`.
     metrics : (node, reason) of each metric number.
     """
@@ -85,6 +95,7 @@ class LevelProcessor(StatefulProcessor):
         self._labels = labels
         self._cache_root = cache_root
         self._store: SparkChunkStore | None = None
+        self._begun = False
 
     def init(self, handle: Any) -> None:
         """Declare the state variables; Spark calls this on the driver as well."""
@@ -100,7 +111,7 @@ class LevelProcessor(StatefulProcessor):
             yield from self._passed_on(label, rows)
             return
         assert self._store is not None
-        state = State(self._store, _cache(self._cache_root))
+        state = State(self._store, self._cache())
         drops: Drops = Counter()
         results, onward = run_operator(setting, self._inputs(rows), state, drops), self._onward.get(target)
         if onward is None:
@@ -115,6 +126,14 @@ class LevelProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _cache(self) -> RunCache | None:
+        kept = _cache(self._cache_root)
+        if kept is not None and not self._begun:
+            # once in a task: tasks elsewhere have retired runs that this process knows
+            self._begun = True
+            kept.let_go()
+        return kept
 
     def _passed_on(self, label: int, rows: Iterator[Any]) -> Iterator[Row]:
         for row in rows:
@@ -150,4 +169,20 @@ def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 @cache
 def _cache(root: str | None) -> RunCache | None:
     """One cache per worker process, so that opened maps outlive a batch."""
-    return None if root is None else RunCache(root)
+    if root is None:
+        return None
+    return RunCache(default_cache() if root == DEFAULT_CACHE else root, say=_say)
+
+
+def default_cache() -> str:
+    """This machine's folder, below the one for temporary files."""
+    # a container's user may have a number alone
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    return os.path.join(tempfile.gettempdir(), f"millpond-{user}")
+
+
+def _say(text: str) -> None:
+    """Once for all workers of a daemon that has millpond imported (`daemon`), else once in each."""
+    if _SAID[0] == 0:
+        _SAID[0] = 1
+        warnings.warn(text, stacklevel=1)

@@ -35,7 +35,8 @@ class DropCounts:
     def __init__(self, query: StreamingQuery, metrics: Metrics) -> None:
         self._query = query
         self._metrics = metrics
-        self._batches: dict[int, Drops] = {}
+        self._total: Drops = {}
+        self._last = -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
         threading.Thread(target=self._follow, name=f"drops of {query.runId}", daemon=True).start()
@@ -44,7 +45,7 @@ class DropCounts:
         """Counts over all batches so far."""
         self._look()
         with self._lock:
-            return total_of(self._batches.values())
+            return dict(self._total)
 
     def close(self) -> None:
         """Stop following; what was counted stays."""
@@ -66,9 +67,11 @@ class DropCounts:
         with self._lock:
             for progress in progresses:
                 number, observed = int(progress["batchId"]), progress["observedMetrics"]
-                if observed and number not in self._batches:
+                # batches come in their order, and of an idle query the last one over and over
+                if observed and number > self._last:
                     rows = {name: _as_mapping(row) for name, row in observed.items()}
-                    self._batches[number] = drops_in(rows, self._metrics)
+                    self._total = total_of([self._total, drops_in(rows, self._metrics)])
+                    self._last = number
 
 
 def _as_mapping(row: Any) -> dict[str, Any]:

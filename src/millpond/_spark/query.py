@@ -6,9 +6,6 @@ the first batch), sources, levels, sinks.
 
 from __future__ import annotations
 
-import getpass
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +27,7 @@ from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
 from millpond._spark.drain import LOOK_SECONDS, Gate, check_threads, is_unfinished
 from millpond._spark.leaving import can_leave
+from millpond._spark.processor import DEFAULT_CACHE
 from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.start_options import StartOptions
 from millpond._spark.wire import metric_names, spread_labels
@@ -109,7 +107,7 @@ def _compiled(
     layout = Settings(
         labels=spread_labels(spark, physical, facts.shards, facts.tasks),
         tasks=facts.tasks,
-        cache_root=options.local_cache or _default_cache(),
+        cache_root=options.local_cache or DEFAULT_CACHE,
         headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
         cases=False,
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
@@ -317,7 +315,3 @@ def _partitions(spark: SparkSession, topology: Physical, options: StartOptions) 
     if not topics or options.kafka is None:
         return {}
     return sources.partition_counts(spark, topics, options.kafka)
-
-
-def _default_cache() -> str:
-    return os.path.join(tempfile.gettempdir(), f"millpond-{getpass.getuser()}")
