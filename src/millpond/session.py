@@ -22,14 +22,16 @@ def session(
     Parameters
     ----------
     app_name : the application's name in Spark.
-    master : where it runs; default: what spark-submit or the environment says, else all cores here.
-    kafka : whether topologies read Kafka: fetches Spark's connector of the running version.
+    master : where it runs; default: what spark-submit, the environment or Spark's files say, else all cores here.
+    kafka : whether topologies read Kafka: fetches Spark's connector of the running version, or where that is not to be
+        had the newest one that works with it.
     jars : paths of the connector's jars, where they are at hand and nothing is to be fetched.
     config : further settings of Spark; they win over millpond's.
 
     Raises
     ------
-    ConfigError : there is a session already, and it was made with other settings than wanted here.
+    ConfigError : there is a session already, and it was made with other settings than wanted here; or the connector
+        is not there and cannot be had.
     """
     from millpond._spark.session import session as make
 

@@ -77,7 +77,8 @@ class Topology:
         tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
         trigger : processing interval ("1 second"); None: one batch follows the other.
         available_now : process what is there, in batches of the rate limit, and stop.
-        local_cache : folder of each machine's cache of state; default below the system's temporary folder.
+        local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
+            its user alone; one that others may write to is not used, with a warning.
         allow_partition_change : start although a topic has another number of partitions than at the first start.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.

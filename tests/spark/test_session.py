@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond._spark import daemon, settings
+from millpond._spark.connector import kafka_package
 from millpond._spark.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
 from millpond.errors import ConfigError
 
@@ -42,12 +45,21 @@ def test_workers_on_this_machine_begin_with_what_they_need(spark: SparkSession) 
     assert spark.range(1).mapInPandas(imported, "found boolean").collect() == [(True,)]
 
 
-def test_the_connector_is_that_of_the_running_spark_unless_jars_are_given() -> None:
-    assert connector(True, None) == {
-        "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-    }
-    assert connector(True, ["a.jar", "b.jar"]) == {"spark.jars": "a.jar,b.jar"}
-    assert connector(False, None) == {}
+def test_the_connector_is_fetched_unless_somebody_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert connector(True, ["a.jar", "b.jar"], {}) == {"spark.jars": "a.jar,b.jar"}
+    assert connector(False, None, {}) == {}
+    assert connector(True, None, {"spark.jars.packages": kafka_package()}) == {}
+    # who names further repositories has Spark ask them
+    wanted = {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+    assert connector(True, None, {"spark.jars.repositories": "https://mirror"}) == wanted
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--packages {kafka_package()} pyspark-shell")
+    assert connector(True, None, {}) == {}
+
+
+def test_a_running_spark_is_asked_whether_it_has_the_connector(spark: SparkSession) -> None:
+    assert session(kafka=True) is spark
 
 
 def test_a_session_without_the_connector_cannot_be_given_one_later(spark: SparkSession) -> None:
@@ -168,6 +180,7 @@ def test_one_collector_is_named_and_somebody_elses_goes_first(monkeypatch: pytes
     names = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
     for variable in (*JAVA_OPTIONS, "SPARK_HOME", "SPARK_CONF_DIR"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     collector = settings.COLLECTOR["spark.driver.defaultJavaOptions"]
     assert of_this_machine({})[names[1]] == collector
     assert of_this_machine({names[0]: "-Xss4m"})[names[1]] == collector
@@ -188,6 +201,18 @@ def test_workers_are_reached_through_files_unless_their_folders_name_is_too_long
     assert sockets("/" + "x" * 59) != {}
     # counted in bytes
     assert sockets("/" + "x" * 60) == sockets("/" + "é" * 30) == {}
+
+
+def test_the_folder_of_the_workers_sockets_is_this_users_alone_and_no_other_sessions() -> None:
+    folders = [of_this_machine({})["spark.python.unix.domain.socket.dir"] for _ in range(2)]
+    assert len(set(folders)) == 2
+    assert [stat.S_IMODE(Path(folder).stat().st_mode) for folder in folders] == [0o700, 0o700]
+
+
+def test_sockets_of_the_running_session_lie_in_a_folder_of_this_user_alone(spark: SparkSession) -> None:
+    spark.range(1).mapInPandas(imported, "found boolean").collect()
+    folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir") or "")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def allocator(batches: Iterator[Any]) -> Iterator[Any]:

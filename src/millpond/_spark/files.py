@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 import zlib
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,10 +16,13 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond._spark.settings import path_on_this_machine
+from millpond._spark.settings import overridden, path_on_this_machine
 from millpond.errors import CorruptData
 
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
+_NO_SINK = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}
+"""Else Spark looks for a sink's list in the pattern, as if it were a folder, and shows the stack of not finding it."""
+_asking = threading.Lock()
 _SUMS = struct.Struct(">4sI")
 """What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
 
@@ -83,7 +87,9 @@ def _unreadable(path: str) -> CorruptData:
 def _frame(spark: SparkSession, folder: str, pattern: str) -> DataFrame | None:
     plain = re.sub(r"([\\{}\[\]*?,^])", r"\\\1", folder.rstrip("/"))
     try:
-        return spark.read.format("binaryFile").load(f"{plain}/{{{pattern}}}")
+        # two at once would leave it behind for each other
+        with _asking, overridden(spark, _NO_SINK):
+            return spark.read.format("binaryFile").load(f"{plain}/{{{pattern}}}")
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None

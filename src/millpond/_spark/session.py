@@ -6,25 +6,31 @@ What a streaming query takes from its session is set anew around every start
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 
-import pyspark
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from millpond._spark import settings
+from millpond._spark.connector import kafka_jars, kafka_package
+from millpond._spark.console import log_options
+from millpond._spark.master import configured_master, default_settings, is_one_jvm
 from millpond.errors import ConfigError
 
-SCALA = "2.13"
 LONGEST_FOLDER = 60
 """Of sockets, in bytes: a socket's own name has about 45, and the shortest limit there is, macOS's, is 104."""
 JAVA_OPTIONS = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables by which the JVM gets options beside Spark's settings."""
+JVM = "spark.driver.defaultJavaOptions"
 COLLECTOR_OPTION = re.compile(r"-XX:[+-]Use\w+GC\b")
 
 
@@ -37,39 +43,66 @@ def session(
     config: dict[str, str] | None = None,
 ) -> SparkSession:
     """See `millpond.session.session`."""
+    config = config or {}
     existing = SparkSession.getActiveSession()
     if existing is not None:
-        _check_existing(existing, {**connector(kafka, jars), **(config or {})})
+        _check_existing(existing, {**_given_jars(jars), **config})
+        if kafka and not jars:
+            _check_connector(existing)
         settings.check(existing)
         return existing
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    if master is None and not _has_master():
-        master = "local[*]"
-    if master is not None:
-        builder = builder.master(master)
-    given = (config or {}).get("spark.master", master)
-    here = of_this_machine(config or {}) if given is not None and given.startswith("local") else {}
-    chosen = {**settings.SESSION, **here, **connector(kafka, jars), **(config or {})}
-    for name, value in chosen.items():  # one turn per setting
+    configured = None if master or "spark.master" in config else configured_master()
+    chosen_master = config.get("spark.master") or master or configured or "local[*]"
+    if configured is None:
+        builder = builder.master(chosen_master)
+    here = of_this_machine(config) if is_one_jvm(chosen_master) else {}
+    has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
+    brought = {} if has_jvm and not jars else connector(kafka, jars, config)
+    made = {**settings.SESSION, **here, **brought}
+    made[JVM] = f"{made[JVM]} {log_options(_java_options(config))}".strip()
+    for name, value in {**made, **config}.items():  # one turn per setting
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    if kafka and has_jvm:
+        _check_connector(spark)
     settings.check(spark)
     return spark
 
 
-def kafka_package() -> str:
-    """Coordinates of the Kafka connector for the running Spark."""
-    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{pyspark.__version__}"
-
-
-def connector(kafka: bool, jars: Sequence[str] | None) -> dict[str, str]:
+def connector(kafka: bool, jars: Sequence[str] | None, config: Mapping[str, str]) -> dict[str, str]:
     """The settings that bring Spark's Kafka connector along."""
-    if jars:
-        return {"spark.jars": ",".join(jars)}
-    return {"spark.jars.packages": kafka_package()} if kafka else {}
+    told = {**default_settings(), **config}
+    said = [told.get("spark.jars.packages", ""), told.get("spark.jars", ""), os.environ.get("PYSPARK_SUBMIT_ARGS", "")]
+    if jars or not kafka or any("spark-sql-kafka" in text for text in said):
+        return _given_jars(jars)
+    if "spark.jars.repositories" in told:
+        # Spark knows best how to ask them
+        return {"spark.jars.packages": kafka_package()}
+    return _given_jars([*filter(None, told.get("spark.jars", "").split(",")), *kafka_jars(told)])
+
+
+def _given_jars(jars: Sequence[str] | None) -> dict[str, str]:
+    return {"spark.jars": ",".join(jars)} if jars else {}
+
+
+def _check_connector(spark: SparkSession) -> None:
+    """Raise where the JVM was started without the connector: it takes no jars any more."""
+    try:
+        spark.read.format("kafka").load()
+    except AnalysisException:
+        raise ConfigError(
+            "Spark is running already, without its Kafka connector.",
+            given="kafka=True",
+            hint=f"Start it with the connector: spark-submit --packages {kafka_package()} (or --jars), or make the "
+            "first session of this process with mp.session(kafka=True).",
+        ) from None
+    except IllegalArgumentException:
+        # the connector is there, and says that it was not told of any topic
+        return
 
 
 def sockets(folder: str) -> dict[str, str]:
@@ -88,24 +121,25 @@ def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
     # the JVM takes them over when it is started, and its workers from it
     for name, value in settings.ALLOCATOR.items():  # one turn per variable
         os.environ.setdefault(name, value)
-    collector = {} if _names_collector(config) else settings.COLLECTOR
-    return {**settings.LOCAL, **collector, **sockets(tempfile.gettempdir())}
+    # of two collectors the JVM takes none and ends
+    named = any(COLLECTOR_OPTION.search(text) for text in _java_options(config))
+    collector = {} if named else settings.COLLECTOR
+    return {**settings.LOCAL, **collector, **sockets(_folder_of_sockets())}
 
 
-def _names_collector(config: Mapping[str, str]) -> bool:
-    """Whether somebody has chosen a garbage collector: of two the JVM takes none and ends."""
+def _folder_of_sockets() -> str:
+    """A folder of this process, for this user alone: whoever can open a worker's socket can have it run anything."""
+    folder = tempfile.mkdtemp(prefix="mp-")
+    atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
+    return folder
+
+
+def _java_options(config: Mapping[str, str]) -> list[str]:
+    """Texts in which others may give the JVM options."""
     said = [value for name, value in config.items() if name.endswith("JavaOptions")]
     said += [os.environ.get(name, "") for name in JAVA_OPTIONS]
-    home = os.environ.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
-    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf")
-    defaults = Path(folder) / "spark-defaults.conf"
-    said += [defaults.read_text(errors="replace")] if defaults.is_file() else []
-    return any(COLLECTOR_OPTION.search(text) for text in said)
-
-
-def _has_master() -> bool:
-    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    return "--master" in given or "MASTER" in os.environ or "SPARK_REMOTE" in os.environ
+    said += default_settings().values()
+    return said
 
 
 def _check_existing(spark: SparkSession, wanted: dict[str, str]) -> None:

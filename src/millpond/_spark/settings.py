@@ -32,8 +32,9 @@ _G1 = "-XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70"
 SESSION = {
     "spark.driver.defaultJavaOptions": _G1,
     "spark.executor.defaultJavaOptions": _G1,
-    # Arrow's allocator gives memory back after 10 ms, and the next batch gets it cleared by the system again
-    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
+    # Arrow's allocator gives memory back after 10 ms, and the next batch gets it cleared by the system again. What no
+    # batch has needed for 10 s was a large one's: that goes back to the machine.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -83,6 +84,8 @@ AT_START = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     # a few blobs of 1 MB: Spark's default gathers 64, in memory that the system has to clear each time
     "spark.sql.execution.arrow.maxBytesPerBatch": "4194304",
+    # a streaming query has none, and Spark would say so twice at every start
+    "spark.sql.adaptive.enabled": "false",
     # an exchange must have the tasks that the labels were chosen for
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # each DataFrame is read by one task; Spark would put those of all of them into one

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 
 from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
+from millpond._spark.connector import kafka_package
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart, refused
-from millpond._spark.session import kafka_package
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.options import DeadLetter, Format, Kafka, Topic
 
