@@ -76,3 +76,15 @@ def test_time_reaches_a_join_behind_another_operator(spark: SparkSession) -> Non
     driver.pipe("left", "k", "late", ts=2)
     assert [(r.value, r.ts, r.step) for r in driver.read("out")] == [("a+t+null", 1, 3), ("late+t+null", 2, 5)]
     assert driver.drops == {("stream_stream-1", "null_key"): 1, ("stream_stream-1", "expired_window_record"): 1}
+
+
+def test_what_time_lets_go_keeps_its_order_under_another_key(spark: SparkSession) -> None:
+    builder = StreamsBuilder("held")
+    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
+    held = left.left_join(right, plus, JoinWindows.of_time_difference_with_no_grace("10 ms"))
+    held.select_key(lambda key, value: F.lit("one")).to_table().to_stream().to("out")
+    driver = TopologyTestDriver(builder.build(), spark, shards=5)
+    for number in (3, 0, 7, 1, 6, 2, 5, 4):
+        driver.pipe("left", f"customer-{number}", str(number), ts=0)
+    driver.pipe("left", "z", "z", ts=100)
+    assert [r.value for r in driver.read("out")] == [f"{number}+null" for number in range(8)]

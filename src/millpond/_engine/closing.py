@@ -2,22 +2,22 @@
 
 Law 3: such a result stands after all records of the last time at which it could still have been different,
 and so before the first record of a later time. Among those of one moment the order is Kafka's: timestamp,
-right before left, key bytes, arrival. The first eight bytes of a key are part of the position; whoever sorts
-by position compares longer keys themselves where these agree (`position`). Called by `waiting`.
+right before left, key bytes, arrival. The first eight bytes of the key are part of the position, the whole key goes
+with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards there are.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millpond._engine import keyform as form
-from millpond._engine.columns import LET_GO, Int64s, ints, joined, position_columns
+from millpond._engine.columns import HELD_KEY, LET_GO, Int64s, ints, joined, position_columns
 from millpond._engine.keys import encode_keys
 from millpond._engine.operator import HEADERS, Setting
+from millpond._engine.position import ranks
 
-_LENGTH_BITS, _HASH_BITS, _COUNT_BITS, _OPERATOR_BITS = 4, 14, 20, 10
+_COUNT_BITS, _OPERATOR_BITS = 38, 10
 _BELOW = 1 << 61
 """More than any of `_numbers`: what operators above let go of at the same place comes first."""
 
@@ -33,19 +33,18 @@ def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) ->
     """
     ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
     encoded = encode_keys(rows.column("key"))
-    prefix, short = first_bytes(encoded), _short(encoded, ints(rows, "hash"))
-    rank = pc.rank(encoded, sort_keys="ascending", tiebreaker="dense").to_numpy()
-    part = _partition(setting, rows)
+    prefix, rank, part = first_bytes(encoded), ranks(encoded), _partition(setting, rows)
     order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, now, stands))
     rows = rows.take(pa.array(order))
     own = [stands, LET_GO + now, 2 * ts + (1 - side), prefix, part]
-    place = _positions(setting, [column[order] for column in own], short[order])
+    place = _positions(setting, [column[order] for column in own], rank[order])
     out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
     out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
     if setting.headers:
         out["headers"] = pa.nulls(len(rows), HEADERS)
     out |= {"left": rows.column("left"), "right": rows.column("right")}
     out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    out[HELD_KEY] = encoded.take(pa.array(order)).cast(pa.binary())
     return pa.table(out).combine_chunks()
 
 
@@ -61,13 +60,13 @@ def first_bytes(encoded: pa.Array) -> Int64s:
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 
-def _positions(setting: Setting, own: list[Int64s], short: Int64s) -> list[Int64s]:
+def _positions(setting: Setting, own: list[Int64s], rank: Int64s) -> list[Int64s]:
     """Position columns of results that are in order, `own` being what each brings itself."""
     operator = setting.operator
     columns = own[: 3 + operator.slot]
-    columns += [np.full(len(short), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
-    columns += [_numbers(operator.id, [*own, short], short) * operator.fan]
-    return columns + [np.zeros(len(short), dtype=np.int64)] * (setting.slots - operator.slot - 1)
+    columns += [np.full(len(rank), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [_numbers(operator.id, [*own, rank]) * operator.fan]
+    return columns + [np.zeros(len(rank), dtype=np.int64)] * (setting.slots - operator.slot - 1)
 
 
 def _partition(setting: Setting, rows: pa.Table) -> Int64s:
@@ -79,24 +78,13 @@ def _partition(setting: Setting, rows: pa.Table) -> Int64s:
     return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
 
 
-def _numbers(operator: int, same: list[Int64s], short: Int64s) -> Int64s:
-    """Numbers that tell apart what has all else in common: by operator, `_short`, then counted through."""
-    rows = np.arange(len(short), dtype=np.int64)
-    fresh = np.zeros(len(short), dtype=np.bool_)
+def _numbers(operator: int, same: list[Int64s]) -> Int64s:
+    """Numbers that tell apart what has all else in common: by operator, then counted through."""
+    rows = np.arange(len(same[0]), dtype=np.int64)
+    fresh = np.zeros(len(rows), dtype=np.bool_)
     # One turn per column.
     for column in same:
-        fresh |= np.append(True, column[1:] != column[:-1])[: len(short)]
+        fresh |= np.append(True, column[1:] != column[:-1])[: len(rows)]
     count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
-    count = np.minimum(count, (1 << _COUNT_BITS) - 1)
     number = operator & ((1 << _OPERATOR_BITS) - 1)
-    return (((number << _LENGTH_BITS + _HASH_BITS) + short) << _COUNT_BITS) + count
-
-
-def _short(encoded: pa.Array, hashes: Int64s) -> Int64s:
-    """Length, so that a key comes before its continuation by zero bytes, and behind eight bytes the hash.
-
-    The hash tells keys apart that had their first bytes in common and were changed into the same one since.
-    """
-    _, lengths, _ = form.spans(encoded)
-    bits = (hashes >> np.int64(64 - _HASH_BITS)) & np.int64((1 << _HASH_BITS) - 1)
-    return np.where(lengths > 8, (9 << _HASH_BITS) + bits, lengths << _HASH_BITS)
+    return (number << _COUNT_BITS) + count

@@ -13,6 +13,8 @@ runners use these names and nothing else to speak of position, time and key.
     left, right, joined                 of a join's result: what the joiner gets, and whether it is called
     old_left, old_right, old_joined     the same for the old result
     headers                             of the record that caused the row
+    held_key                            serialized key that the row was held back under, where time let it go; a
+                                        frame without such rows need not have it
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ LET_GO = 2**62
 """Results that time brings about have this and the time of the sources that operators see at them as srcpart: so
 they stand after all records of the order_ts that they have.
 """
+HELD_KEY = "held_key"
+"""The last word on the place of such results: the key that they were held back under, whatever key they get later."""
 
 
 def path_columns(slots: int) -> tuple[str, ...]:
@@ -47,6 +51,19 @@ def visible_columns(slots: int) -> tuple[str, ...]:
 def position_columns(slots: int) -> tuple[str, ...]:
     """Names of all columns of a position, in order of significance."""
     return ROOT_POSITION + path_columns(slots)
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of all tables; what some of them lack (`held_key`) is null there."""
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def held_keys(table: pa.Table) -> pa.Array | None:
+    """The column of that name; None where no row has been held back."""
+    if HELD_KEY not in table.column_names:
+        return None
+    held = array(table, HELD_KEY)
+    return held if held.null_count < len(held) else None
 
 
 def partitions(position: Sequence[Int64s]) -> Int64s:

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.columns import (
+    HELD_KEY,
     PARTITION_BITS,
     ROOT_POSITION,
     Bools,
     Int64s,
     array,
     bools,
+    held_keys,
     ints,
     path_columns,
     valid,
@@ -244,7 +246,7 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
 def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
     names = [*ROOT_POSITION, *path_columns(slots), "ts", outlet.key, outlet.value]
     names += [outlet.old] if outlet.old else []
-    names += ["headers"] if "headers" in frame.column_names else []
+    names += [name for name in ("headers", HELD_KEY) if name in frame.column_names]
     names += ["stored_ts"] if outlet.stored_ts else []
     names += [outlet.silent] if outlet.silent else []
     names += ["case"] if "case" in frame.column_names else []
@@ -276,6 +278,9 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         columns["silent"] = part.column(outlet.silent)
     if "headers" in part.column_names:
         columns["headers"] = part.column("headers")
+    held = held_keys(part)
+    if held is not None:
+        columns[HELD_KEY] = held
     columns |= {name: part.column(column) for name, column in outlet.extras}
     return pa.table(columns)
 

@@ -70,7 +70,7 @@ class Seen:
 
     def __init__(self, events: Events, at: list[Int64s]) -> None:
         rows = len(events)
-        columns = [np.concatenate(pair) for pair in zip(events.visible(), at, strict=True)]
+        columns = [np.concatenate(pair) for pair in zip(*map(events.ranked, (events.visible(), at)), strict=True)]
         is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
         # At one place updates stand before lookups.
         order = np.lexsort((is_lookup, *reversed(columns)))

@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.columns import (
+    HELD_KEY,
     Bools,
     Int64s,
     array,
     bools,
     gather,
+    held_keys,
     ints,
     joined,
     position_columns,
@@ -27,7 +29,7 @@ from millpond._engine.columns import (
     visible_columns,
 )
 from millpond._engine.keys import KeyGroups, group_keys
-from millpond._engine.position import order_by
+from millpond._engine.position import BEFORE_KEY, order_by, ranks
 from millpond._engine.runs import StateTable
 from millpond._plan.physical import Operator
 
@@ -106,7 +108,9 @@ class Events:
         self.tables = [inputs[s] if s in inputs else setting.empty_sides[s] for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(setting.slots)]
         keys = joined([table.column("key") for table in self.tables], setting.key)
-        order = order_by(columns, keys)
+        held = self._held_keys()
+        order = order_by(columns, held)
+        self._held = None if held is None else held.take(pa.array(order))
         self.position = [column[order] for column in columns]
         lengths = [len(table) for table in self.tables]
         self.side = np.repeat(np.arange(sides), lengths)[order]
@@ -126,6 +130,24 @@ class Events:
         parts = [ints(table, name) for table in self.tables if len(table)]
         return parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
 
+    def _held_keys(self) -> pa.Array | None:
+        parts = [held_keys(table) for table in self.tables]
+        if all(part is None for part in parts):
+            return None
+        sizes = [len(table) for table in self.tables]
+        filled = [pa.nulls(n, pa.binary()) if p is None else p for p, n in zip(parts, sizes, strict=True)]
+        return joined(filled, pa.binary())
+
+    def ranked(self, columns: list[Int64s]) -> list[Int64s]:
+        """Columns of positions of all rows with one more, after which integers alone say the order."""
+        if self._held is None:
+            return columns
+        return [*columns[:BEFORE_KEY], self._rank, *columns[BEFORE_KEY:]]
+
+    @cached_property
+    def _rank(self) -> Int64s:
+        return ranks(self._held)
+
     def visible(self) -> list[Int64s]:
         """The position from which lookups see each row, most significant column first."""
         slots = self.setting.slots
@@ -144,6 +166,8 @@ class Events:
             for name, column in zip(visible_columns(self.setting.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
+        if self._held is not None:
+            out[HELD_KEY] = self._held.take(pa.array(rows))
         if self.setting.headers:
             both = joined([t.column("headers") for t in self.tables], HEADERS)
             out["headers"] = both.take(pa.array(self._order[rows]))

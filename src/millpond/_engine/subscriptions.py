@@ -103,7 +103,8 @@ def _seen(events: Events) -> Int64s:
     rights = np.flatnonzero(events.side == RIGHT)
     rows = np.concatenate([rights, np.arange(len(events))])
     is_update = np.arange(len(rows)) < len(rights)
-    columns = [np.concatenate([v[rights], p]) for v, p in zip(events.visible(), events.position, strict=True)]
+    positions = zip(*map(events.ranked, (events.visible(), events.position)), strict=True)
+    columns = [np.concatenate([v[rights], p]) for v, p in positions]
     # At one place updates stand before lookups.
     order = np.lexsort((~is_update, *reversed(columns), events.groups.group_of_row[rows]))
     counts = np.cumsum(is_update[order])

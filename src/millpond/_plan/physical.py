@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Literal
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Node
+from millpond._plan.nodes import Node, StreamStream
 from millpond._plan.tables import TableRules
 
 RootKind = Literal["source", "operator"]
@@ -228,6 +228,11 @@ class Physical:
     def sinks(self) -> tuple[str, ...]:
         """Names of the sinks, in the order in which rows are numbered for them."""
         return tuple(dict.fromkeys(name for _, name in self.sink_edges))
+
+    @cached_property
+    def holds_back(self) -> bool:
+        """Whether any operator keeps results until time lets them go: these say which key they were held under."""
+        return any(isinstance(node, StreamStream) and node.waits for node in self.plan.by_name.values())
 
     @cached_property
     def side_of(self) -> dict[int, int]:

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
-from millpond._engine.columns import LET_GO, position_columns
+from millpond._engine.columns import HELD_KEY, LET_GO, position_columns
 from millpond._engine.position import places_of
 from millpond._plan.physical import Physical
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
@@ -133,7 +132,7 @@ class BoundedRun:
         position = position_columns(self.physical.slots)
         for sink, select in compiled.selectors.items():
             rows = select(frame).collect()
-            places = _places(rows, position, self.physical.plan.by_name[sink].shape.key)
+            places = _places(rows, position)
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             for at in sorted(range(len(rows)), key=lambda at: (rows[at]["case"], places[at])):
                 case = rows[at]["case"]
@@ -143,14 +142,10 @@ class BoundedRun:
         return results
 
 
-def _places(rows: Sequence[Row], position: Sequence[str], key: DataType) -> list[tuple[int | bytes, ...]]:
+def _places(rows: Sequence[Row], position: Sequence[str]) -> list[tuple[int | bytes, ...]]:
     columns = [np.array([row[name] for row in rows], dtype=np.int64) for name in position]
-    keys = [_plain(row["key"]) if row["srcpart"] >= LET_GO else None for row in rows]
-    return places_of(columns, pa.array(keys, to_arrow_type(key, timezone="UTC")))
-
-
-def _plain(key: Any) -> Any:
-    return key.asDict(recursive=True) if isinstance(key, Row) else key
+    held = [row[HELD_KEY] for row in rows] if rows and HELD_KEY in rows[0] else None
+    return places_of(columns, None if held is None else pa.array(held, pa.binary()))
 
 
 def _collected(row: Row, place: tuple[int | bytes, ...]) -> Collected:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from millpond._engine.columns import HELD_KEY
 from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
@@ -209,7 +210,7 @@ class _Compiler:
     ) -> list[str]:
         """The frame's columns that packing needs, each once."""
         have = stage.frame.columns
-        wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers"]
+        wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", HELD_KEY]
         wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
         for outlet in outlets:
             wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
@@ -275,6 +276,7 @@ class _Compiler:
         names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
         fields += [(n, LongType()) for n in names]
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
+        fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
         fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for operator in operators:
@@ -333,6 +335,7 @@ class _Compiler:
         names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
         fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
         fields += [(n, LongType()) for n in names]
+        fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for number, sink in enumerate(sinks):
             shape = self._physical.plan.by_name[sink].shape

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from millpond._engine import blob
-from millpond._engine.columns import array, bools, ints, position_columns, visible_columns
+from millpond._engine.columns import array, bools, ints, position_columns, stacked, visible_columns
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
@@ -207,7 +207,7 @@ class Leave:
                 mail.setdefault(label, []).append(rows)
         for label in sorted(mail):
             target, shard = self.labels.place(label)
-            rows = pa.concat_tables(mail.pop(label))
+            rows = stacked(mail.pop(label))
             yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
         yield from end_rows(self.schema, "sink")
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType
 
 from millpond._engine import blob
 from millpond._engine.big_endian import as_bytes
-from millpond._engine.columns import array, position_columns
+from millpond._engine.columns import array, position_columns, stacked
 from millpond._engine.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
@@ -95,7 +95,7 @@ class WriteLeaving:
         if not mail:
             return
         sink = self.exits.labels.place(label)[0] - self.exits.first
-        for part in parts_by_position(pa.concat_tables(mail), position_columns(self.exits.slots), _KEPT):
+        for part in parts_by_position(stacked(mail), position_columns(self.exits.slots), _KEPT):
             columns = {name: array(part, name) for name in part.column_names}
             columns |= {name: as_bytes(columns[name]) for name in ("key", "value")}
             columns["topic"] = pa.array(np.full(len(part), sink, dtype=np.int32))

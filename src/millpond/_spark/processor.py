@@ -24,6 +24,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from millpond._engine import blob
 from millpond._engine.cache import RunCache
+from millpond._engine.columns import stacked
 from millpond._engine.exchange import Drops, Outlet, pack
 from millpond._engine.formula import Formula, Record, with_values
 from millpond._engine.level import run_operator
@@ -156,14 +157,14 @@ class LevelProcessor(StatefulProcessor):
         sides: dict[int, list[pa.Table]] = {}
         for row in rows:
             sides.setdefault(self._sides[row["port"]], []).append(blob.decode(row["blob"]))
-        return {side: pa.concat_tables(tables) for side, tables in sides.items()}
+        return {side: stacked(tables) for side, tables in sides.items()}
 
 
 def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """All rows together, so that every shard is told once how far they reach."""
     found = list(tables)
     if found:
-        yield pa.concat_tables(found)
+        yield stacked(found)
 
 
 @cache

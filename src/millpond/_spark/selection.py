@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from millpond._engine.columns import HELD_KEY, ROOT_POSITION
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -28,8 +30,8 @@ class Selection:
     combined: bool = False
 
     def __call__(self, frame: DataFrame) -> DataFrame:
-        """The sink's rows: key, value, ts, headers where there are any, position columns."""
-        position = [n for n in frame.columns if n in ("case", "order_ts", "srcpart", "offset") or _is_path(n)]
+        """The sink's rows: key, value, ts, headers where there are any, and what says their position."""
+        position = [n for n in frame.columns if n in ("case", *ROOT_POSITION, HELD_KEY) or _is_path(n)]
         columns = [F.col(self.key).alias("key"), F.col(self.value).alias("value"), F.col("ts")]
         columns += [F.col("headers")] if "headers" in frame.columns else []
         return frame.filter(self.condition).select(*columns, *position)

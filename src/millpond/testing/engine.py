@@ -28,7 +28,16 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine import blob
-from millpond._engine.columns import LET_GO, PARTITION_BITS, Int64s, ints, path_columns, position_columns
+from millpond._engine.columns import (
+    LET_GO,
+    PARTITION_BITS,
+    Int64s,
+    held_keys,
+    ints,
+    path_columns,
+    position_columns,
+    stacked,
+)
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack, with_time
 from millpond._engine.heartbeat import beat_of, times, told_clock
 from millpond._engine.level import run_operator, tables_of
@@ -209,7 +218,7 @@ class Batch:
                 for rows in parts:
                     self._post(outlet, rows)
             if parts:
-                outputs[self._physical.roots[operator.id].id] = pa.concat_tables(parts)
+                outputs[self._physical.roots[operator.id].id] = stacked(parts)
         self._run_stage(level, outputs)
 
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
@@ -221,7 +230,7 @@ class Batch:
             for shard in range(self._driver.shards):
                 tables += [blob.decode(b) for _, b in self._mail.pop((number, shard), [])]
             if tables:
-                yield sink.output, sort_by_position(pa.concat_tables(tables), names)
+                yield sink.output, sort_by_position(stacked(tables), names)
 
     # ------------------------------------------------------------------------------------------------------
 
@@ -259,7 +268,7 @@ class Batch:
         sides: dict[int, list[pa.Table]] = defaultdict(list)
         for port, content in mail:
             sides[self._physical.side_of[port]].append(blob.decode(content))
-        inputs = {side: pa.concat_tables(tables) for side, tables in sides.items()}
+        inputs = {side: stacked(tables) for side, tables in sides.items()}
         state = State(self._driver.stores[(operator.id, shard)], None)
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
@@ -375,6 +384,6 @@ def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list
     moved = np.searchsorted(reached, order_ts, side="right")
     steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
     columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-    places = places_of([ints(rows, name) for name in position], rows.column("key"))
+    places = places_of([ints(rows, name) for name in position], held_keys(rows))
     rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
     return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

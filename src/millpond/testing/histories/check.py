@@ -20,7 +20,7 @@ from millpond.testing.histories.case import Case
 from millpond.testing.histories.driver import ReplayDiffersError, RoughDriver
 from millpond.testing.histories.functions import ArrowFunctions
 from millpond.testing.histories.registry import build, deferred, oracle_of, sinks_of, timed
-from millpond.testing.histories.settled import first_unsettled, out_of_step, rekeyed_late, settles, settling_sinks
+from millpond.testing.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.oracle.graph import Node
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.stores import PlainStore
@@ -144,15 +144,10 @@ def run_engine(case: Case, driver: RoughDriver) -> Steps:
 def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
     """What names the line that a result stands in: only within a line the order counts.
 
-    The keys of results that time lets go are part of their places. Where such results get other keys, those of one
-    moment may change places with each other; each key's own keep theirs.
-
     Parameters
     ----------
     one : whether results leave with their places among those of other outputs: through a last exchange.
     """
-    if rekeyed_late(blueprint):
-        return lambda result: (result.sink, repr(result.key))
     if deferred(blueprint) or not one:
         return lambda result: result.sink
     return lambda result: None

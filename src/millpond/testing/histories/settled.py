@@ -60,12 +60,6 @@ def first_unsettled(expected: list[list[Result]], got: list[list[Result]], sinks
     return next((step for step, (one, other) in enumerate(pairs) if one != other), None)
 
 
-def rekeyed_late(blueprint: Blueprint) -> bool:
-    """Whether records get another key behind an operator that keeps rows until time has passed."""
-    rekeys = (place for place, op in enumerate(blueprint.ops) if op.kind in ("select_key", "map", "flat_map"))
-    return any(KINDS[blueprint.ops[place].kind].timed for last in rekeys for place in all_above(blueprint, Ref(last)))
-
-
 def all_above(blueprint: Blueprint, ref: Ref) -> set[int]:
     """The operator and all that it is computed from."""
     return {ref.op}.union(*(all_above(blueprint, above) for above in blueprint.ops[ref.op].inputs))
