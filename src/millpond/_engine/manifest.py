@@ -26,7 +26,8 @@ from millpond.errors import CorruptData
 
 MAGIC = b"MLPM"
 VERSION = 2
-"""1: shards were remainders of the hash; 2: they are ranges of it."""
+"""1: shards were remainders of the hash; 2: they are ranges of it, and what a windowed join has matched knows
+its time domain."""
 _HEADER = struct.Struct("<4sHH16s")
 
 

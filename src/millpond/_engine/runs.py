@@ -90,9 +90,9 @@ class State:
         """A table of many rows per key, told apart by the column `sub_key`; see `Layout` for the rest."""
         return self._open(MultiTable, name, schema, ("key", sub_key), tuple(sort), time)
 
-    def log_table(self, name: str, schema: pa.Schema, *, sort: Sequence[str], time: str) -> LogTable:
-        """A table of rows that are only added, sorted within a key by `sort`, and dropped by `time`."""
-        return self._open(LogTable, name, schema, ("key",), tuple(sort), time)
+    def log_table(self, name: str, schema: pa.Schema, *, time: str, sort: Sequence[str] = ()) -> LogTable:
+        """A table of rows that are only added, sorted within a key by `time` and `sort`, and dropped by `time`."""
+        return self._open(LogTable, name, schema, ("key",), (time, *sort), time)
 
     def get_scalar(self, name: str, default: Any = None) -> Any:
         """A small value kept in the manifest, this batch's change included."""

@@ -82,22 +82,38 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
 def find_within(
     queries: Queries, layers: Sequence[Layer], load: Load, time: str, low: Int64s, high: Int64s
 ) -> Iterator[Hits]:
-    """Every row that has the key of a query and a time from the query's `low` to its `high`."""
+    """Every row that has the key of a query and a time from the query's `low` to its `high`.
+
+    Rows of one hash are in order of time, so that a hot key costs what it has in that time, and not its history.
+    """
     # One turn per layer, of which there are a few.
     for layer in layers:
         # One turn per piece of a run that the queries touch.
         for batch, begin, end in _overlaps(queries.hashes, layer, load):
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
-            counts = right - left
+            times = batch.column(time).to_numpy(zero_copy_only=True)
+            left = _bisected(np.less, times, left, right, low[begin:end])
+            counts = _bisected(np.less_equal, times, left, right, high[begin:end]) - left
             places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)
             starts = np.repeat(left - np.cumsum(counts) + counts, counts)
             rows = np.arange(len(places), dtype=np.int64) + starts
-            times = batch.column(time).to_numpy(zero_copy_only=True)[rows]
-            near = (times >= low[places]) & (times <= high[places])
-            rows, places = rows[near], places[near]
             equal = _same_key(queries, places, batch, rows)
             yield Hits(batch, rows[equal], places[equal])
+
+
+def _bisected(passes: np.ufunc, times: Int64s, begin: Int64s, end: Int64s, edge: Int64s) -> Int64s:
+    """In each stretch [begin, end), which is in order of time, the place behind the times that `passes` its edge."""
+    begin, end = begin.copy(), end.copy()
+    searching = np.flatnonzero(begin < end)
+    # One turn per halving of the longest stretch, for all stretches together.
+    while len(searching):
+        middle = (begin[searching] + end[searching]) >> 1
+        passed = passes(times[middle], edge[searching])
+        begin[searching[passed]] = middle[passed] + 1
+        end[searching[~passed]] = middle[~passed]
+        searching = searching[begin[searching] < end[searching]]
+    return begin
 
 
 def _overlaps(wanted: Int64s, layer: Layer, load: Load) -> Iterator[tuple[pa.RecordBatch, int, int]]:

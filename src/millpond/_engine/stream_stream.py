@@ -93,7 +93,7 @@ class _Join:
         end = self._times.end[self._times.index(meetings.domain[waited])]
         later = close[waited] >= end
         if later.any():
-            self._log.match(self._numbers[later], close[waited][later])
+            self._log.match(self._numbers[later], close[waited][later], meetings.domain[waited][later])
 
     def _closing(self, close: Int64s) -> Iterator[pa.Table]:
         """Results of records whose window closes in this batch, in order of position."""
@@ -118,8 +118,8 @@ class _Join:
             kept = (events.ts[rows[side]] >= floor[times.of_row[rows[side]]]) | np.logical_or.reduce(flags)
             mine = rows[side][kept]
             self._log.put(side, events, mine, self._domain[mine], [flag[kept] for flag in flags])
-        named = [dict(zip(times.domains.tolist(), floor.tolist(), strict=True)) for floor in floors]
-        self._log.finish(len(events), named, int(times.end.min(initial=2**62)))
+        *named, closed = (dict(zip(times.domains.tolist(), f.tolist(), strict=True)) for f in (*floors, times.end))
+        self._log.finish(len(events), named, closed)
         times.store(self._state)
 
     def _floor(self, side: int) -> Int64s:

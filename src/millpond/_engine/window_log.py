@@ -3,7 +3,8 @@
 One `LogTable` per side (one for both in a self join), rows under (key, ts, arrival). A row waits when it was
 unmatched at the end of its batch and its window is still open; that is a flag of the row. When it is matched
 in a later batch, its number goes into a small table of its own, since rows are never changed. Nothing else
-is ever written, and all of it is dropped by time. Called by `stream_stream`.
+is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition that is
+quiet keeps nothing of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from millpond._engine.runs import LogTable, State
 from millpond._engine.search import Hits
 
 FLAGS = ("waits", "waits_right")
-_NUMBERS = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("close", pa.int64())])
+_NUMBERS = pa.schema([(name, pa.int64()) for name in ("hash", "key", "close", "domain")])
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class WindowLog:
         tables = [self._open(name, side) for side, name in enumerate(stores)]
         self._tables = [tables[0], tables[-1]]
         name = f"{setting.operator.node}.matched"
-        self._matched = state.log_table(name, _NUMBERS, sort=("close",), time="close")
+        self._matched = state.log_table(name, _NUMBERS, time="close")
         self.arrivals = int(state.get_scalar("arrivals", 0))
 
     def _open(self, name: str, side: int) -> LogTable:
@@ -75,7 +76,7 @@ class WindowLog:
         key = [pa.field("hash", pa.int64()), pa.field("key", self._setting.key)]
         value = [pa.field("value", self._setting.values[side])]
         schema = pa.schema([*key, *numbers, *flags, *value])
-        return self._state.log_table(name, schema, sort=("ts", "arrival"), time="ts")
+        return self._state.log_table(name, schema, time="ts", sort=("arrival",))
 
     def _flag(self, side: int) -> str:
         return FLAGS[side] if self.shared else FLAGS[0]
@@ -114,8 +115,8 @@ class WindowLog:
         """Numbers of stored rows that were matched, of those whose window closes in [low, high)."""
         return ints(self._matched.between(low, high, ["key"]), "key")
 
-    def match(self, numbers: Int64s, closes: Int64s) -> None:
-        """Remember that these waiting rows, each given once, have been matched."""
+    def match(self, numbers: Int64s, closes: Int64s, domain: Int64s) -> None:
+        """Remember that these waiting rows, each given once, have been matched; when each closes, in which domain."""
         known = pa.array(numbers)
         anything = np.zeros(len(numbers), dtype=np.int64)
         lowest, highest = anything + np.iinfo(np.int64).min, anything + np.iinfo(np.int64).max
@@ -123,7 +124,7 @@ class WindowLog:
         fresh = np.ones(len(numbers), dtype=np.bool_)
         fresh[before.query] = False
         if fresh.any():
-            columns = {"hash": numbers[fresh], "key": numbers[fresh], "close": closes[fresh]}
+            columns = {"hash": numbers[fresh], "key": numbers[fresh], "close": closes[fresh], "domain": domain[fresh]}
             self._matched.put(pa.table({name: pa.array(column) for name, column in columns.items()}))
 
     def put(self, side: int, events: Events, rows: Int64s, domain: Int64s, waits: list[Bools]) -> None:
@@ -143,12 +144,12 @@ class WindowLog:
         table = self._tables[side]
         table.put(pa.table(columns).select(table.schema.names).cast(table.schema))
 
-    def finish(self, events: int, floors: list[dict[int, int]], closed: int) -> None:
-        """Count the events, and let go what time has passed: rows below their domain's floor, numbers."""
+    def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:
+        """Count the events, and let go what its domain's time has passed: rows below their floor, numbers."""
         self._state.set_scalar("arrivals", self.arrivals + events)
         for side in range(len(floors)):  # the two sides
             self._tables[side].expire(floors[side], "domain")
         if self.shared:
             lowest = {d: min(floor.get(d, f) for floor in floors) for d, f in floors[0].items()}
             self._tables[0].expire(lowest, "domain")
-        self._matched.expire({0: closed})
+        self._matched.expire(closed, "domain")
