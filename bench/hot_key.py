@@ -1,9 +1,9 @@
 """What a batch costs that meets a key with a long history: a windowed join of streams, one shard, one hot key.
 
-Run by its path, no JVM needed: `python bench/hot_key.py [stored rows ...]`. For each size it stores so many rows of one
-key, a millisecond apart, all still inside the join's retention, then gives batches of 100 late records of the other side
-that meet a few stored rows each. It prints the milliseconds of a lookup in the log and of a whole batch (median). What
-to look for: the lookup does not depend on the history.
+Run by its path, no JVM needed: `python bench/hot_key.py [stored rows ...]`. For each size it stores so many rows of
+one key, a millisecond apart, all still inside the join's retention, then gives batches of 100 late records of the
+other side that meet a few stored rows each. It prints the milliseconds of a lookup in the log and of a whole batch
+(median). What to look for: the lookup does not depend on the history.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -100,8 +101,8 @@ def main(sizes: list[int]) -> None:
             late = np.random.default_rng(1).integers(0, rows // 100, RECORDS) + rows // 2
             log = join.log()
             assert lookup(log, rows // 2, rows // 2 + 9) == 10
-            looked = median_ms(lambda log=log, rows=rows: lookup(log, rows // 2, rows // 2 + 9))
-            batch = median_ms(lambda join=join, late=late: join.batch(RIGHT, late))
+            looked = median_ms(partial(lookup, log, rows // 2, rows // 2 + 9))
+            batch = median_ms(partial(join.batch, RIGHT, late))
             print(f"{rows:16,}{looked:12.2f}{batch:12.2f}", flush=True)
 
 
