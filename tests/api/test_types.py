@@ -12,6 +12,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
+def test_an_installed_millpond_says_that_it_is_typed() -> None:
+    # without the file mypy takes all that is imported from an installed package for Any (PEP 561)
+    assert (ROOT / "src" / "millpond" / "py.typed").is_file()
+
+
 def test_mypy_passes_a_users_program_and_refuses_a_mistake_in_each_call(tmp_path: Path) -> None:
     # as a user runs it: in a folder of their own, strictly, with no settings of this project
     programs = [HERE / "user_program.py", HERE / "user_mistakes.py"]

@@ -161,7 +161,7 @@ def test_the_lock_holds_all_that_the_project_asks_for():
             assert requirement.specifier.contains(locked[requirement.name]), f"{requirement} in {name}"
 
 
-def test_the_build_uses_the_setuptools_that_is_locked():
+def test_the_build_uses_the_tool_that_is_locked():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (required,) = project["build-system"]["requires"]
     assert required in (ROOT / "requirements" / "bootstrap.txt").read_text()
