@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millpond._plan.nodes import GlobalLookup, GlobalTableLookup, How, Shape
-from millpond._plan.views import GlobalView
+from millpond._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, How, Shape
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt, wants
 from millpond.handle import Handle, same_type, type_text

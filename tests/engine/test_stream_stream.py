@@ -15,7 +15,7 @@ import pytest
 from millpond._engine import meetings, waiting
 from millpond._engine.cache import RunCache
 from millpond._engine.columns import ints
-from millpond._engine.exchange import Outlet, pack
+from millpond._engine.exchange import Outlet, Route, pack
 from millpond._engine.keys import hash_keys
 from millpond._engine.level import run_operator
 from millpond._engine.runs import State
@@ -175,7 +175,7 @@ def parcels(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     """The inputs of the only operator's only shard: rows of each side, and what it is told of time."""
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
-        outlet = Outlet("", edge.id, 0, "key", "value", reach_port=plan.reach_port(edge))
+        outlet = Outlet("", edge.id, 0, "key", "value", route=Route(reach_port=plan.reach_port(edge)))
         for parcel in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
             inputs[plan.side_of[parcel.port]].append(parcel.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from millpond._engine.exchange import Outlet, Seen
 from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
-from millpond._plan.physical import Flow, Operator, Physical
+from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
-from millpond._plan.sides import extra_function, extra_reason, extras_of, key_of, values_of
 from millpond.topology import Topology
 
 FLOW = {
@@ -131,27 +132,34 @@ def plan_lines(physical: Physical) -> Iterator[str]:
 
 def _outlets(physical: Physical) -> Iterator[Any]:
     for stage in range(physical.levels + 1):
-        yield from (edge_outlet(physical, edge, _naming) for edge in physical.stage_edges(stage))
+        yield from (_said(physical, edge, edge_outlet(physical, edge, _naming)) for edge in physical.stage_edges(stage))
         yield from exit_outlets(physical, stage, _naming)
         yield from counted_outlets(physical, stage, _naming)
     for operator in physical.operators:
         yield from (direct_outlet(physical, edge) for edge in physical.direct_edges(operator))
 
 
+def _said(physical: Physical, edge: Edge, outlet: Outlet) -> Outlet:
+    """The outlet, saying also where it is not asked for that it would be seen from the root's own place."""
+    from_root = physical.flows[edge.flow].store_path is None
+    assert outlet.seen is None or outlet.seen.from_root == from_root
+    return replace(outlet, seen=Seen(None, from_root)) if outlet.seen is None else outlet  # type: ignore[arg-type]
+
+
 def _naming(flow: Flow) -> FlowColumns:
     return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent")
 
 
-def _carried(physical: Physical, edge: Any) -> str:
-    carries = " carries" if extra_function(physical, edge) is not None else ""
-    reason = extra_reason(physical, edge)
-    return carries + (f" reason={reason}" if reason else "")
+def _carried(physical: Physical, edge: Edge) -> str:
+    side = physical.side(edge)
+    carries = " carries" if side.function is not None else ""
+    return carries + (f" reason={side.null_reason}" if side.null_reason else "")
 
 
 def _types(physical: Physical, operator: Operator) -> str:
-    key, values, extras = (of(physical, operator) for of in (key_of, values_of, extras_of))
-    carried = [f"{name} {_text(kind)}" for name, kind in extras]
-    return f"key {_text(key)} values [{', '.join(map(_text, values))}] extras [{', '.join(carried)}]"
+    reads = physical.reads(operator)
+    carried = [f"{name} {_text(kind)}" for name, kind in reads.extras]
+    return f"key {_text(reads.key)} values [{', '.join(map(_text, reads.values))}] extras [{', '.join(carried)}]"
 
 
 def _text(kind: Any) -> str:
@@ -165,8 +173,28 @@ def _facts(thing: object, usual: Mapping[str, object]) -> str:
     return " ".join(f"{name}={_plain(value)}" for name, value in said if value != usual[name])
 
 
+PLACES = {
+    "visible": "seen.moves",
+    "visible_from_root": "seen.from_root",
+    "counts_null_key": "ends.counts_null_key",
+    "keeps_time": "ends.keeps_time",
+    "counts_null": "ends.counts_null",
+    "hash": "route.hash",
+    "shard_by": "route.shard_by",
+    "broadcast": "route.broadcast",
+    "reach_port": "route.reach_port",
+    "drops_null_key": "ends.null_key",
+    "drops_null_value": "ends.null_value",
+    "drops_silent": "ends.silent",
+}
+"""Where an outlet has a fact, if not by its name."""
+
+
 def _fact(thing: object, name: str, default: object) -> object:
-    return getattr(thing, name, default)
+    if isinstance(thing, Outlet) and name in PLACES:
+        part, field = PLACES[name].split(".")
+        return getattr(getattr(thing, part), field, default)
+    return getattr(thing, name, getattr(getattr(thing, "params", None), name, default))
 
 
 def _plain(value: object) -> str:

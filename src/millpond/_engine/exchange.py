@@ -46,6 +46,58 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """From where lookups see an outlet's rows.
+
+    Parameters
+    ----------
+    moves : what is added for that position.
+    from_root : whether it starts from the root's own `v` columns instead of its path.
+    """
+
+    moves: tuple[Move, ...] = ()
+    from_root: bool = False
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Which of an outlet's rows end there, and which of them are counted.
+
+    Parameters
+    ----------
+    null_key, null_value, silent : rows that end.
+    counts_null_key : False where a null key was counted before (where a table begins).
+    keeps_time : whether records that end move time all the same.
+    counts_null : (column, reason): rows with a value but null there are counted, and pass.
+    """
+
+    null_key: bool = False
+    null_value: bool = False
+    silent: bool = False
+    counts_null_key: bool = True
+    keeps_time: bool = False
+    counts_null: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the shard of an outlet's rows is found, and what other shards are told.
+
+    Parameters
+    ----------
+    hash : column that holds the hash of the key already; None: it is computed.
+    shard_by : column whose hash decides the shard; None: the key.
+    broadcast : whether rows go to every shard.
+    reach_port : every shard is told on this port how far the rows reach; None: it is not.
+    """
+
+    hash: str | None = None
+    shard_by: str | None = None
+    broadcast: bool = False
+    reach_port: int | None = None
+
+
+@dataclass(frozen=True)
 class Outlet:
     """Where a stage's frame holds the rows of an edge, and where they go.
 
@@ -57,20 +109,12 @@ class Outlet:
     key, value, old : column names.
     active : boolean column that marks its rows; None: all rows.
     moves : what it adds to the path.
-    visible : what it adds for the position of visibility; None when that is not wanted.
-    drops_null_key, drops_null_value : rows that end here.
-    counts_null_key : False where a null key was counted before (where a table begins).
+    seen : from where lookups see its rows; None when that is not wanted.
     stored_ts : whether its rows carry the timestamp that lookups see.
     silent : column that marks rows which only say what lookups see (`Operator.emits_views`); None: there are none.
-    drops_silent : whether such rows end here.
-    keeps_time : whether records that end here move time all the same.
-    reach_port : every shard is told on this port how far the rows reach; None: it is not.
-    visible_from_root : whether visibility starts from the root's own `v` columns instead of its path.
     extras : (name on the edge, column) of what an operator needs beside key and value.
-    hash : column that holds the hash of the key already; None: it is computed here.
-    counts_null : (column, reason): rows with a value but null there are counted, and pass.
-    shard_by : column whose hash decides the shard; None: the key.
-    broadcast : whether rows go to every shard.
+    ends : which rows end here.
+    route : which shard they go to.
     """
 
     node: str
@@ -81,21 +125,12 @@ class Outlet:
     old: str | None = None
     active: str | None = None
     moves: tuple[Move, ...] = ()
-    visible: tuple[Move, ...] | None = None
-    visible_from_root: bool = False
+    seen: Seen | None = None
     stored_ts: bool = False
-    drops_null_key: bool = False
-    counts_null_key: bool = True
-    drops_null_value: bool = False
     silent: str | None = None
-    drops_silent: bool = False
-    keeps_time: bool = False
-    reach_port: int | None = None
     extras: tuple[tuple[str, str], ...] = ()
-    hash: str | None = None
-    counts_null: tuple[str, str] | None = None
-    shard_by: str | None = None
-    broadcast: bool = False
+    ends: Ends = Ends()
+    route: Route = Route()
 
 
 @dataclass(frozen=True)
@@ -192,52 +227,53 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
         if len(part):
             cases = ints(part, "case") if "case" in part.column_names else None
             edge = _as_edge(part, outlet, slots)
-            if outlet.broadcast:
+            if outlet.route.broadcast:
                 yield from _copies(outlet, edge, shards, cases)
                 continue
-            by = hash_keys(array(part, outlet.shard_by)) if outlet.shard_by else ints(edge, "hash")
+            shard_by = outlet.route.shard_by
+            by = hash_keys(array(part, shard_by)) if shard_by else ints(edge, "hash")
             yield from _split(outlet, edge, by, shards, cases)
             yield from _reach(outlet, edge, shards, slots, cases)
 
 
 def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[Parcel]:
     """What every shard is told of how far the edge's rows reach."""
-    if outlet.target is None or outlet.reach_port is None:
+    if outlet.target is None or outlet.route.reach_port is None:
         return
     # One turn per case.
     for case, steps in told_reach(edge, cases, slots):
         # One turn per shard.
         for shard in range(case * shards, (case + 1) * shards):
-            yield Parcel(outlet.target, shard, outlet.reach_port, steps)
+            yield Parcel(outlet.target, shard, outlet.route.reach_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
     """Rows of the outlet that its operator will see, or that move its time."""
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
-    if outlet.keeps_time:
+    if outlet.ends.keeps_time:
         return mask
-    if outlet.drops_null_key:
+    if outlet.ends.null_key:
         mask = mask & valid(frame.column(outlet.key))
-    if outlet.drops_null_value:
+    if outlet.ends.null_value:
         mask = mask & valid(frame.column(outlet.value))
     return mask
 
 
 def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
-    if outlet.silent and outlet.drops_silent:
+    if outlet.silent and outlet.ends.silent:
         mask = mask & ~bools(frame, outlet.silent)
-    if outlet.drops_null_key:
+    if outlet.ends.null_key:
         keyed = valid(frame.column(outlet.key))
-        if outlet.counts_null_key:
+        if outlet.ends.counts_null_key:
             drops[(outlet.node, "null_key")] += int((mask & ~keyed).sum())
         mask = mask & keyed
-    if outlet.drops_null_value:
+    if outlet.ends.null_value:
         valued = valid(frame.column(outlet.value))
         drops[(outlet.node, "null_value")] += int((mask & ~valued).sum())
         mask = mask & valued
-    if outlet.counts_null:
-        column, reason = outlet.counts_null
+    if outlet.ends.counts_null:
+        column, reason = outlet.ends.counts_null
         unfit = mask & valid(frame.column(outlet.value)) & ~valid(frame.column(column))
         drops[(outlet.node, reason)] += int(unfit.sum())
     return np.flatnonzero(mask) if outlet.target is not None else None
@@ -251,10 +287,10 @@ def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
     names += [outlet.silent] if outlet.silent else []
     names += ["case"] if "case" in frame.column_names else []
     names += [column for _, column in outlet.extras]
-    names += [name for name in (outlet.hash, outlet.shard_by) if name]
-    moves = (*outlet.moves, *(outlet.visible or ()))
+    names += [name for name in (outlet.route.hash, outlet.route.shard_by) if name]
+    moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
     names += [m.index for m in moves if m.index]
-    names += visible_columns(slots) if outlet.visible is not None and outlet.visible_from_root else ()
+    names += visible_columns(slots) if outlet.seen is not None and outlet.seen.from_root else ()
     return list(dict.fromkeys(names))
 
 
@@ -263,11 +299,11 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
     columns = {name: part.column(name) for name in ROOT_POSITION}
     paths = path_columns(slots)
     columns |= _moved(part, paths, paths, outlet.moves)
-    if outlet.visible is not None:
-        start = visible_columns(slots) if outlet.visible_from_root else paths
-        columns |= _moved(part, start, visible_columns(slots), outlet.visible)
+    if outlet.seen is not None:
+        start = visible_columns(slots) if outlet.seen.from_root else paths
+        columns |= _moved(part, start, visible_columns(slots), outlet.seen.moves)
     key = array(part, outlet.key)
-    hashes = part.column(outlet.hash) if outlet.hash else pa.array(hash_keys(key))
+    hashes = part.column(outlet.route.hash) if outlet.route.hash else pa.array(hash_keys(key))
     columns |= {"ts": part.column("ts"), "hash": hashes, "key": key}
     columns["value"] = part.column(outlet.value)
     if outlet.old:

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.columns import Bools, Int64s, gather, ints
-from millpond._engine.foreign_key_send import PUT, TELL
+from millpond._engine.foreign_key_send import KNOWN, PUT, TELL
 from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, keep_rows, store_last
 from millpond._engine.runs import State
 from millpond._engine.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
+from millpond._plan.operators.spec import JoinParams
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -38,7 +39,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     left, right, emitted = _answered(events, rights, values)
     answered = events.side == LEFT
     answered[left] = emitted | (_verbs(events, left) & PUT == 0)
-    subscriptions = Subscriptions(events, rights, rows, answered)
+    subscriptions = Subscriptions(events, rights, rows, answered, known=KNOWN + TELL)
     subscriptions.store()
     last = Ordered(events.groups).last_of_each(events.side == RIGHT)
     store_last(events, RIGHT, last, values.prior, table)
@@ -49,7 +50,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
 def _suppressed(setting: Setting, events: Events, values: Values) -> Bools:
     """Right rows that are null after null, where a filter above knows old values."""
     void = np.zeros(len(events), dtype=np.bool_)
-    if setting.operator.suppress[RIGHT]:
+    if setting.params(JoinParams).suppress[RIGHT]:
         old = own_before(events, [values, values])
         void = (events.side == RIGHT) & ~events.present & (old < 0)
     return void
@@ -78,7 +79,7 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
         return
     left = events.tables[LEFT]
     called = events.present[rows]
-    if events.setting.operator.how == "inner":
+    if events.setting.params(JoinParams).how == "inner":
         called = called & (right >= 0)
     own = events.own[rows]
     ts = np.maximum(events.ts[rows], values.ts(right))
@@ -95,7 +96,7 @@ def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscri
     for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
-        called = np.full(len(rows), True) if events.setting.operator.how == "left" else present
+        called = np.full(len(rows), True) if events.setting.params(JoinParams).how == "left" else present
         ts = np.maximum(events.ts[rows], subscriptions.ts[versions])
         out = result(events, rows, ts, subscriptions.left_keys(versions), piece.index)
         out["left"] = _where(called, subscriptions.values(versions))

@@ -18,8 +18,9 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, array, gather, joined, valid
 from millpond._engine.keys import equal_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, keep_rows
-from millpond._engine.runs import State, StateTable
+from millpond._engine.operator import Events, Setting, keep_rows, kept_table
+from millpond._engine.runs import State
+from millpond._plan.operators.spec import JoinParams
 
 PUT, TELL, KNOWN = 1, 2, 4
 """Bits of a message's verb: put (else remove); answer without a right row too; the subscription stands."""
@@ -51,7 +52,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         yield from run(setting, keep_rows(inputs, events, kept_rows), state)
         return
     (name, kind), *_ = setting.extras
-    (table,) = tables(setting, state)
+    table = kept_table(setting, state)
     schema = table.schema
     groups = events.groups
     lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
@@ -60,7 +61,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     prior = np.where(lookup.index >= 0, lookup.index + len(events), -1)
     changes = _changes(events, keys, prior)
     # An inner join need not remember a row without a foreign key: it is as if the row were not there.
-    kept = changes.present if setting.operator.how == "left" else changes.new >= 0
+    kept = changes.present if setting.params(JoinParams).how == "left" else changes.new >= 0
     last = groups.last
     stored = last[kept[last] | (lookup.index >= 0)]
     rows = {"hash": events.hash[stored], "key": events.key.take(pa.array(stored))}
@@ -79,12 +80,6 @@ def _lost(events: Events) -> Bools:
     lost: Bools = events.silent & ~events.present
     lost[order[~last]] = False
     return lost
-
-
-def tables(setting: Setting, state: State) -> tuple[StateTable]:
-    """The foreign key of each left row."""
-    schema = pa.schema([("hash", pa.int64()), ("key", setting.key), *setting.extras])
-    return (state.table(setting.operator.stores[0], schema),)
 
 
 def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
@@ -109,7 +104,7 @@ def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
 def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[pa.Table]:
     refers, referred = changes.new >= 0, changes.old >= 0
     moved = referred & ~changes.same
-    if setting.operator.how == "left":
+    if setting.params(JoinParams).how == "left":
         puts = (changes.present | changes.was_present) & ~events.silent
         told = np.ones(len(events), dtype=np.bool_)
         last_word = np.zeros(len(events), dtype=np.bool_)

@@ -16,6 +16,7 @@ from millpond._engine.columns import Bools, Int64s, gather, joined
 from millpond._engine.global_view import LEFT, View
 from millpond._engine.operator import Events, Setting
 from millpond._engine.runs import State
+from millpond._plan.operators.global_lookup import LookupParams
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -25,7 +26,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     events = Events(setting, inputs, sides=1)
     found = view.present[events.own]
-    rows = np.flatnonzero(found | (setting.operator.how == "left"))
+    rows = np.flatnonzero(found | (setting.params(LookupParams).how == "left"))
     if len(rows):
         called = np.ones(len(rows), dtype=np.bool_)
         yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine import global_view
 from millpond._engine.columns import Bools, gather, joined
 from millpond._engine.global_lookup import results
 from millpond._engine.global_view import LEFT, View
 from millpond._engine.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, sent
-from millpond._engine.runs import State, StateTable
+from millpond._engine.operator import Events, Setting, kept_table, sent
+from millpond._engine.runs import State
+from millpond._plan.operators.global_lookup import LookupParams
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -27,7 +27,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     if LEFT not in inputs:
         return
     events = Events(setting, inputs, sides=1)
-    called = events.present & (view.present[events.own] | (setting.operator.how == "left"))
+    called = events.present & (view.present[events.own] | (setting.params(LookupParams).how == "left"))
     groups, stood = _stood(setting, events, state, called)
     _, rows = sent(setting.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
     if len(rows):
@@ -35,17 +35,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})
 
 
-def tables(setting: Setting, state: State) -> tuple[StateTable, ...]:
-    """The shard's copies of the global tables, and the keys whose result stands."""
-    (_, kind), *_ = setting.extras
-    standing = pa.schema([("hash", pa.int64()), ("key", kind)])
-    return (*global_view.tables(setting, state), state.table(setting.operator.stores[-1], standing))
-
-
 def _stood(setting: Setting, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:
     """The rows by the table's own keys, and whether a result stands before each; what stands at last is stored."""
     (_, kind), *_ = setting.extras
-    *_, table = tables(setting, state)
+    table = kept_table(setting, state, -1)
     keys = gather(joined([events.tables[LEFT].column("left_key")], kind), events.own)
     hashes = hash_keys(keys)
     groups = group_keys(hashes, keys)

@@ -17,8 +17,9 @@ from millpond._engine.columns import Bools, Int64s, gather, joined
 from millpond._engine.keys import hash_keys
 from millpond._engine.lookup import other_side
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, kept_table, store_last
 from millpond._engine.runs import State, StateTable
+from millpond._plan.operators.global_lookup import LookupParams
 
 LEFT = 0
 
@@ -46,7 +47,7 @@ class View:
         for number, table in enumerate(tables(setting, state)):  # one turn per table of a view
             found = _look_up(_setting_of(setting, number), left, inputs.get(1 + number), table)
             self._founds.append(found)
-            if number < len(setting.operator.views):
+            if number < len(setting.params(LookupParams).views):
                 left = _at_next(left, found, *setting.extras[1 + number])
         self._joined = _joined(setting, self._founds)
         self.present = self._joined[0] if self._joined else self._founds[0].rows >= 0
@@ -62,10 +63,7 @@ class View:
 
 def tables(setting: Setting, state: State) -> tuple[StateTable, ...]:
     """The shard's copies of the tables, in the order of a lookup."""
-    return tuple(
-        state.table(setting.operator.stores[number], _schema(_setting_of(setting, number)))
-        for number in range(1 + len(setting.operator.views))
-    )
+    return tuple(kept_table(setting, state, number) for number in range(1 + len(setting.params(LookupParams).views)))
 
 
 def _setting_of(setting: Setting, number: int) -> Setting:
@@ -73,11 +71,6 @@ def _setting_of(setting: Setting, number: int) -> Setting:
     key = setting.extras[number][1] if number else setting.key
     carried = setting.extras[1 + number : 2 + number]
     return replace(setting, key=key, values=(setting.values[LEFT], setting.values[1 + number]), extras=carried)
-
-
-def _schema(setting: Setting) -> pa.Schema:
-    hash_, key, value, ts = state_schema(setting, 1)
-    return pa.schema([hash_, key, value, *(pa.field(name, kind) for name, kind in setting.extras), ts])
 
 
 def _look_up(setting: Setting, left: pa.Table, updates: pa.Table | None, table: StateTable) -> Found:
@@ -104,7 +97,7 @@ def _joined(setting: Setting, founds: list[Found]) -> list[Bools]:
     flags: list[Bools] = []
     present = founds[-1].rows >= 0
     # One turn per view, innermost first.
-    for how, found in zip(reversed(setting.operator.views), reversed(founds[:-1]), strict=True):
+    for how, found in zip(reversed(setting.params(LookupParams).views), reversed(founds[:-1]), strict=True):
         present = (found.rows >= 0) & (present | (how == "left"))
         flags.insert(0, present)
     return flags

@@ -5,7 +5,7 @@ The only door from the runners (Spark's processor, the runner without JVM) to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -14,16 +14,14 @@ from millpond._engine import (
     foreign_key_send,
     global_lookup,
     global_table_lookup,
-    global_view,
     one_to_many,
     stream_stream,
     stream_table,
-    subscriptions,
     table,
     table_table,
 )
 from millpond._engine.exchange import Drops
-from millpond._engine.operator import Dropped, Setting, state_schema
+from millpond._engine.operator import Dropped, Setting, kept_multi_table, kept_table
 from millpond._engine.runs import MultiTable, State, StateTable
 
 OPERATORS = {
@@ -37,25 +35,15 @@ OPERATORS = {
     "global_lookup": global_lookup.run,
     "global_table_lookup": global_table_lookup.run,
 }
-"""The function of each stem: adding an operator is one node, one file and one line here."""
-
-TABLES: dict[str, Callable[[Setting, State], Sequence[StateTable | MultiTable]]] = {
-    "foreign_key_send": foreign_key_send.tables,
-    "foreign_key_receive": subscriptions.tables,
-    "one_to_many": subscriptions.tables,
-    "global_lookup": global_view.tables,
-    "global_table_lookup": global_table_lookup.tables,
-}
-"""How an operator's tables are opened, where they are not plain tables of its inputs' values."""
+"""The function of each stem."""
 
 
-def tables_of(setting: Setting, state: State) -> Sequence[StateTable | MultiTable]:
-    """The tables that an operator keeps in a shard's state, in the order of its stores."""
-    stem, stores = setting.operator.stem, setting.operator.stores
-    if stem in TABLES:
-        return TABLES[stem](setting, state)
-    first = len(setting.values) - len(stores)
-    return [state.table(name, state_schema(setting, first + side)) for side, name in enumerate(stores)]
+def tables_of(setting: Setting, state: State) -> Iterator[StateTable | MultiTable]:
+    """The tables that an operator keeps in a shard's state, logs apart, in the order of its stores."""
+    for number, kept in enumerate(setting.kept):  # one turn per table
+        if kept.identity:
+            opened = kept_table if len(kept.identity) == 1 else kept_multi_table
+            yield opened(setting, state, number)
 
 
 def run_operator(

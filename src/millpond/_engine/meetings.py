@@ -18,6 +18,7 @@ from millpond._engine.intervals import pairs_of, places_within
 from millpond._engine.operator import Events, Setting
 from millpond._engine.times import Times
 from millpond._engine.window_log import Asked, Book, WindowLog
+from millpond._plan.operators.stream_stream import WindowParams
 
 PAIRS = 262_144
 """Pairs that are made at a time."""
@@ -54,22 +55,22 @@ class Rules:
     @classmethod
     def of(cls, setting: Setting) -> Rules:
         """The rules of an operator."""
-        operator = setting.operator
-        before, after, grace = operator.window
-        old = operator.generation.startswith("old")
-        swapped = operator.generation != "old-0.10.0"
-        left_only = old and operator.how == "left"
+        params = setting.params(WindowParams)
+        before, after, grace = params.window
+        old = params.generation.startswith("old")
+        swapped = params.generation != "old-0.10.0"
+        left_only = old and params.how == "left"
         return cls(
             back=(before, after) if swapped else (before, before),
             forward=(after, before) if swapped else (after, after),
             ahead=(after, before),
             grace=grace,
             retention=before + after + grace,
-            outer=(operator.how in ("left", "outer"), operator.how == "outer"),
+            outer=(params.how in ("left", "outer"), params.how == "outer"),
             searches=(True, not left_only),
             # one store for both sides of a self join: what stands in it is looked up as the right side
-            stores=(not left_only or len(operator.stores) == 1, True),
-            waits=operator.generation == "current" and operator.how != "inner",
+            stores=(not left_only or len(setting.operator.stores) == 1, True),
+            waits=params.generation == "current" and params.how != "inner",
             old=old,
         )
 

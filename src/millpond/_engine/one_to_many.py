@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millpond._engine.columns import Bools, Int64s, gather, ints
 from millpond._engine.foreign_key_receive import result
-from millpond._engine.foreign_key_send import PUT
+from millpond._engine.foreign_key_send import KNOWN, PUT
 from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, store_last
@@ -33,7 +33,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     values = Values(events, ONE, table)
     rights = Rights(events, values)
     many, one, answered = _met(events, rights, values)
-    subscriptions = Subscriptions(events, rights, rows, answered)
+    subscriptions = Subscriptions(events, rights, rows, answered, known=KNOWN)
     subscriptions.store()
     last = Ordered(events.groups).last_of_each(events.side == ONE)
     store_last(events, ONE, last, values.prior, table)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,11 @@ from millpond._engine.columns import (
 )
 from millpond._engine.keys import KeyGroups, group_keys
 from millpond._engine.position import BEFORE_KEY, order_by, ranks
-from millpond._engine.runs import StateTable
+from millpond._engine.runs import MultiTable, State, StateTable
+from millpond._plan.operators.spec import Kept, Params
 from millpond._plan.physical import Operator
 
+P = TypeVar("P", bound=Params)
 _NOTHING = np.zeros(0, dtype=np.int64)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -43,7 +46,7 @@ class Dropped:
 
     Parameters
     ----------
-    reason : why; one of its node's `drop_reasons`.
+    reason : why; one of its spec's `drop_reasons`.
     rows : the rows of a side.
     at : which of them end.
     """
@@ -68,6 +71,7 @@ class Setting:
     values : Arrow type of the value of each side.
     headers : whether rows carry headers.
     extras : name and Arrow type of what sides carry beside key and value.
+    kept : the tables it keeps, with Arrow types.
     """
 
     operator: Operator
@@ -76,6 +80,13 @@ class Setting:
     values: tuple[pa.DataType, ...]
     headers: bool
     extras: tuple[tuple[str, pa.DataType], ...] = ()
+    kept: tuple[Kept, ...] = ()
+
+    def params(self, kind: type[P]) -> P:
+        """The operator's own parameters, of the class that its spec makes."""
+        params = self.operator.params
+        assert isinstance(params, kind), f"{self.operator.stem} has {type(params).__name__}, not {kind.__name__}"
+        return params
 
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""
@@ -248,9 +259,22 @@ def stored_time(rows: pa.Table) -> str:
     return "stored_ts" if "stored_ts" in rows.column_names else "ts"
 
 
-def state_schema(setting: Setting, side: int) -> pa.Schema:
-    """Columns of a stored table: latest value and timestamp by key."""
-    return pa.schema([("hash", pa.int64()), ("key", setting.key), ("value", setting.values[side]), ("ts", pa.int64())])
+def kept_schema(kept: Kept) -> pa.Schema:
+    """Columns of a kept table: the hash of the key before it, and behind all a timestamp, where rows have one."""
+    stamp = [("ts", pa.int64())] if kept.stamped else []
+    return pa.schema([("hash", pa.int64()), *kept.columns, *stamp])
+
+
+def kept_table(setting: Setting, state: State, number: int = 0) -> StateTable:
+    """The operator's table of this number, one row for each key."""
+    kept = setting.kept[number]
+    return state.table(kept.name, kept_schema(kept))
+
+
+def kept_multi_table(setting: Setting, state: State, number: int = 0) -> MultiTable:
+    """The operator's table of this number, whose rows are told apart by one column more than the key."""
+    kept = setting.kept[number]
+    return state.multi_table(kept.name, kept_schema(kept), sub_key=kept.identity[1])
 
 
 def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: StateTable) -> None:

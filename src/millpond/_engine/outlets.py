@@ -6,12 +6,10 @@ Called once per stage by the runners, which say how they name the columns of a f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from millpond._engine.exchange import Move, Outlet
+from millpond._engine.exchange import Ends, Move, Outlet, Route, Seen
 from millpond._plan.physical import Edge, Flow, Physical
-from millpond._plan.sides import extra_reason, extras_of
 
 
 @dataclass(frozen=True)
@@ -36,33 +34,40 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     """The outlet of an edge into an operator."""
     flow = physical.flows[edge.flow]
     columns = naming(flow)
-    plain = Outlet(
+    side, computed = physical.side(edge), extra_column(edge)
+    return Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
         target=edge.target,
-        key=columns.key,
+        key=columns.key if side.key is None else computed,
         value=columns.value,
         old=columns.old if edge.old else None,
         active=columns.active,
         moves=_moves(physical, flow, edge.path, naming),
-        visible=_visible(physical, flow, naming) if edge.visible else None,
-        visible_from_root=flow.store_path is None,
+        seen=_seen(physical, flow, naming) if edge.visible else None,
         stored_ts=edge.stored_ts,
         silent=columns.silent if edge.silent else None,
-        drops_silent=edge.drops_silent,
-        drops_null_key=edge.drops_null_key,
-        counts_null_key=physical.node(flow).shape.kind == "stream",
-        drops_null_value=edge.drops_null_value,
-        keeps_time=edge.keeps_time,
-        reach_port=physical.reach_port(edge) if edge.tells_reach else None,
+        extras=tuple((each.name, columns.key if each.function is None else computed) for each in side.carries),
+        ends=Ends(
+            null_key=edge.drops_null_key,
+            null_value=edge.drops_null_value,
+            silent=edge.drops_silent,
+            counts_null_key=side.key is not None or physical.node(flow).shape.kind == "stream",
+            keeps_time=edge.keeps_time,
+            counts_null=None if side.null_reason is None else (computed, side.null_reason),
+        ),
+        route=Route(
+            shard_by=None if side.key is None else columns.key,
+            broadcast=edge.broadcast,
+            reach_port=physical.reach_port(edge) if edge.tells_reach else None,
+        ),
     )
-    return replace(plain, **_extras(physical, edge, columns))
 
 
 def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
     """The outlet of an edge between the operators of one node, in terms of the first one's result columns."""
-    operator = physical.operators[edge.target]
-    names = [name for name, _ in extras_of(physical, operator)]
+    operator, side = physical.operators[edge.target], physical.side(edge)
+    names = [each.name for each in side.carries]
     return Outlet(
         node=operator.node,
         port=edge.id,
@@ -70,31 +75,14 @@ def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
         key="key",
         value="value",
         moves=(Move(physical.flows[edge.flow].slot, edge.path),),
-        extras=tuple((name, name) for name in (*names, "verb")),
-        hash="hash",
+        extras=tuple((name, name) for name in (*names, *side.marks)),
+        route=Route(hash="hash"),
     )
 
 
 def extra_column(edge: Edge) -> str:
     """Name of the column in which a stage's frame holds what the edge carries beside key and value."""
     return f"e{edge.id}_extra"
-
-
-def _extras(physical: Physical, edge: Edge, columns: FlowColumns) -> dict[str, Any]:
-    """What differs from a plain edge where an operator needs more than key and value."""
-    operator = physical.operators[edge.target]
-    if edge.broadcast:
-        # A row of a table before the last of a view carries the key of its row in the next.
-        carried = extras_of(physical, operator)[edge.side : edge.side + 1] if edge.side else ()
-        return {"broadcast": True, "extras": tuple((name, extra_column(edge)) for name, _ in carried)}
-    if operator.stem in ("global_lookup", "global_table_lookup"):
-        mapped, left = extra_column(edge), (("left_key", columns.key),)
-        return {"key": mapped, "extras": left, "shard_by": columns.key, "counts_null_key": True}
-    if operator.stem != "foreign_key_send":
-        return {}
-    reason = extra_reason(physical, edge)
-    counted = (extra_column(edge), reason) if reason else None
-    return {"extras": (("foreign_key", extra_column(edge)),), "counts_null": counted}
 
 
 def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
@@ -135,7 +123,7 @@ def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outl
                 key=arriving.key,
                 value=arriving.value,
                 active=arriving.active,
-                drops_null_key=True,
+                ends=Ends(null_key=True),
             )
         )
     return outlets
@@ -150,9 +138,11 @@ def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[M
     return (*_fan_moves(physical, flow, naming), Move(flow.slot, path))
 
 
-def _visible(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:
+def _seen(physical: Physical, flow: Flow, naming: Naming) -> Seen:
     fans = _fan_moves(physical, flow, naming)
-    return fans if flow.store_path is None else (*fans, Move(flow.store_slot, flow.store_path))
+    if flow.store_path is None:
+        return Seen(fans, from_root=True)
+    return Seen((*fans, Move(flow.store_slot, flow.store_path)))
 
 
 def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:

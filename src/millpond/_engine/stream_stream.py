@@ -21,7 +21,7 @@ from millpond._engine.runs import State
 from millpond._engine.times import Times
 from millpond._engine.waiting import Waiting
 from millpond._engine.window_log import WindowLog
-from millpond._plan.nodes import StreamStream
+from millpond._plan.operators.stream_stream import StreamStream
 
 (EXPIRED,) = StreamStream.drop_reasons
 

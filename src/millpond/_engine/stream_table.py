@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from millpond._engine.lookup import other_side
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, kept_table, store_last
 from millpond._engine.runs import State
+from millpond._plan.operators.spec import JoinParams
 
 STREAM, TABLE = 0, 1
 
@@ -24,13 +25,13 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=2)
     if not len(events):
         return
-    table = state.table(setting.operator.stores[0], state_schema(setting, TABLE))
+    table = kept_table(setting, state)
     values = Values(events, TABLE, table)
     found = other_side(events, [values, values])
     last = Ordered(events.groups).last_of_each(events.side == TABLE)
     store_last(events, TABLE, last, values.prior, table)
     driving = events.side == STREAM
-    rows = np.flatnonzero(driving & (found >= 0) if setting.operator.how == "inner" else driving)
+    rows = np.flatnonzero(driving & (found >= 0) if setting.params(JoinParams).how == "inner" else driving)
     if not len(rows):
         return
     out = events.meta(rows, events.ts[rows])

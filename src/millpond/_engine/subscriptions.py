@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
-from millpond._engine.foreign_key_send import KNOWN, PUT, TELL
+from millpond._engine.foreign_key_send import KNOWN, PUT
 from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, state_schema
+from millpond._engine.operator import Events, Setting, Values, kept_multi_table, kept_table
 from millpond._engine.runs import MultiTable, State, StateTable
 
 LEFT, RIGHT = 0, 1
@@ -31,13 +31,7 @@ PIECE = 65_536
 
 def tables(setting: Setting, state: State) -> tuple[MultiTable, StateTable]:
     """Left rows by foreign key and left key, and the right rows."""
-    fields = [("hash", pa.int64()), ("key", setting.key), *setting.extras]
-    schema = pa.schema([*fields, ("value", setting.values[LEFT]), ("ts", pa.int64())])
-    subscriptions, referred = setting.operator.stores
-    return (
-        state.multi_table(subscriptions, schema, sub_key="left_key"),
-        state.table(referred, state_schema(setting, RIGHT)),
-    )
+    return kept_multi_table(setting, state, 0), kept_table(setting, state, 1)
 
 
 class Rights:
@@ -132,10 +126,12 @@ class Subscriptions:
     rights : the right rows.
     table : the stored subscriptions.
     answered : per event, whether it is a message that gives a result, here or at another foreign key.
+    known : bits of a message's verb of which one says that the row may have a result that stands.
     """
 
-    def __init__(self, events: Events, rights: Rights, table: MultiTable, answered: Bools) -> None:
+    def __init__(self, events: Events, rights: Rights, table: MultiTable, answered: Bools, known: int) -> None:
         self._answered = answered
+        self._known = known
         self._events = events
         self._table = table
         self._messages = np.flatnonzero((events.side == LEFT) & events.key.is_valid().to_numpy(False))
@@ -186,8 +182,7 @@ class Subscriptions:
 
     def _never_stood(self, rights: Rights, low: Int64s) -> Bools:
         """Versions of the batch that find their right row deleted before they had a result, here or elsewhere."""
-        known = KNOWN if self._events.setting.operator.stem == "one_to_many" else KNOWN + TELL
-        fresh = np.append(np.zeros(self._stored, dtype=np.bool_), (self._verbs & known) == 0)
+        fresh = np.append(np.zeros(self._stored, dtype=np.bool_), (self._verbs & self._known) == 0)
         present = np.append(self._events.present[rights.rows], True)
         never: Bools = fresh & ~present[low]
         return never

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.lookup import own_before
-from millpond._engine.operator import Events, Setting, Values, sent, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, kept_table, sent, store_last
 from millpond._engine.runs import State
+from millpond._plan.operators.table import TableParams
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -21,11 +22,11 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=1)
     if not len(events):
         return
-    table = state.table(setting.operator.stores[0], state_schema(setting, 0))
+    table = kept_table(setting, state)
     values = Values(events, 0, table)
     old = own_before(events, [values, values])
     new = np.where(events.present, events.own, -1)
-    emitted = (new >= 0) | (old >= 0) | (not setting.operator.suppress[0])
+    emitted = (new >= 0) | (old >= 0) | (not setting.params(TableParams).suppress[0])
     store_last(events, 0, events.groups.last, values.prior, table)
     firsts, rows = sent(setting.operator, events.groups.group_of_row, np.flatnonzero(emitted), new >= 0, old >= 0)
     if not len(rows):

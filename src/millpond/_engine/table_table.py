@@ -15,9 +15,9 @@ import pyarrow as pa
 from millpond._engine.columns import Bools, Int64s, path_columns, visible_columns
 from millpond._engine.lookup import Seen, other_side, own_before
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, keep_rows, sent, state_schema, store_last
+from millpond._engine.operator import Events, Setting, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.runs import State, StateTable
-from millpond._plan.physical import Operator
+from millpond._plan.operators.spec import JoinParams
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     events = Events(setting, inputs, sides=2)
     if not len(events):
         return
-    tables = [state.table(name, state_schema(setting, s)) for s, name in enumerate(setting.operator.stores)]
+    tables = [kept_table(setting, state, side) for side in (0, 1)]
     values = [Values(events, side, tables[side]) for side in (0, 1)]
     old = own_before(events, values)
-    void = _suppressed(setting.operator, events, old)
+    void = _suppressed(setting, events, old)
     if void.any():
         # They change nothing, for this operator and for what comes after: as if they had not come.
         yield from run(setting, keep_rows(inputs, events, ~void), state)
@@ -53,8 +53,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     yield from _results(events, values, changes)
 
 
-def _suppressed(operator: Operator, events: Events, old: Int64s) -> Bools:
-    suppress: Bools = np.array(operator.suppress, dtype=np.bool_)[events.side]
+def _suppressed(setting: Setting, events: Events, old: Int64s) -> Bools:
+    suppress: Bools = np.array(setting.params(JoinParams).suppress, dtype=np.bool_)[events.side]
     void: Bools = suppress & ~events.present & (old < 0)
     return void
 
@@ -67,10 +67,10 @@ def _store(events: Events, values: list[Values], tables: list[StateTable]) -> No
 
 
 def _results(events: Events, values: list[Values], changes: _Changes) -> Iterator[pa.Table]:
-    operator = events.setting.operator
-    old_generation = operator.generation.startswith("old")
+    operator, params = events.setting.operator, events.setting.params(JoinParams)
+    old_generation = params.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
-    emitted, joins, old_joins = rule(operator.how, changes)
+    emitted, joins, old_joins = rule(params.how, changes)
     rows = np.flatnonzero(emitted & ~events.silent)
     firsts, rows = sent(operator, events.groups.group_of_row, rows, joins, old_joins)
     if operator.emits_views:
@@ -105,10 +105,11 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     Streams does not notice, since it looks the result up in the stores of the inputs.
     """
     operator, rows = events.setting.operator, np.arange(len(events))
+    how = events.setting.params(JoinParams).how
     visible = events.visible()
     seen = Seen(events, visible)
     left, right = (seen.pointers(side, values[side]) for side in (0, 1))
-    called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[operator.how]
+    called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[how]
     ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
     out = events.meta(rows, ts) | _seen_at(events, rows, visible)
     out |= dict(zip(path_columns(events.setting.slots), _paths(events, rows, visible), strict=True))

@@ -7,7 +7,8 @@ the other to add a node. Keeps law 10: every node and every store has one name.
 from __future__ import annotations
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import STATEFUL, Node, Sink, Source
+from millpond._plan.nodes import Node
+from millpond._plan.operators import operators_of
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
@@ -82,11 +83,11 @@ class Construction:
             self._stores.add(node.store)
 
     def _check_topic(self, node: Node) -> None:
-        place = node.origin if isinstance(node, Source) else node.target if isinstance(node, Sink) else None
+        place = node.place
         if not isinstance(place, Topic | TopicSink):
             return
         other = self._topics.setdefault(place.name, node)
-        if isinstance(other, Source) != isinstance(node, Source):
+        if other.is_sink != node.is_sink:
             raise TopologyError(
                 "The topology reads a topic that it writes: each result would come back as an input.",
                 given=f"topic {place.name!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
@@ -110,4 +111,4 @@ class Construction:
 
 def _is_made_up(store: str, node: Node) -> bool:
     """Whether the library calls what it keeps for the node so: the node's name, a dot and a word."""
-    return isinstance(node, STATEFUL) and store.rpartition(".")[0] == node.name
+    return bool(operators_of(node)) and store.rpartition(".")[0] == node.name

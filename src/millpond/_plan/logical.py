@@ -10,18 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from millpond._plan.nodes import (
-    FlatMap,
-    ForeignKey,
-    GlobalLookup,
-    Map,
-    Node,
-    OneToMany,
-    Reference,
-    SelectKey,
-    Sink,
-    Source,
-)
+from millpond._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
 from millpond.errors import TopologyError
 from millpond.generation import Generation
 
@@ -79,7 +68,7 @@ class Plan:
         reach: dict[str, frozenset[str]] = {}
         for node in self.nodes:
             above: Iterable[frozenset[str]] = (reach[name] for name in node.inputs)
-            own = {node.name} if isinstance(node, Source) else set()
+            own = set() if node.inputs else {node.name}
             reach[node.name] = frozenset(own).union(*above)
         return reach
 
@@ -93,7 +82,7 @@ class Plan:
         reach: dict[str, frozenset[str]] = {}
         for node in self.nodes:
             above: Iterable[frozenset[str]] = (reach[name] for name in node.inputs)
-            begins = isinstance(node, Source | Reference)
+            begins = not (node.inputs and node.in_step)
             reach[node.name] = frozenset({node.name}) if begins else frozenset().union(*above)
         return reach
 
@@ -109,9 +98,7 @@ class Plan:
         """
         found: set[str] = set()
         for node in self.nodes:
-            rekeyed = isinstance(node, Source | Map | SelectKey) or (isinstance(node, FlatMap) and not node.values_only)
-            above = node.inputs[:1] if isinstance(node, ForeignKey | GlobalLookup) else node.inputs
-            if isinstance(node, OneToMany) or not (rekeyed or set(above) - found):
+            if node.combines_keys or (node.keyed_by and found.issuperset(node.keyed_by)):
                 found.add(node.name)
         return frozenset(found)
 
@@ -119,12 +106,16 @@ class Plan:
         """The nodes that `node` reads, left before right."""
         return tuple(self.by_name[name] for name in node.inputs)
 
+    def functions_of(self, node: Node) -> tuple[UserFunction, ...]:
+        """The users' functions of a node that give Columns."""
+        return node.functions(tuple(parent.shape for parent in self.parents(node)))
+
     @property
     def sources(self) -> tuple[Source, ...]:
         """The inputs, in order of registration: the order that decides ties (section A row 13)."""
-        return tuple(node for node in self.nodes if isinstance(node, Source))
+        return sources_among(self.nodes)
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
         """The outputs, in order of construction."""
-        return tuple(node for node in self.nodes if isinstance(node, Sink))
+        return sinks_among(self.nodes)

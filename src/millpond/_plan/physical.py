@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import Node, StreamStream
+from millpond._plan.nodes import Node
+from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
 from millpond._plan.tables import TableRules
 
 RootKind = Literal["source", "operator"]
@@ -127,10 +128,9 @@ class Operator:
     ----------
     id : its number in the plan.
     node : name of its node.
-    stem : which engine file runs it.
+    spec : what it answers for; its stem says which engine file runs it.
+    params : its own parameters.
     level : 1 for the first.
-    how, generation : as the node says.
-    suppress : per side, whether null after null is dropped before anything else.
     emits_old : whether results carry the old result too.
     emits_visible, emits_stored_ts : whether results say from which position lookups see them, and with
         which timestamp.
@@ -140,7 +140,6 @@ class Operator:
         from position.
     slot : path slot that its output continues, or opens.
     fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
-    window : (before, after, grace) in ms, of a windowed join.
     timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
     told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
         time with (`timing`), as far as partitions have times of their own in both.
@@ -150,17 +149,14 @@ class Operator:
         them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     cached : whether a key has one change per batch, from what it was before to what it is then (`record_cache`).
-    views : of what is looked up, the join type of each view, outermost first.
-    stores : names of the tables it keeps, one per side.
+    keeps : the tables it keeps.
     """
 
     id: int
     node: str
-    stem: str
+    spec: Spec[Any]
+    params: Params
     level: int
-    how: str = "inner"
-    generation: str = "current"
-    suppress: tuple[bool, ...] = (False, False)
     emits_old: bool = False
     emits_visible: bool = False
     emits_stored_ts: bool = False
@@ -168,7 +164,6 @@ class Operator:
     shared_root: bool = False
     slot: int = 0
     fan: int = 0
-    window: tuple[int, int, int] = (0, 0, 0)
     timing: Literal["none", "latest", "every"] = "none"
     told_by: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
@@ -176,8 +171,17 @@ class Operator:
     hold_back: int = 0
     idle_after_ms: int = 0
     cached: bool = False
-    views: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
+    keeps: tuple[Kept, ...] = ()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the tables it keeps."""
+        return tuple(kept.name for kept in self.keeps)
+
+    @property
+    def stem(self) -> str:
+        """Which engine file runs it."""
+        return self.spec.stem
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,22 @@ class Physical:
     def node(self, flow: Flow) -> Node:
         """The node of a flow."""
         return self.plan.by_name[flow.node]
+
+    def site(self, operator: Operator) -> Site[Any]:
+        """Where an operator stands."""
+        return Site(self.plan, self.rules, self.plan.by_name[operator.node])
+
+    def reads(self, operator: Operator) -> Reads:
+        """What comes into an operator."""
+        return operator.spec.reads(self.site(operator))
+
+    def side(self, edge: Edge) -> Side:
+        """The side that an edge leads to."""
+        return self.reads(self.operators[edge.target]).sides[edge.side]
+
+    def results(self, operator: Operator) -> Results:
+        """What an operator gives, and what is made of it."""
+        return operator.spec.results(self.site(operator), old=operator.emits_old)
 
     def stage_flows(self, stage: int) -> tuple[Flow, ...]:
         """Flows of a stage, parents before children."""
@@ -232,7 +252,8 @@ class Physical:
     @cached_property
     def holds_back(self) -> bool:
         """Whether any operator keeps results until time lets them go: these say which key they were held under."""
-        return any(isinstance(node, StreamStream) and node.waits for node in self.plan.by_name.values())
+        timed = (operator.spec.timed(self.site(operator)) for operator in self.operators)
+        return any(each is not None and each.hold is not None for each in timed)
 
     @cached_property
     def side_of(self) -> dict[int, int]:

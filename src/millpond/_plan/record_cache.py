@@ -11,10 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import StreamTable
 from millpond._plan.physical import Operator, Physical
-
-_STEMS = ("table", "table_table", "foreign_key_send", "foreign_key_receive", "one_to_many", "global_table_lookup")
 
 
 def with_record_cache(physical: Physical) -> Physical:
@@ -24,7 +21,7 @@ def with_record_cache(physical: Physical) -> Physical:
     exact = entangled | _above(physical.plan, entangled)
 
     def is_cached(operator: Operator) -> bool:
-        return operator.stem in _STEMS and operator.node not in exact
+        return operator.spec.cacheable and operator.node not in exact
 
     return replace(physical, operators=tuple(replace(op, cached=is_cached(op)) for op in physical.operators))
 
@@ -37,8 +34,7 @@ def _above(plan: Plan, entangled: Collection[str]) -> frozenset[str]:
     """Names of all that tables that streams look up are made of, and of all that the entangled nodes are made of."""
     found: set[str] = set()
     for node in reversed(plan.nodes):
-        if isinstance(node, StreamTable):
-            found.add(node.inputs[1])
+        found.update(node.inputs[side] for side in node.goes_by_moment)
         if node.name in found or node.name in entangled:
             found.update(node.inputs)
     return frozenset(found)

@@ -11,18 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import (
-    Filter,
-    GlobalTableLookup,
-    MapValues,
-    Node,
-    OneToMany,
-    Reference,
-    SelectKey,
-    StreamTable,
-    TableTable,
-    begins_table,
-)
+from millpond._plan.nodes import Node
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,7 @@ class TableRules:
 def table_rules(plan: Plan) -> TableRules:
     """The rules, applied to the nodes of `plan`."""
     sends = _SendsOld(plan).names
-    suppressing = frozenset(n.name for n in plan.nodes if isinstance(n, Filter) and n.name in sends)
+    suppressing = frozenset(n.name for n in plan.nodes if n.asks_old and n.name in sends)
     loose = _loose(plan)
     fused = frozenset(name for name in suppressing - loose if _fuses(plan, name, suppressing))
     carries = _carries_old(plan, suppressing - fused) | (loose & sends)
@@ -63,7 +52,7 @@ def table_rules(plan: Plan) -> TableRules:
         for n in plan.nodes
         # A global table's store is a copy that a join with it keeps anyway.
         if n.shape.kind != "global"
-        and ((n.store is not None and n.store not in aliases) or (begins_table(n) and n.name in carries))
+        and ((n.store is not None and n.store not in aliases) or (n.begins_table and n.name in carries))
     )
     return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases)
 
@@ -81,47 +70,37 @@ class _SendsOld:
     def _construct(self, node: Node) -> None:
         if node.store is not None:
             self._materialized.add(node.name)
-        if isinstance(node, Filter) and node.shape.kind == "table":
-            # A filter asks without forcing: only what is already materialized answers.
-            if self._enable(node.inputs[0], force=False):
-                self.names.add(node.name)
-        elif isinstance(node, TableTable):
-            forced = {"inner": 0, "left": 1, "outer": 2}[node.how]
-            for name in node.inputs[:forced]:
-                self._enable(name, force=True)
-            for name in node.inputs:
-                self._look_up(name)
-        elif isinstance(node, StreamTable):
-            self._look_up(node.inputs[1])
-        elif isinstance(node, Reference):
-            self._enable(node.referring, force=True)
-            for name in node.inputs:
-                self._look_up(name)
+        # A node that merely asks forces nothing: only what is already materialized answers.
+        if node.asks_old and node.shape.kind == "table" and self._enable(node.inputs[0], force=False):
+            self.names.add(node.name)
+        for name in node.needs_old:
+            self._enable(name, force=True)
+        for side in node.looks_up:
+            self._look_up(node.inputs[side])
 
     def _enable(self, name: str, *, force: bool) -> bool:
         node = self._plan.by_name[name]
-        if isinstance(node, GlobalTableLookup | OneToMany | SelectKey):
-            # Their last result per key is kept (docs/semantics, sections 9 and 21), so it is known to whoever asks;
-            # a table under another key is the result of a one-to-many join.
-            known = True
-        elif begins_table(node):
-            known = force or name in self._materialized
-        elif isinstance(node, TableTable):
-            known = True
-            for parent in node.inputs:
-                self._enable(parent, force=True)
-        else:
-            known = node.store is not None or self._enable(node.inputs[0], force=force)
+        match node.old_values:
+            case "remembered":
+                known = True
+            case "stored":
+                known = force or name in self._materialized
+            case "computed":
+                known = True
+                for parent in node.inputs:
+                    self._enable(parent, force=True)
+            case "passed on":
+                known = node.store is not None or self._enable(node.inputs[0], force=force)
         if known:
             self.names.add(name)
-            if begins_table(node):
+            if node.begins_table:
                 self._materialized.add(name)
         return name in self.names
 
     def _look_up(self, name: str) -> None:
         """A join reads values of this table: what it is computed from is materialized now."""
         node = self._plan.by_name[name]
-        if begins_table(node) or node.shape.kind == "global":
+        if node.begins_table or node.shape.kind == "global":
             self._materialized.add(name)
         elif node.store is None:
             for parent in node.inputs:
@@ -132,9 +111,9 @@ def _loose(plan: Plan) -> frozenset[str]:
     loose: set[str] = set()
     for node in plan.nodes:
         inexact = any(name in loose for name in node.inputs)
-        if isinstance(node, TableTable):
+        if node.old_values == "computed":
             inexact = inexact or plan.meet_in_step(*node.inputs)
-        elif node.shape.kind != "table" or node.store is not None or not isinstance(node, Filter | MapValues):
+        elif not node.passes_changes:
             continue
         if inexact:
             loose.add(node.name)
@@ -145,40 +124,25 @@ def _split(plan: Plan, loose: frozenset[str]) -> frozenset[str]:
     split: set[str] = set()
     for node in reversed(plan.nodes):
         children = plan.children[node.name]
-        if node.name in loose and any(c.name in split or _looks_up(c, side) for c, side in children):
+        if node.name in loose and any(
+            c.name in split or (c.sees_lookups and side in c.looks_up) for c, side in children
+        ):
             split.add(node.name)
     return frozenset(split)
-
-
-def _is_join_side(child: Node, side: int) -> bool:
-    return isinstance(child, TableTable | Reference) or (isinstance(child, StreamTable) and side == 1)
-
-
-def _looks_up(child: Node, side: int) -> bool:
-    """True for a join that sees this input as Kafka's lookups do; what millpond alone has goes by what was sent."""
-    return _is_join_side(child, side) and not isinstance(child, OneToMany)
-
-
-def _keeps_side(child: Node, side: int) -> bool:
-    """True for a join that keeps its side as a table of that side's own key."""
-    refers = isinstance(child, Reference) and side == child.referring_side
-    return _is_join_side(child, side) and not refers
 
 
 def _fuses(plan: Plan, name: str, suppressing: frozenset[str]) -> bool:
     """True when every consumer keeps this filter's output itself, so it can suppress null after null."""
     node = plan.by_name[name]
     children = plan.children[name]
-    return name in suppressing and node.store is None and all(_is_join_side(c, s) for c, s in children)
+    return name in suppressing and node.store is None and all(side in child.looks_up for child, side in children)
 
 
 def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
     carries: set[str] = set()
     for node in reversed(plan.nodes):
         for child, _ in plan.children[node.name]:
-            if child.store is not None or not isinstance(child, Filter | MapValues):
-                continue
-            if child.shape.kind == "table" and (child.name in in_need or child.name in carries):
+            if child.passes_changes and (child.name in in_need or child.name in carries):
                 carries.add(node.name)
     return frozenset(carries)
 
@@ -186,10 +150,10 @@ def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
 def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
     aliases: dict[str, tuple[str, int]] = {}
     for node in plan.nodes:
-        if node.store is None or node.name in carries or not begins_table(node):
+        if node.store is None or node.name in carries or not node.begins_table:
             continue
         for child, side in plan.children[node.name]:
-            if _keeps_side(child, side):
+            if side in child.keeps_sides:
                 aliases[node.store] = (child.name, side)
                 break
     return aliases

@@ -11,54 +11,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
-from millpond._plan.nodes import (
-    Branch,
-    Filter,
-    FlatMap,
-    MapValues,
-    Merge,
-    Node,
-    Peek,
-    Source,
-    StreamStream,
-    ToStream,
-    ToTable,
-)
+from millpond._plan.operators.spec import Site
 from millpond._plan.physical import Edge, Flow, Operator
-
-
-def stream_stream_settings(operator: Operator, node: StreamStream, *, fan: int) -> Operator:
-    """The operator of a windowed join of streams."""
-    windows = node.windows
-    # Two kinds of entries that close at different distances from their timestamps are let go by one record
-    # in order of timestamp: then it must be known which records there were between.
-    mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.waits
-    sides = ("both",) if len(set(node.inputs)) == 1 else ("left", "right")
-    return replace(
-        operator,
-        how=node.how,
-        generation=node.generation.value,
-        window=(windows.before_ms, windows.after_ms, windows.grace_ms),
-        fan=fan,
-        timing="every" if mixed else "latest",
-        stores=tuple(f"{node.name}.{side}" for side in sides),
-    )
+from millpond._plan.tables import TableRules
 
 
 def settle_timing(
-    plan: Plan, flows: Sequence[Flow], edges: list[Edge], operators: dict[tuple[str, str], Operator]
+    plan: Plan,
+    rules: TableRules,
+    flows: Sequence[Flow],
+    edges: list[Edge],
+    operators: dict[tuple[str, str], Operator],
 ) -> None:
     """Gives operators their time domains and lag, and edges what they tell of time; in place."""
     by_id = {op.id: op for op in operators.values()}
     in_place = _in_place(plan, flows, edges, by_id)
-    all_together = _together(plan, flows, edges, by_id.values())
-    told_together = _together(plan, flows, edges, [by_id[number] for number in sorted(in_place)])
+    all_together = _together(plan, rules, flows, edges, by_id.values())
+    told_together = _together(plan, rules, flows, edges, [by_id[number] for number in sorted(in_place)])
     lags: dict[int, int] = {}
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
         mine = [edge for edge in edges if edge.target == operator.id]
         above = _above(flows, mine)
-        lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
+        lags[operator.id] = max((_lag_behind(plan, rules, by_id[o], lags) for o in above), default=0)
         if operator.timing == "none":
             continue
         domains = operator.id in in_place
@@ -83,7 +58,7 @@ def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
 
 
 def _together(
-    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
+    plan: Plan, rules: TableRules, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
 ) -> dict[int, frozenset[int]]:
     """For each of these operators, those that it has one time with.
 
@@ -93,7 +68,7 @@ def _together(
     """
     groups = {operator.id: frozenset({operator.id}) for operator in operators}
     for operator in operators:
-        if not _waits(plan, operator):
+        if _hold(plan, rules, operator) is None:
             continue
         whole = frozenset().union(*(groups[o] for o in _behind(flows, edges, operator.id) if o in groups))
         groups |= dict.fromkeys(whole, whole)
@@ -116,19 +91,20 @@ def _sources_of(plan: Plan, nodes: Sequence[str]) -> tuple[str, ...]:
     return tuple(s.name for s in plan.sources if s.name in names and s.shape.kind != "global")
 
 
-def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
+def _lag_behind(plan: Plan, rules: TableRules, operator: Operator, lags: dict[int, int]) -> int:
     """How late what leaves the operator may be: unmatched records wait until window and grace have passed.
 
     They come behind the last moment of that wait. An operator below waits one moment longer, so that none of its own
     rows is let go, for want of a partner, in the moment in which one comes.
     """
-    before, after, grace = operator.window
-    return lags[operator.id] + (max(before, after) + grace + 1 if _waits(plan, operator) else 0)
+    hold = _hold(plan, rules, operator)
+    return lags[operator.id] + (0 if hold is None else hold + 1)
 
 
-def _waits(plan: Plan, operator: Operator) -> bool:
-    node = plan.by_name[operator.node]
-    return isinstance(node, StreamStream) and operator.stem == node.stem and node.waits
+def _hold(plan: Plan, rules: TableRules, operator: Operator) -> int | None:
+    """How long the operator can hold a result back, in ms; None: it never does."""
+    timed = operator.spec.timed(Site(plan, rules, plan.by_name[operator.node]))
+    return None if timed is None else timed.hold
 
 
 def _in_place(
@@ -140,7 +116,7 @@ def _in_place(
     for number, operator in operators.items():
         mine = [edge for edge in edges if edge.target == number]
         single = operator.timing == "none" or _one_source_a_side(flows, mine)
-        if operator.stem in _KEEP_KEY and single and all(_keeps_partition(plan, flows, e, found) for e in mine):
+        if operator.spec.keeps_partition and single and all(_keeps_partition(plan, flows, e, found) for e in mine):
             found.add(number)
     return frozenset(found)
 
@@ -149,20 +125,10 @@ def _keeps_partition(plan: Plan, flows: Sequence[Flow], edge: Edge, in_place: Co
     """True where the edge's rows stand in the partition of their source under the key they have there."""
     flow = flows[edge.flow]
     while flow.parent is not None:
-        if not _keeps_key(plan.by_name[flow.node]):
+        if not plan.by_name[flow.node].keeps_partition:
             return False
         flow = flows[flow.parent]
     return flow.operator is None or flow.operator in in_place
-
-
-_KEEP_KEY = ("table", "table_table", "stream_table", "stream_stream")
-"""Stems of operators whose results have the key of the rows that trigger them."""
-
-
-def _keeps_key(node: Node) -> bool:
-    return isinstance(node, Source | Filter | MapValues | Branch | Merge | Peek | ToTable | ToStream) or (
-        isinstance(node, FlatMap) and node.values_only
-    )
 
 
 def _one_source_a_side(flows: Sequence[Flow], edges: Sequence[Edge]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,11 +31,8 @@ from millpond._engine.exchange import Outlet
 from millpond._engine.heartbeat import Beat, beat_of
 from millpond._engine.operator import Setting
 from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
-from millpond._plan.logical import Plan
-from millpond._plan.nodes import GlobalLookup
+from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Flow, Operator, Physical
-from millpond._plan.sides import extras_of, key_of, values_of
-from millpond._plan.views import tables_of, views_of
 from millpond._spark import idle
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.plain import Plain
@@ -215,8 +213,8 @@ class _Compiler:
         for outlet in outlets:
             wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
             wanted += [column for _, column in outlet.extras]
-            wanted += [outlet.shard_by or ""]
-            moves = (*outlet.moves, *(outlet.visible or ()))
+            wanted += [outlet.route.shard_by or ""]
+            moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
             wanted += [move.index or "" for move in moves]
         for peek in peeks:
             wanted += [peek.key, peek.value, peek.active or ""]
@@ -242,14 +240,11 @@ class _Compiler:
         return self._settings.observe(ran, f"level{level}", self._metrics)
 
     def _setting(self, operator: Operator) -> Setting:
-        key, *values = (
-            to_arrow_type(kind, timezone="UTC")
-            for kind in (key_of(self._physical, operator), *values_of(self._physical, operator))
-        )
-        extras = tuple(
-            (name, to_arrow_type(kind, timezone="UTC")) for name, kind in extras_of(self._physical, operator)
-        )
-        return Setting(operator, self._physical.slots, key, tuple(values), self._settings.headers, extras)
+        reads = self._physical.reads(operator)
+        extras = tuple((name, _arrow(kind)) for name, kind in reads.extras)
+        kept = tuple(each.typed(_arrow) for each in operator.keeps)
+        values = tuple(_arrow(kind) for kind in reads.values)
+        return Setting(operator, self._physical.slots, _arrow(reads.key), values, self._settings.headers, extras, kept)
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
@@ -286,20 +281,9 @@ class _Compiler:
         return StructType([StructField(name, kind, True) for name, kind in fields])
 
     def _result_fields(self, operator: Operator) -> list[tuple[str, DataType]]:
-        plan = self._physical.plan
-        node = plan.by_name[operator.node]
-        prefix = f"o{operator.id}_"
-        fields: list[tuple[str, DataType]] = [(f"{prefix}key", node.shape.key)]
-        if operator.stem == "table":
-            names = ("value", "old") if operator.emits_old else ("value",)
-            return fields + [(prefix + name, node.shape.value) for name in names]
-        left, right = (p.shape.value for p in plan.parents(node))
-        if isinstance(node, GlobalLookup):
-            return fields + _lookup_fields(plan, node, prefix)
-        for old in ("", "old_") if operator.emits_old else ("",):
-            fields += [(f"{prefix}{old}left", left), (f"{prefix}{old}right", right)]
-            fields += [(f"{prefix}{old}joined", BooleanType())]
-        return fields
+        prefix, key = f"o{operator.id}_", self._physical.plan.by_name[operator.node].shape.key
+        columns = (("key", key), *self._physical.results(operator).columns)
+        return [(prefix + name, BooleanType() if kind == FLAG else kind) for name, kind in columns]
 
     def _passes(self, level: int) -> bool:
         """Whether blobs for later levels or for the exit pass through this one."""
@@ -354,14 +338,8 @@ class _Compiler:
         return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
 
 
-def _lookup_fields(plan: Plan, node: GlobalLookup, prefix: str) -> list[tuple[str, DataType]]:
-    """Result columns of a lookup, of each table that it goes through, and whether each view has a row."""
-    left, right = plan.parents(node)
-    fields: list[tuple[str, DataType]] = [(f"{prefix}left", left.shape.value), (f"{prefix}joined", BooleanType())]
-    for number, table in enumerate(tables_of(plan, right.name)):
-        fields += [(f"{prefix}mapped_key{number or ''}", table.shape.key)]
-        fields += [(f"{prefix}right{number or ''}", table.shape.value)]
-    return fields + [(f"{prefix}view{n}", BooleanType()) for n, _ in enumerate(views_of(plan, right.name))]
+def _arrow(kind: DataType) -> Any:
+    return to_arrow_type(kind, timezone="UTC")
 
 
 def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:

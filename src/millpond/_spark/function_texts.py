@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from millpond._plan.logical import Plan
-from millpond._plan.user_functions import UserFunction, functions_of
+from millpond._plan.nodes import UserFunction
 from millpond._spark.settings import overridden
 
 _WHOLE = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
@@ -30,7 +30,7 @@ def function_texts(spark: SparkSession, plan: Plan) -> dict[str, dict[str, str]]
 
     A function that gives a pair has the two, one under the other. Nodes without functions are left out.
     """
-    found = [(node.name, given) for node in plan.nodes for given in functions_of(plan, node)]
+    found = [(node.name, given) for node in plan.nodes for given in plan.functions_of(node)]
     texts: dict[str, dict[str, str]] = {}
     for (name, given), text in zip(found, _texts(spark, [given for _, given in found]), strict=True):
         texts.setdefault(name, {})[given.role] = text

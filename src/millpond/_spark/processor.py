@@ -60,7 +60,7 @@ class Onward:
     @property
     def tells_reach(self) -> bool:
         """Whether every shard is told how far results reach."""
-        return any(outlet.reach_port is not None for outlet in self.outlets)
+        return any(outlet.route.reach_port is not None for outlet in self.outlets)
 
     def rows(self, results: pa.Table) -> pa.Table:
         """The results with their values."""

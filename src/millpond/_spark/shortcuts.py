@@ -28,10 +28,7 @@ from pyspark.sql.types import (
 from millpond._engine.exchange import Outlet
 from millpond._engine.formula import Formula, Record
 from millpond._engine.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from millpond._plan.nodes import GlobalLookup
 from millpond._plan.physical import Flow, Operator, Physical
-from millpond._plan.sides import extra_function
-from millpond._plan.views import views_of
 from millpond._spark.formulas import formula_of
 from millpond._spark.processor import Onward
 from millpond._spark.stage import is_step
@@ -109,23 +106,22 @@ class Shortcuts:
         flows = self._flows(operator)
         edges = [e for e in physical.edges if physical.flows[e.flow] in flows]
         changed = any(is_step(physical.node(f)) or f.drops_silent or f.drops_null_key for f in flows)
-        if changed or any(extra_function(physical, e) is not None for e in edges):
+        if changed or any(physical.side(e).function is not None for e in edges):
             return False
         return _is_plain(node.shape.key) and _is_plain(node.shape.value) and self._has_value(operator)
 
     def _has_value(self, operator: Operator) -> bool:
         """Whether the results have values, or a formula makes them."""
-        if operator.stem == "table":
+        results = self._physical.results(operator)
+        if not results.made:
             return True
-        plan = self._physical.plan
-        node = plan.by_name[operator.node]
-        if isinstance(node, GlobalLookup) and views_of(plan, node.inputs[1]):
+        value, *others = results.made
+        if value.column != "value" or any(made.column != "old" for made in others):
             return False
-        left, right = (parent.shape for parent in plan.parents(node))
-        kinds = {"key": node.shape.key, "mapped_key": right.key, "left": left.value, "right": right.value}
-        joiner = node.joiner  # type: ignore[attr-defined]
-        given = [kinds[name] for name in node.operands]
-        formula = formula_of(self._spark, joiner, node.operands, given, node.shape.value)
+        shape = self._physical.plan.by_name[operator.node].shape
+        kinds = {"key": shape.key, **dict(results.columns)}
+        given = [kinds[name] for name in value.operands]
+        formula = formula_of(self._spark, value.function, value.operands, given, shape.value)
         if formula is not None:
             self._formulas[operator.id] = formula
         return formula is not None

@@ -15,8 +15,6 @@ from pyspark.sql import functions as F
 from millpond._engine.outlets import FlowColumns, extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
-from millpond._plan.sides import extra_function
-from millpond._plan.views import views_of
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Stage:
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
-        function = extra_function(self._physical, edge)
+        function = self._physical.side(edge).function
         if function is not None:
             flow = self._physical.flows[edge.flow]
             columns = self.naming(flow)
@@ -123,31 +121,18 @@ class Stage:
             if flow.silent:
                 columns = replace(columns, silent="silent")
         self._live[flow.id] = _Live(columns, number)
-        if flow.operator is not None and f"o{number}_joined" in self.frame.columns:
-            self._join_values(flow, number)
+        if flow.operator is not None:
+            self._make_values(flow.operator)
         if self._fans:
             # A flat_map repeats rows: which of them still belong to this flow must be a column of its own.
             self._restrict(flow, self.condition(flow))
 
-    def _join_values(self, flow: Flow, number: int) -> None:
-        node: Any = self._physical.node(flow)
-        self._view_values(node, number)
-        for prefix, name in (("", "value"), ("old_", "old")):
-            joined = f"o{number}_{prefix}joined"
-            if joined in self.frame.columns:
-                parts = [prefix + part if part in ("left", "right") else part for part in node.operands]
-                operands = [F.col(f"o{number}_{part}") for part in parts]
-                self._with(f"o{number}_{name}", F.when(F.col(joined), node.joiner(*operands)))
-
-    def _view_values(self, node: Node, number: int) -> None:
-        """The value of the view that was looked up, where one was, in the place of the right one."""
+    def _make_values(self, number: int) -> None:
+        """The columns that the users' functions make of an operator's results."""
         prefix = f"o{number}_"
-        views = views_of(self._physical.plan, node.inputs[1])
-        # innermost first
-        for place in reversed(range(len(views))):
-            names = (f"mapped_key{place or ''}", f"right{place or ''}", f"right{place + 1}")
-            value = views[place].joiner(*(F.col(prefix + name) for name in names))
-            self._with(f"{prefix}right{place or ''}", F.when(F.col(f"{prefix}view{place}"), value))
+        for made in self._physical.results(self._physical.operators[number]).made:
+            value = made.function(*(F.col(prefix + name) for name in made.operands))
+            self._with(prefix + made.column, F.when(F.col(prefix + made.flag), value))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)

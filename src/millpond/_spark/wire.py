@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from millpond._plan.physical import Physical
-from millpond._plan.sides import extra_reason
 
 WIRE = StructType(
     [
@@ -156,9 +155,9 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, "null_key")] = None
         if edge.drops_null_value:
             found[(node, "null_value")] = None
-        if extra_reason(physical, edge):
-            found[(node, str(extra_reason(physical, edge)))] = None
+        ends = physical.side(edge).null_reason
+        if ends is not None:
+            found[(node, ends)] = None
     for operator in physical.operators:
-        node_of = physical.plan.by_name[operator.node]
-        found |= {(operator.node, reason): None for reason in node_of.drop_reasons}
+        found |= {(operator.node, why): None for why in operator.spec.drop_reasons}
     return tuple(found)

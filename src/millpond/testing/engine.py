@@ -55,7 +55,6 @@ from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
-from millpond._plan.sides import extras_of, key_of, values_of
 from millpond.errors import TopologyError
 from millpond.testing.stages import run_flow, run_root, with_extra
 from millpond.topology import Topology
@@ -361,13 +360,9 @@ def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_ca
 
 def setting_of(physical: Physical, operator: Operator) -> Setting:
     """The operator's settings, with the Arrow types of its plan."""
+    reads = physical.reads(operator)
     return Setting(
-        operator,
-        physical.slots,
-        key_of(physical, operator),
-        values_of(physical, operator),
-        headers=False,
-        extras=extras_of(physical, operator),
+        operator, physical.slots, reads.key, reads.values, headers=False, extras=reads.extras, kept=operator.keeps
     )
 
 

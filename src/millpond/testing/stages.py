@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from millpond._engine.columns import Bools, array, bools, gather, valid
 from millpond._engine.outlets import extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
+from millpond._plan.operators.spec import Results
 from millpond._plan.physical import Edge, Flow, Physical
-from millpond._plan.sides import extra_function
-from millpond._plan.views import views_of
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -38,12 +37,9 @@ def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 
 
 def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
-    """The rows of a root flow, from a source's or an operator's: a join's result gets its value here."""
-    if "joined" in rows.column_names:
-        node = physical.node(flow)
-        rows = _with_joined(rows, physical, node, "", "value")
-        if "old_joined" in rows.column_names:
-            rows = _with_joined(rows, physical, node, "old_", "old")
+    """The rows of a root flow, from a source's or an operator's: a result gets its value here."""
+    if flow.operator is not None:
+        rows = _with_made(rows, physical.results(physical.operators[flow.operator]))
     if flow.drops_null_key:
         rows = rows.filter(pa.array(valid(rows.column("key"))))
     return rows
@@ -51,31 +47,20 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 
 def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     """The rows with what the edge carries beside key and value, where it carries anything."""
-    function = extra_function(physical, edge)
+    function = physical.side(edge).function
     if function is None:
         return rows
     key, value = array(rows, "key"), array(rows, "value")
     return rows.append_column(extra_column(edge), _where(valid(value), function, key, value))
 
 
-def _with_view(rows: pa.Table, physical: Physical, node: Any) -> pa.Table:
-    """The rows with the value of the view that was looked up, where one was, as `right`."""
-    views = views_of(physical.plan, node.inputs[1])
-    # innermost first
-    for number in reversed(range(len(views))):
-        inner = array(rows, f"right{number + 1}")
-        key, left = array(rows, f"mapped_key{number or ''}"), array(rows, f"right{number or ''}")
-        value = _where(bools(rows, f"view{number}"), views[number].joiner, key, left, inner)
-        rows = _set(rows, f"right{number or ''}", value)
-    return rows
-
-
-def _with_joined(rows: pa.Table, physical: Physical, node: Any, prefix: str, name: str) -> pa.Table:
-    rows = _with_view(rows, physical, node)
-    names = [prefix + n if n in ("left", "right") else n for n in node.operands]
-    value = _where(bools(rows, f"{prefix}joined"), node.joiner, *(array(rows, n) for n in names))
-    dropped = [f"{prefix}left", f"{prefix}right", f"{prefix}joined"]
-    return rows.drop_columns(dropped).append_column(name, value)
+def _with_made(rows: pa.Table, results: Results) -> pa.Table:
+    """The rows with the columns that functions make of results, in place of those that they are made of."""
+    for made in results.made:
+        value = _where(bools(rows, made.flag), made.function, *(array(rows, name) for name in made.operands))
+        rows = _set(rows, made.column, value)
+    used = [name for name, _ in results.columns if results.made and name not in ("value", "old")]
+    return rows.drop_columns(used)
 
 
 def _where(mask: Bools, function: Any, *arguments: pa.Array) -> pa.Array:

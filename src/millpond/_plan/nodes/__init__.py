@@ -1,0 +1,77 @@
+"""The nodes of a topology: frozen declarations, checked when they are made; an ill-formed one cannot exist.
+
+They stand in order of construction, which is the order in which Kafka Streams forwards to children, so it decides
+the order of results (law 2). A user's function is kept as it was given and never compared or printed; types are
+whatever the function backend speaks (Spark's DataTypes, Arrow's), compared with ``==`` and printed with ``str``.
+
+A node answers for what it means to keys, tables and old values; which operators it becomes, and what those read, keep
+and promise, is said by their specs (`_plan/operators`).
+"""
+
+from __future__ import annotations
+
+from millpond._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
+from millpond._plan.nodes.joins import (
+    ForeignKey,
+    GlobalLookup,
+    GlobalTableLookup,
+    GlobalView,
+    OneToMany,
+    Reference,
+    StreamStream,
+    StreamTable,
+    TableTable,
+    view_of,
+)
+from millpond._plan.nodes.steps import (
+    Branch,
+    Filter,
+    FlatMap,
+    Map,
+    MapValues,
+    Merge,
+    Peek,
+    Repartition,
+    SelectKey,
+    Sink,
+    Source,
+    ToStream,
+    ToTable,
+    sinks_among,
+    sources_among,
+)
+
+__all__ = [
+    "Branch",
+    "Filter",
+    "FlatMap",
+    "ForeignKey",
+    "Function",
+    "GlobalLookup",
+    "GlobalTableLookup",
+    "GlobalView",
+    "How",
+    "Kind",
+    "Map",
+    "MapValues",
+    "Merge",
+    "Node",
+    "OldValues",
+    "OneToMany",
+    "Peek",
+    "Reference",
+    "Repartition",
+    "SelectKey",
+    "Shape",
+    "Sink",
+    "Source",
+    "StreamStream",
+    "StreamTable",
+    "TableTable",
+    "ToStream",
+    "ToTable",
+    "UserFunction",
+    "sinks_among",
+    "sources_among",
+    "view_of",
+]

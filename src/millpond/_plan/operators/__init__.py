@@ -1,0 +1,38 @@
+"""The operators: which ones a node becomes, and the spec of each (`spec`), which answers all that is asked of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond._plan import nodes
+from millpond._plan.nodes import Node
+from millpond._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
+from millpond._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
+from millpond._plan.operators.spec import Spec
+from millpond._plan.operators.stream_stream import StreamStream
+from millpond._plan.operators.stream_table import StreamTable
+from millpond._plan.operators.table import Table
+from millpond._plan.operators.table_table import TableTable
+
+TABLE = Table()
+"""What keeps a table, behind whatever makes it."""
+OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
+    nodes.TableTable: (TableTable(),),
+    nodes.StreamTable: (StreamTable(),),
+    nodes.StreamStream: (StreamStream(),),
+    nodes.ForeignKey: (ForeignKeySend(), ForeignKeyReceive()),
+    nodes.OneToMany: (ForeignKeySend(), OneToMany()),
+    nodes.GlobalLookup: (GlobalLookup(),),
+    nodes.GlobalTableLookup: (GlobalTableLookup(),),
+}
+"""The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
+
+
+def operators_of(node: Node) -> tuple[Spec[Any], ...]:
+    """The operators that the node always becomes, first to last; none for a step."""
+    return OPERATORS.get(type(node), ())
+
+
+def fans_out(node: Node) -> bool:
+    """Whether one record becomes many at the node, so that it opens a path slot."""
+    return node.fans_out or any(spec.fans_out for spec in operators_of(node))

@@ -1,0 +1,255 @@
+"""What an operator answers for: one frozen spec for each stem, asked by the rewrite, the runners and the engine.
+
+A spec says what the operator reads (sides, key, what rows carry, what ends on the way in), what it gives (columns,
+and which functions make values of them), what it keeps (tables), and what it promises. Nobody else asks which
+operator it is: who needs to know something new puts the question here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Function, How, Node
+from millpond._plan.tables import TableRules
+
+N = TypeVar("N", bound=Node)
+Named = tuple[tuple[str, Any], ...]
+"""Columns: name and type of each; types are the function backend's."""
+
+FLAG = "flag"
+"""Type of a result column of booleans, whatever the function backend calls it."""
+
+
+@dataclass(frozen=True)
+class Site(Generic[N]):
+    """A place where an operator may stand: its node, and what is known around it."""
+
+    plan: Plan
+    rules: TableRules
+    node: N
+
+    def input(self, side: int) -> Node:
+        """One of the nodes that the node reads."""
+        return self.plan.by_name[self.node.inputs[side]]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A column that rows carry beside key and value.
+
+    Parameters
+    ----------
+    name, kind : its name and type.
+    function : of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column.
+    null_reason : why a row ends without result where it is null; None where it may be null.
+    """
+
+    name: str
+    kind: Any
+    function: Function | None = None
+    null_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of an operator, and what its rows are on the way in.
+
+    Parameters
+    ----------
+    value : type of the values.
+    carries : columns beside key and value.
+    marks : names of further columns that the operator before adds, on a direct side.
+    key : function of key and value that gives the key under which rows come in, while they stand in the shard of
+        their own; None: they come under their own.
+    drops_null_key, drops_null_value : records that end on the way in, counted.
+    direct : whether rows come from the node's operator before, packed where they are made.
+    broadcast : whether every shard gets all rows.
+    looked_up : whether the operator looks its rows up from the other side, and so must know from where they are seen.
+    stored_ts : whether it goes by the timestamps that lookups see.
+    old : whether rows bring the old value, where that is not what the operator knows from before.
+    silent : what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped".
+    """
+
+    value: Any
+    carries: tuple[Carried, ...] = ()
+    marks: tuple[str, ...] = ()
+    key: Function | None = None
+    drops_null_key: bool = True
+    drops_null_value: bool = False
+    direct: bool = False
+    broadcast: bool = False
+    looked_up: bool = True
+    stored_ts: bool = False
+    old: bool = False
+    silent: Literal["marked", "any", "dropped"] = "marked"
+
+    @property
+    def function(self) -> Function | None:
+        """The user's function whose result rows bring: their key, or a column beside it."""
+        return self.key or next((each.function for each in self.carries if each.function is not None), None)
+
+    @property
+    def null_reason(self) -> str | None:
+        """Why a row ends without result where what it carries is null; None where it may be null."""
+        return next((each.null_reason for each in self.carries if each.null_reason is not None), None)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What an operator reads: rows grouped by a key of this type, on these sides."""
+
+    key: Any
+    sides: tuple[Side, ...]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Types of the values of each side."""
+        return tuple(side.value for side in self.sides)
+
+    @property
+    def extras(self) -> Named:
+        """Names and types of what sides carry beside key and value."""
+        return tuple((each.name, each.kind) for side in self.sides for each in side.carries)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column that a user's function makes of result columns.
+
+    Parameters
+    ----------
+    column : its name.
+    function, operands : the function, and the columns that it gets.
+    flag : the column that says for which rows it is called; the others have null.
+    """
+
+    column: str
+    function: Function
+    operands: tuple[str, ...]
+    flag: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """What an operator gives: columns beside the key, and what is made of them, in this order.
+
+    In the end there is `value`, and `old` where old values are sent.
+    """
+
+    columns: Named
+    made: tuple[Made, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A table that an operator keeps.
+
+    Parameters
+    ----------
+    name : the store's name.
+    columns : in order; the first one is the key, by whose hash rows are routed.
+    identity : the columns that tell rows apart: the key, or more than that; none for a log, whose rows are only added.
+    stamped : whether rows have a timestamp.
+    retention : how long rows are kept behind the operator's time, in ms; None: until they are deleted.
+    """
+
+    name: str
+    columns: Named
+    identity: tuple[str, ...] = ("key",)
+    stamped: bool = True
+    retention: int | None = None
+
+    def typed(self, convert: Callable[[Any], Any]) -> Kept:
+        """The same table with other types, as `convert` gives them."""
+        return replace(self, columns=tuple((name, convert(kind)) for name, kind in self.columns))
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of an operator; a stem that has some has a class of its own, which the engine reads."""
+
+
+@dataclass(frozen=True)
+class JoinParams(Params):
+    """Of a join: its type, the generation that it follows, and per side whether null after null is dropped first."""
+
+    how: How
+    generation: str
+    suppress: tuple[bool, ...] = (False, False)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How an operator goes by time.
+
+    Parameters
+    ----------
+    timing : which times of the sources it must be told: the "latest" of a batch, or "every" one.
+    hold : how long it can hold a result back, in ms; None: it never does.
+    """
+
+    timing: Literal["latest", "every"]
+    hold: int | None = None
+
+
+@dataclass(frozen=True)
+class Spec(Generic[N]):
+    """What an operator of one stem answers for; the answers here are the usual ones.
+
+    A spec has no state: all that differs from place to place comes with the `Site`.
+    """
+
+    stem: ClassVar[str]
+    keeps_partition: ClassVar[bool] = False
+    """Whether results have the key of the rows that trigger them, and so stay in the partition of their source."""
+    fans_out: ClassVar[bool] = False
+    """Whether one row gives many results, which opens a path slot."""
+    rekeys: ClassVar[bool] = False
+    """Whether results have another key than they are sharded by."""
+    cacheable: ClassVar[bool] = False
+    """Whether the record cache may send one change of a key in a batch."""
+    computed: ClassVar[bool] = False
+    """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
+    drop_reasons: ClassVar[tuple[str, ...]] = ()
+    """Why it lets rows end, beside null keys and values and what sides say."""
+
+    # -- what it reads ---------------------------------------------------------------------------------------
+
+    def side_of(self, node: N, input: int) -> int | None:
+        """The side by which an input of the node comes in here; None: at another operator of the node."""
+        return input
+
+    def reads(self, site: Site[N]) -> Reads:
+        """What comes in."""
+        raise NotImplementedError
+
+    def meets(self, site: Site[N]) -> bool:
+        """Whether one input record can reach both sides, so that lookups must be told apart from positions."""
+        return False
+
+    # -- what it is and keeps --------------------------------------------------------------------------------
+
+    def params(self, site: Site[N]) -> Params:
+        """Its parameters."""
+        return Params()
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """Its tables; `taken` are names of stores that operators before it keep."""
+        return ()
+
+    # -- what it gives ---------------------------------------------------------------------------------------
+
+    def results(self, site: Site[N], *, old: bool) -> Results:
+        """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
+        raise NotImplementedError
+
+    def seen_when_sent(self, site: Site[N]) -> bool:
+        """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
+        return False
+
+    def timed(self, site: Site[N]) -> Timed | None:
+        """How it goes by time; None: not at all."""
+        return None

@@ -1,0 +1,71 @@
+"""stream_stream: windowed join of two streams (docs/semantics, sections 6, 7 and 17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millpond._plan.nodes import StreamStream as Node
+from millpond._plan.operators.joins import pairs
+from millpond._plan.operators.spec import JoinParams, Kept, Reads, Results, Side, Site, Spec, Timed
+
+
+@dataclass(frozen=True)
+class WindowParams(JoinParams):
+    """Of a windowed join: (before, after, grace) in ms, too."""
+
+    window: tuple[int, int, int] = (0, 0, 0)
+
+
+class StreamStream(Spec[Node]):
+    """See `Spec`."""
+
+    stem = "stream_stream"
+    keeps_partition = True
+    fans_out = True
+    drop_reasons = ("expired_window_record",)
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """See `Spec`."""
+        node = site.node
+        sides = (
+            Side(
+                site.input(side).shape.value,
+                drops_null_key=not (node.relaxed and node.outer(side)),
+                drops_null_value=not node.generation.is_old,
+            )
+            for side in (0, 1)
+        )
+        return Reads(node.shape.key, tuple(sides))
+
+    def params(self, site: Site[Node]) -> WindowParams:
+        """See `Spec`."""
+        node, windows = site.node, site.node.windows
+        window = (windows.before_ms, windows.after_ms, windows.grace_ms)
+        return WindowParams(node.how, node.generation.value, window=window)
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """A log of each side; of a self-join one for both."""
+        node, retention = site.node, sum(self.params(site).window)
+        sides = ((0, "both"),) if len(set(node.inputs)) == 1 else ((0, "left"), (1, "right"))
+        return tuple(
+            Kept(
+                f"{node.name}.{name}",
+                (("key", node.shape.key), ("value", site.input(side).shape.value)),
+                identity=(),
+                retention=retention,
+            )
+            for side, name in sides
+        )
+
+    def results(self, site: Site[Node], *, old: bool) -> Results:
+        """See `Spec`."""
+        return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
+
+    def timed(self, site: Site[Node]) -> Timed:
+        """Unmatched records wait until window and grace have passed."""
+        node, windows = site.node, site.node.windows
+        # Two kinds of entries that close at different distances from their timestamps are let go by one record
+        # in order of timestamp: then it must be known which records there were between.
+        mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.waits
+        hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
+        return Timed("every" if mixed else "latest", hold if node.waits else None)

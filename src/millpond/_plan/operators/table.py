@@ -1,0 +1,50 @@
+"""table: a table that is kept for its own sake, behind whatever node it is of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millpond._plan.nodes import Node
+from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
+
+
+@dataclass(frozen=True)
+class TableParams(Params):
+    """Whether null after null is dropped."""
+
+    suppress: tuple[bool]
+
+
+class Table(Spec[Node]):
+    """See `Spec`."""
+
+    stem = "table"
+    keeps_partition = True
+    cacheable = True
+
+    def side_of(self, node: Node, input: int) -> int:
+        """All inputs come in alike."""
+        return 0
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """See `Spec`."""
+        shape = site.node.shape
+        return Reads(shape.key, (Side(shape.value, old=True),))
+
+    def params(self, site: Site[Node]) -> TableParams:
+        """See `Spec`."""
+        return TableParams((site.node.name in site.rules.suppressing,))
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """See `Spec`."""
+        shape = site.node.shape
+        return (Kept(site.node.store or site.node.name, (("key", shape.key), ("value", shape.value))),)
+
+    def results(self, site: Site[Node], *, old: bool) -> Results:
+        """See `Spec`."""
+        kind = site.node.shape.value
+        return Results((("value", kind), ("old", kind)) if old else (("value", kind),))
+
+    def seen_when_sent(self, site: Site[Node]) -> bool:
+        """See `Spec`."""
+        return True
