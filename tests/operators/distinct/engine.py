@@ -1,0 +1,29 @@
+"""The engine file: rows of one shard and batch in, rows out, the state changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond._engine.lookup import own_before
+from millpond._engine.operator import Dropped, Events, Setting, Values, kept_table, store_last
+from millpond._engine.runs import State
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+    """See `level.run_operator`."""
+    events = Events(setting, inputs, sides=1)
+    if not len(events):
+        return
+    table = kept_table(setting, state)
+    values = Values(events, 0, table)
+    now, before = (values.gather(pointers) for pointers in (events.own, own_before(events, [values, values])))
+    store_last(events, 0, events.groups.last, values.prior, table)
+    repeated = pc.equal(now, before).fill_null(False).to_numpy(zero_copy_only=False)
+    yield Dropped("repeated", events.tables[0], events.own[repeated])
+    rows = np.flatnonzero(~repeated)
+    if len(rows):
+        yield pa.table(events.meta(rows, events.ts[rows]) | {"value": now.take(pa.array(rows))})

@@ -1,0 +1,28 @@
+"""The spec: what the operator reads, keeps, gives and promises."""
+
+from __future__ import annotations
+
+from millpond._plan.operators.spec import Kept, Reads, Results, Side, Site, Spec
+from tests.operators.distinct.node import Distinct as Node
+
+
+class Distinct(Spec[Node]):
+    """See `Spec`."""
+
+    stem = "distinct"
+    keeps_partition = True
+    drop_reasons = ("repeated",)
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """See `Spec`."""
+        shape = site.node.shape
+        return Reads(shape.key, (Side(shape.value, drops_null_value=True),))
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """The last value of each key."""
+        shape = site.node.shape
+        return (Kept(f"{site.node.name}.last", (("key", shape.key), ("value", shape.value))),)
+
+    def results(self, site: Site[Node], *, old: bool) -> Results:
+        """See `Spec`."""
+        return Results((("value", site.node.shape.value),))

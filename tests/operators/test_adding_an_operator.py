@@ -1,0 +1,95 @@
+"""Adding an operator: one node, one spec, one engine file, one method of a handle, and a line in each of two tables.
+
+The folder `distinct` holds all that such an operator is. It runs here without a change of anything else, beside what
+the same operator gives one record at a time; `docs/architecture.md` tells the way.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millpond._engine import level
+from millpond._plan import operators
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.engine import EngineDriver
+from millpond.topology import Topology
+from tests.operators.distinct import engine
+from tests.operators.distinct.handle import distinct
+from tests.operators.distinct.node import Distinct as Node
+from tests.operators.distinct.spec import Distinct as Spec
+
+Record = tuple[str | None, str | None]
+RECORDS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, "x", "y"])), max_size=30)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_both_tables() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(operators.OPERATORS, Node, (Spec(),))
+        patch.setitem(level.OPERATORS, Spec.stem, engine.run)
+        yield
+
+
+def topology() -> Topology:
+    """The operator between steps, and a table of its results joined with another table."""
+    builder = arrow_builder("test")
+    records = builder.stream("in", key="string", value="string").filter(lambda value: value.is_valid())
+    latest = distinct(records).to_table()
+    latest.to("out")
+    latest.join(builder.table("other", key="string", value="string"), lambda one, other: one).to("joined")
+    return builder.build()
+
+
+def one_at_a_time(records: list[Record]) -> tuple[list[tuple[int, str, str]], int]:
+    """(step, key and value of each result; how many records were repeated)."""
+    last: dict[str, str] = {}
+    given: list[tuple[int, str, str]] = []
+    repeated = 0
+    for step, (key, value) in enumerate(records):
+        if key is None or value is None:
+            continue
+        if last.get(key) == value:
+            repeated += 1
+        else:
+            given.append((step, key, value))
+        last[key] = value
+    return given, repeated
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=RECORDS, cuts=st.sets(st.integers(0, 30)), shards=st.sampled_from([1, 2, 5]))
+def test_it_gives_what_one_record_at_a_time_gives_whatever_the_batches_and_shards(
+    records: list[Record], cuts: set[int], shards: int
+) -> None:
+    driver = EngineDriver(topology(), shards=shards)
+    for begin, end in pairwise(sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})):
+        for step in range(begin, end):
+            driver.pipe("in", *records[step], ts=step)
+        driver.run_batch()
+    given, repeated = one_at_a_time(records)
+    assert [(r.step, r.key, r.value) for r in driver.read("out")] == given
+    assert driver.drops["distinct-1", "repeated"] == repeated
+
+
+def test_its_description_has_its_node_its_level_and_its_store() -> None:
+    lines = topology().describe().splitlines()
+    assert "  distinct distinct-1 <- filter-1: stream of string -> string" in lines
+    assert "  level 1: distinct distinct-1 (keeps distinct-1.last)" in lines
+
+
+def test_its_results_stay_in_their_partition_and_need_no_last_exchange() -> None:
+    builder = arrow_builder("test")
+    distinct(builder.stream("in", key="string", value="string")).to("out")
+    physical = builder.build().physical
+    assert (physical.levels, physical.slots, physical.ordered_exit) == (1, 1, False)
+
+
+def test_it_lies_in_four_files() -> None:
+    files = Path(__file__).with_name("distinct").glob("[a-z]*.py")
+    assert sorted(file.stem for file in files) == ["engine", "handle", "node", "spec"]

@@ -1,0 +1,96 @@
+"""Operators and nodes answer for themselves: nobody asks which operator or node something is.
+
+Taken from the syntax tree; the rule is also tried on small samples that break it and on some that keep it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from millpond._plan import nodes
+from millpond._plan.operators import OPERATORS
+from tests.test_architecture import modules, part_of
+
+NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, name), type)) - {"Shape", "UserFunction"}
+# "table" is a kind of a node's output, too
+STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table"}
+FREE = ("millpond._plan.nodes", "millpond._plan.operators", "millpond.testing.oracle")
+# Where a stem leads to its engine file.
+DISPATCHERS = frozenset({"millpond._engine.level"})
+
+
+def breaches(source: str, module: str) -> list[str]:
+    """Questions of which operator or node something is, where its spec or the node itself has to answer.
+
+    Free to ask are the modules of nodes and operators. Handles make nodes and may know them; tables that lead from a
+    stem or a type to what runs it are looked up, not compared.
+    """
+    inner = part_of(module) in {"_plan", "_engine", "_spark"} and module not in DISPATCHERS
+    if module.startswith(FREE) or not (inner or part_of(module) == "testing"):
+        return []
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if asks(node):
+            found.append(f"{module}:{getattr(node, 'lineno', 0)} asks which operator or node something is")
+        if inner and isinstance(node, ast.Constant) and node.value in STEMS:
+            found.append(f"{module}:{node.lineno} names the operator {node.value!r}")
+    return found
+
+
+def asks(node: ast.AST) -> bool:
+    """Whether it is a test of a node's type, or a comparison of a stem, a spec or a type of nodes."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"isinstance", "issubclass"}:
+        return bool(names_in(node.args[1]) & NODES)
+    if isinstance(node, ast.MatchClass):
+        return bool(names_in(node.cls) & NODES)
+    if isinstance(node, ast.Match):
+        return bool(names_in(node.subject) & {"stem", "spec"})
+    if isinstance(node, ast.Compare):
+        sides = (node.left, *node.comparators)
+        asked = {getattr(side, "attr", "") for side in sides} | {getattr(side, "id", "") for side in sides} - {"spec"}
+        types = any(isinstance(side, ast.Call) and getattr(side.func, "id", "") == "type" for side in sides)
+        return bool(asked & {"stem", "spec"}) or (types and any(names_in(side) & NODES for side in sides))
+    return False
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """All names and attributes in an expression."""
+    return {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)}
+
+
+def test_nobody_asks_which_operator_or_node_something_is() -> None:
+    assert [breach for source, name in modules() for breach in breaches(source, name)] == []
+
+
+BAD = [
+    ("millpond._plan.rewrite", "if operator.stem == kind:\n    pass"),
+    ("millpond._plan.timing", "keeps = operator.stem in KEEPING"),
+    ("millpond._engine.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
+    ("millpond._spark.compile", "found = [o for o in operators if o.spec is TABLE]"),
+    ("millpond._spark.compile", "JOINS = ('foreign_key_send',)"),
+    ("millpond._plan.tables", "if isinstance(node, StreamTable | Reference):\n    pass"),
+    ("millpond._spark.stage", "if isinstance(node, nodes.GlobalLookup):\n    pass"),
+    ("millpond._spark.stage", "if type(node) in (Map, FlatMap):\n    pass"),
+    ("millpond._plan.rewrite", "match node:\n    case Sink():\n        pass"),
+    ("millpond._plan.rewrite", "match operator.stem:\n    case other:\n        pass"),
+    ("millpond.testing.engine", "if isinstance(node, TableTable):\n    pass"),
+]
+GOOD = [
+    ("millpond._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
+    ("millpond._engine.level", "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]"),
+    ("millpond._spark.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
+    ("millpond.kstream", "if isinstance(node, GlobalView):\n    pass"),
+    ("millpond._plan.explain", "text = f'{node.stem} {node.name}'"),
+]
+
+
+@pytest.mark.parametrize(("module", "source"), BAD)
+def test_a_sample_that_asks_is_found(module: str, source: str) -> None:
+    assert len(breaches(source, module)) == 1
+
+
+@pytest.mark.parametrize(("module", "source"), GOOD)
+def test_a_sample_that_does_not_ask_passes(module: str, source: str) -> None:
+    assert breaches(source, module) == []
