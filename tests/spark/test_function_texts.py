@@ -74,7 +74,6 @@ def test_a_changed_constant_is_another_text_of_its_node_alone(spark: SparkSessio
         lambda v: F.concat(v["name"], F.lit(" AS column0#1, key_0#2L\n)")),
         lambda v: F.udf(lambda x: x, "string")(v["name"]),
         lambda v: v["name"].alias("some name"),
-        lambda v: F.expr("(select max(id) from range(3))"),
         lambda v: F.lit("lambda"),
     ],
 )

@@ -22,7 +22,7 @@ from millpond._spark.settings import overridden
 _WHOLE = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
 # PySpark numbers the variables of lambdas as they come, Spark numbers what it has named
 _VARIABLE = re.compile(r"\blambda (\w+?)(?:_\d+)?#(\d+)L?")
-_NUMBERED = re.compile(r"(?<=\))#\d+L?|(?<=\bscalar-subquery)#\d+")
+_NUMBERED = re.compile(r"(?<=\))#\d+L?")
 
 
 def function_texts(spark: SparkSession, plan: Plan) -> dict[str, dict[str, str]]:

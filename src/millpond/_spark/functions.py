@@ -14,9 +14,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, StructType
 
+from millpond._spark.analysis import analysed, flaw_of
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
 from millpond.options import Topic
+
+_SHOWN = 200
 
 
 class ColumnFunctions:
@@ -97,15 +100,17 @@ class ColumnFunctions:
                 hint=_arguments_hint(arguments),
             ) from error
         results = _as_columns(result, role, count)
+        flaw = flaw_of(frame, results)
+        if flaw:
+            raise FunctionError(f"The {role} {flaw.what}.", given=_shown(results), hint=flaw.hint)
         try:
-            schema = frame.select(*[c.alias(f"r{i}") for i, c in enumerate(results)]).schema
+            return analysed(frame, *results)
         except AnalysisException as error:
             raise FunctionError(
                 f"The {role} does not fit its arguments.",
                 given=_first_line(error),
                 hint=_arguments_hint(arguments),
             ) from None
-        return [field.dataType for field in schema.fields]
 
 
 def session() -> SparkSession:
@@ -160,6 +165,10 @@ def _as_columns(result: Any, role: str, count: int) -> list[Column]:
 def _arguments_hint(arguments: Sequence[DataType]) -> str:
     shown = "; ".join(kind.simpleString() for kind in arguments)
     return f"It gets columns of these types, in this order (key first): {shown}."
+
+
+def _shown(columns: Sequence[Column]) -> str:
+    return ", ".join(str(column) for column in columns)[:_SHOWN]
 
 
 def _first_line(error: BaseException) -> str:

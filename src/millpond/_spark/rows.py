@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
-from millpond._spark.analysis import analysed
+from millpond._spark.analysis import analysed, flaw_of
 from millpond.errors import TopologyError
 from millpond.options import Rows
 
@@ -106,6 +106,10 @@ def _picked(origin: Rows, what: Any, role: str) -> Column:
             hint=_known(origin.frame),
         )
     _type(origin, column, role)
+    # a static one is evaluated once, into a copy in the checkpoint
+    flaw = flaw_of(origin.frame, [column]) if origin.frame.isStreaming else None
+    if flaw:
+        raise TopologyError(f"The {role} of a DataFrame {flaw.what}.", given=str(column), hint=flaw.hint)
     return column
 
 
