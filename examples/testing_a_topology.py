@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond.testing.driver import TopologyTestDriver
+from millpond.testing import TopologyTestDriver
 
 
 def topology() -> mp.Topology:

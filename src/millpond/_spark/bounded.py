@@ -13,32 +13,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from millpond._engine.columns import HELD_KEY, LET_GO, position_columns
 from millpond._engine.position import places_of
 from millpond._plan.physical import Physical
+from millpond._spark import settings
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import Metrics, add, counted, drops_of
+from millpond._spark.piped import Header, Piped
+from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE
 from millpond._spark.wire import Labels, target_count
-from millpond.errors import TopologyError
 
 Drops = dict[tuple[str, str], int]
 TASKS = 2
-
-
-@dataclass(frozen=True)
-class Piped:
-    """One input record: source number, and its place in its case, which is its order_ts."""
-
-    source: int
-    key: Any
-    value: Any
-    ts: int
-    headers: tuple[tuple[str, bytes], ...]
-    step: int
+SETTINGS = {
+    # a session's own are for large data: 200 tasks an exchange take minutes over a handful of records
+    "spark.sql.shuffle.partitions": str(TASKS),
+    # looking at a stage's sizes before the next is planned takes longer than the stages do
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What a run sets, besides what a query does."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Collected:
     key: Any
     value: Any
     ts: int
-    headers: tuple[tuple[str, bytes], ...] | None
+    headers: tuple[Header, ...] | None
     step: int
     position: tuple[int | bytes, ...]
 
@@ -73,6 +69,10 @@ class BoundedRun:
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
+        with settings.overridden(self.spark, {**settings.AT_START, **SETTINGS}):
+            return self._run(cases)
+
+    def _run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         self.drops = {}
         # In Spark 4.1 a bounded stateful query finds its state coordinator only after this was touched.
         _ = self.spark.streams.active
@@ -84,7 +84,7 @@ class BoundedRun:
                 observations.append((observation, metrics))
             return counted(frame, observation, metrics)
 
-        settings = Settings(
+        layout = Settings(
             labels=Labels(self.shards, target_count(self.physical)),
             tasks=TASKS,
             cache_root=None,
@@ -93,7 +93,7 @@ class BoundedRun:
             observe=observe,
         )
         names = frozenset(source.name for source in self.physical.plan.sources)
-        compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], settings)
+        compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], layout)
         results = self._collect(compiled, cases)
         for observation, metrics in observations:
             add(self.drops, drops_of(observation.get, metrics))
@@ -109,15 +109,10 @@ class BoundedRun:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
         rows = [self._row(piped, case) for case, records in enumerate(cases) for piped in records]
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
-        try:
-            return self.spark.createDataFrame(rows, schema).coalesce(1)
-        except PySparkException as error:
-            raise TopologyError(
-                "A piped record does not have its input's types.", given=str(error).split("\n")[0]
-            ) from None
+        return self.spark.createDataFrame(rows, schema).coalesce(1)
 
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
-        reason = 1 if piped.ts < 0 else 0
+        reason = UNDECODABLE if piped.undecodable else NEGATIVE_TIMESTAMP if piped.ts < 0 else 0
         paths = [0] * self.physical.slots
         row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []

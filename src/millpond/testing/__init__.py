@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from millpond.testing.driver import TestRecord, TopologyTestDriver
+    from millpond.testing.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
-__all__ = ["TestRecord", "TopologyTestDriver"]
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,44 +9,29 @@ Example::
     driver = TopologyTestDriver(topology)
     driver.pipe("orders", key=1, value={"customer": "ann"}, ts=0)
     driver.read("enriched")        # [TestRecord(key=1, value=Row(...), ts=0, headers=None)]
+
+and by the names of Kafka Streams' own driver::
+
+    orders = driver.create_input_topic("orders")
+    enriched = driver.create_output_topic("enriched")
+    orders.pipe_input(1, {"customer": "ann"}, ts=0)
+    enriched.read_value()          # Row(customer='ann')
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
-from millpond._spark.bounded import BoundedRun, Drops, Piped
+from millpond._spark.bounded import BoundedRun, Drops
 from millpond._spark.functions import session
+from millpond._spark.piped import Header, Inlet, Piped
 from millpond.errors import TopologyError
+from millpond.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from millpond.topology import Topology
-
-Header = tuple[str, bytes]
-
-
-@dataclass(frozen=True)
-class TestRecord:
-    """One record of an output.
-
-    Parameters
-    ----------
-    key, value : as Spark collects them (a struct is a Row).
-    ts : event time in ms.
-    headers : of the record that caused it; None where the topology keeps none.
-    step : piping sequence number, within the case, of the record that caused it.
-    position : its place in the order of all results, over all outputs.
-    """
-
-    __test__ = False  # pytest is not to collect it
-
-    key: Any
-    value: Any
-    ts: int
-    headers: tuple[Header, ...] | None = None
-    step: int = field(default=-1, compare=False)
-    position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
+from millpond.windows import Duration, duration_ms
 
 
 class TopologyTestDriver:
@@ -57,22 +42,28 @@ class TopologyTestDriver:
     topology : the topology.
     spark : the session; the active one if None.
     shards : shards of each operator.
+    initial_wall_clock_ms : what the driver's wall clock shows first, in ms since 1970.
     """
 
-    def __init__(self, topology: Topology, spark: Any = None, *, shards: int = 2) -> None:
-        sources = topology.plan.sources
-        self._outputs = {sink.output: sink.name for sink in topology.plan.sinks}
-        self._inputs = {source.input: number for number, source in enumerate(sources)}
-        headers = any(getattr(source.origin, "headers", False) for source in sources)
-        self._run = BoundedRun(spark or session(), topology.physical.with_one_domain(), shards, headers)
-        self._cases: dict[str, list[Piped]] = defaultdict(list)
-        self._seen: dict[tuple[str, str], int] = defaultdict(int)
-        self._results: dict[tuple[int, str], list[Any]] | None = None
+    __test__ = False
 
-    @property
-    def drops(self) -> Drops:
-        """Records dropped in the last run, by (operator, reason), over all cases."""
-        return self._run.drops
+    def __init__(
+        self, topology: Topology, spark: Any = None, *, shards: int = 2, initial_wall_clock_ms: int = 0
+    ) -> None:
+        spark = spark or session()
+        sources = topology.plan.sources
+        headers = any(getattr(source.origin, "headers", False) for source in sources)
+        self._outputs = {sink.output: sink.name for sink in topology.plan.sinks}
+        self._inlets = {s.input: Inlet(spark, number, s) for number, s in enumerate(sources)}
+        self._run = BoundedRun(spark, topology.physical.with_one_domain(), shards, headers)
+        self._cases: dict[str, list[Piped]] = defaultdict(list)
+        self._ran: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._results: dict[tuple[int, str], list[Any]] | None = None
+        self._wall_clock_ms = initial_wall_clock_ms
+        self._closed = False
+
+    # -- records ---------------------------------------------------------------------------------------------
 
     def pipe(
         self, input: str, key: Any, value: Any, *, ts: int, headers: Sequence[Header] = (), case: str = ""
@@ -82,27 +73,138 @@ class TopologyTestDriver:
         Parameters
         ----------
         input : name of an input of the topology.
-        key, value : Python values of its types; None for null.
+        key, value : Python values of its types; None for null. A struct is a dict, a Row or a tuple; an int does for
+            a double. The bytes of a topic's key or value may be given instead, and are decoded as in production.
         ts : event time in ms.
         headers : (name, bytes) pairs.
         case : name of an independent case.
+
+        Raises
+        ------
+        TopologyError : there is no such input, or the record is not of its types; it is then left out.
+        SourceError : bytes are not of the input's format, whose policy is to fail.
         """
-        if input not in self._inputs:
-            known = ", ".join(self._inputs)
-            raise TopologyError("There is no such input.", given=repr(input), hint=f"Inputs: {known}.")
+        self._check_open()
+        inlet = self._inlets.get(input)
+        if inlet is None:
+            raise TopologyError("There is no such input.", given=repr(input), hint=_known("Inputs", self._inlets))
         before = self._cases[case]
-        before.append(Piped(self._inputs[input], key, value, ts, tuple(headers), len(before)))
+        before.append(inlet.record(key, value, ts, headers, len(before)))
         self._results = None
 
-    def read(self, output: str, *, case: str = "") -> list[TestRecord]:
-        """The records that an output got since the last read, in order."""
+    def read(self, output: str, *, case: str = "", limit: int | None = None) -> list[TestRecord]:
+        """The records that an output got since the last read, in order.
+
+        Parameters
+        ----------
+        output : name of an output of the topology.
+        case : of which case.
+        limit : at most so many; the others are for the next read.
+
+        Raises
+        ------
+        TopologyError : there is no such output.
+        Exception : whatever a function of the topology raised. The records piped since the last read that succeeded
+            are then taken back, so that the driver goes on as if they had not been.
+        """
+        records = self._records(output, case)
+        start = self._seen[(case, output)]
+        end = len(records) if limit is None else min(start + limit, len(records))
+        self._seen[(case, output)] = end
+        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[start:end]]
+
+    def queue_size(self, output: str, *, case: str = "") -> int:
+        """How many records of an output have not been read yet."""
+        return len(self._records(output, case)) - self._seen[(case, output)]
+
+    @property
+    def drops(self) -> Drops:
+        """Records dropped in the last run, by (operator, reason), over all cases."""
+        return self._run.drops
+
+    def _records(self, output: str, case: str) -> list[Any]:
+        self._check_open()
         if output not in self._outputs:
-            known = ", ".join(self._outputs)
-            raise TopologyError("There is no such output.", given=repr(output), hint=f"Outputs: {known}.")
+            raise TopologyError("There is no such output.", given=repr(output), hint=_known("Outputs", self._outputs))
         if self._results is None:
-            self._results = self._run.run(list(self._cases.values()))
+            self._results = self._run_all()
         if case not in self._cases:
             return []
-        records = self._results.get((list(self._cases).index(case), self._outputs[output]), [])
-        seen, self._seen[(case, output)] = self._seen[(case, output)], len(records)
-        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[seen:]]
+        return self._results.get((list(self._cases).index(case), self._outputs[output]), [])
+
+    def _run_all(self) -> dict[tuple[int, str], list[Any]]:
+        try:
+            results = self._run.run(list(self._cases.values()))
+        except Exception as error:
+            new = sum(len(records) - self._ran[case] for case, records in self._cases.items())
+            error.add_note(f"The {new} records piped since the last read that succeeded have been taken back.")
+            for case, records in self._cases.items():
+                del records[self._ran[case] :]
+            raise
+        self._ran = Counter({case: len(records) for case, records in self._cases.items()})
+        return results
+
+    # -- as Kafka Streams names it ---------------------------------------------------------------------------
+
+    def create_input_topic(
+        self, topic: str, *, start_ts: int | None = None, auto_advance: Duration = "0 ms", case: str = ""
+    ) -> TestInputTopic:
+        """An input, to pipe records into.
+
+        Parameters
+        ----------
+        topic : name of an input of the topology.
+        start_ts : event time in ms of records that are piped without one; the driver's wall clock if None.
+        auto_advance : how much later each further one of them is.
+        case : name of an independent case.
+        """
+        if topic not in self._inlets:
+            raise TopologyError("There is no such input.", given=repr(topic), hint=_known("Inputs", self._inlets))
+        start = self._wall_clock_ms if start_ts is None else start_ts
+        return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
+
+    def create_output_topic(self, topic: str, *, case: str = "") -> TestOutputTopic:
+        """An output, to read records from.
+
+        Parameters
+        ----------
+        topic : name of an output of the topology.
+        case : name of an independent case.
+        """
+        if topic not in self._outputs:
+            raise TopologyError("There is no such output.", given=repr(topic), hint=_known("Outputs", self._outputs))
+        return TestOutputTopic(self, topic, case)
+
+    def advance_wall_clock_time(self, advance: Duration) -> None:
+        """Move the driver's wall clock, which later input topics take their first timestamp from.
+
+        Results go by event time alone: as in Kafka Streams, the wall clock moves nothing but what is punctuated by it,
+        and no operator is.
+        """
+        self._check_open()
+        self._wall_clock_ms += duration_ms(advance, "advance")
+
+    def close(self) -> None:
+        """Let go of all records; the driver cannot be used any more."""
+        self._closed = True
+        self._cases.clear()
+        self._results = None
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TopologyError("The test driver is closed.", hint="Make another: TopologyTestDriver(topology).")
+
+
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+
+
+def _known(what: str, names: dict[str, Any]) -> str:
+    return f"{what}: {', '.join(names)}."
