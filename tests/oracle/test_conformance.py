@@ -116,10 +116,10 @@ def test_a_missing_or_an_additional_step_is_a_difference() -> None:
 def test_what_a_runner_cannot_run_is_listed_not_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "new_kind.jsonl"
     path.write_text(json.dumps({"id": "a", "kind": "new_kind", "params": {}, "steps": []}), encoding="utf-8")
-    assert conformance.main([str(path)]) == 0
+    assert conformance.main([str(path)]) == 3
     assert capsys.readouterr().out == (
         "new_kind 4.3.0: 1 histories, 0 exactly equal, 0 equal after rows of section A, 0 unexplained, "
-        "1 not run (unknown kind 'new_kind': 1)\n"
+        "1 not run (NOT SET UP, unknown kind 'new_kind': 1)\n"
     )
 
 

@@ -14,6 +14,7 @@ from itertools import combinations
 from millpond.testing.conformance_runners import Output, run_oracle
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.semantics import Semantics
+from millpond.testing.oracle.untold import NotBuildableError
 from millpond.testing.recordings import History
 
 EXHAUSTIVE_ROWS = 8
@@ -71,7 +72,10 @@ def judge(history: History, output: Output) -> Verdict:
     at = first_difference([step.expect for step in history.steps], output)
     if at is None:
         return Verdict(history, output)
-    return Verdict(history, output, at, explain(history, output))
+    try:
+        return Verdict(history, output, at, explain(history, output))
+    except NotBuildableError:  # the oracle cannot say why
+        return Verdict(history, output, at)
 
 
 def explain(history: History, output: Output) -> frozenset[int]:

@@ -19,13 +19,20 @@ HEADER = ("step", "topic", "key", "value", "ts", "expected", "got")
 
 @dataclass(slots=True)
 class KindSummary:
-    """What is known about the histories of one kind and version."""
+    """What is known about the histories of one kind and version.
+
+    Attributes
+    ----------
+    unsupported : those that are not to be run, by reason.
+    failed : those that could not be set up, or on which the runner broke, by reason.
+    """
 
     kind: str
     version: str
     equal: int = 0
     rows: Counter[frozenset[int]] = field(default_factory=Counter)
     unsupported: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     unexplained: list[Verdict] = field(default_factory=list)
 
     def add(self, verdict: Verdict) -> None:
@@ -39,7 +46,7 @@ class KindSummary:
 
     def line(self) -> str:
         """One line for the report."""
-        skipped = self.unsupported.total()
+        skipped = self.unsupported.total() + self.failed.total()
         compared = self.equal + self.rows.total() + len(self.unexplained)
         parts = [f"{self.kind} {self.version}: {compared + skipped} histories", f"{self.equal} exactly equal"]
         explained = f"{self.rows.total()} equal after rows of section A"
@@ -47,8 +54,9 @@ class KindSummary:
             explained += f" ({', '.join(f'{_names(rows)}: {count}' for rows, count in self.rows.most_common())})"
         parts += [explained, f"{len(self.unexplained)} unexplained"]
         if skipped:
-            reasons = "; ".join(f"{reason}: {count}" for reason, count in self.unsupported.most_common())
-            parts.append(f"{skipped} not run ({reasons})")
+            known = [f"{reason}: {count}" for reason, count in self.unsupported.most_common()]
+            failed = [f"NOT SET UP, {reason}: {count}" for reason, count in self.failed.most_common()]
+            parts.append(f"{skipped} not run ({'; '.join([*known, *failed])})")
         return ", ".join(parts)
 
 

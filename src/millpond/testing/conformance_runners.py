@@ -14,7 +14,8 @@ from millpond.testing.oracle.build_vector import build_vector
 from millpond.testing.oracle.graph import EngineFailsError, Topology
 from millpond.testing.oracle.records import Result
 from millpond.testing.oracle.semantics import Semantics
-from millpond.testing.oracle.topologies import NotBuildableError, build
+from millpond.testing.oracle.topologies import build
+from millpond.testing.oracle.untold import NotBuildableError, NotToldError
 from millpond.testing.recordings import History
 
 Output: TypeAlias = Sequence[Sequence[Result] | None]
@@ -32,7 +33,12 @@ class Runner(Protocol):
     """Runs histories and returns what each step emitted."""
 
     def supports(self, history: History) -> str | None:
-        """None when the history can be run, else the reason why not."""
+        """None when the history can be run, else the reason why it is not to be.
+
+        Raises
+        ------
+        NotToldError : its topology cannot be set up from what the recording tells.
+        """
         ...
 
     def observed(self, history: History) -> History:
@@ -62,10 +68,30 @@ def load(name: str) -> Runner:
 
 
 def build_topology(history: History, semantics: Semantics) -> Topology:
-    """The oracle's topology for a history of either format."""
-    if history.vector is not None:
-        return build_vector(history.vector, semantics)
-    return build(history.kind, history.params, semantics)
+    """The oracle's topology for a history of either format.
+
+    Raises
+    ------
+    NotBuildableError : there is none, or the recording does not tell enough.
+    """
+    try:
+        if history.vector is not None:
+            topology = build_vector(history.vector, semantics)
+        else:
+            topology = build(history.kind, history.params, semantics)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise NotToldError(untold(error)) from error
+    unknown = {step.topic for step in history.steps if step.advance_ms is None} - set(topology.sources)
+    if unknown:
+        raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
+    return topology
+
+
+def untold(error: Exception) -> str:
+    """Why something cannot be set up, from what broke."""
+    if isinstance(error, KeyError):
+        return f"the recording does not tell its {error}, or says there what is not known here"
+    return f"it cannot be set up: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
 
 
 def run_oracle(history: History, semantics: Semantics) -> list[list[Result] | None]:
@@ -94,6 +120,8 @@ class OracleRunner:
         """Not what cannot be built."""
         try:
             build_topology(history, self._semantics(history))
+        except NotToldError:
+            raise
         except NotBuildableError as reason:
             return str(reason)
         return None

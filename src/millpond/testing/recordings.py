@@ -140,6 +140,11 @@ def _vector(row: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(result["value"], dict) and result["value"].keys() == {"new", "old"} for result in results
     )
     vector["emits_text"] = any(isinstance(result["value"], str) for result in results)
+    changes = [result["value"] for result in results if isinstance(result["value"], dict)]
+    vector["observes_old"] = any(change.get("old") is not None for change in changes)
+    values = [value.get("new") if isinstance(value, dict) else value for value in (r["value"] for r in results)]
+    vector["emitted"] = [value for value in values if value is not None]
+    vector["records_nothing"] = not results and any(step.get("key") is not None for step in steps)
     return vector
 
 
@@ -149,7 +154,7 @@ def _vector_version(row: Mapping[str, Any]) -> str:
     for start, version in _VECTOR_VERSIONS.items():
         if semantics.startswith(start):
             return version
-    return DEFAULT_VERSION if str(row["name"]).startswith("seed.") else VECTOR_VERSION
+    return DEFAULT_VERSION if str(row.get("source_class")).startswith("seed:") else VECTOR_VERSION
 
 
 def _malformed(place: str, error: Exception, hint: str) -> RecordingError:
@@ -163,7 +168,13 @@ def _step(row: Mapping[str, Any], topic: str) -> Step:
     results = None if expect is None else tuple(_result(result, window_text=topic == "side") for result in expect)
     if "advance_wall_clock_ms" in row:
         return Step(None, None, None, 0, results, advance_ms=int(row["advance_wall_clock_ms"]))
-    return Step(str(row[topic]), _key(row["key"]), _frozen(row["value"]), int(row["ts"]), results)
+    return Step(
+        str(row[topic] if row.get(topic) else row["topic"]),
+        _key(row["key"]),
+        _frozen(row["value"]),
+        int(row["ts"]),
+        results,
+    )
 
 
 def _result(row: Mapping[str, Any], *, window_text: bool) -> Result:

@@ -8,7 +8,8 @@ obviously right before it is fast. Called by the conformance runner and by tests
 from millpond.testing.oracle.graph import EngineFailsError, Topology
 from millpond.testing.oracle.records import Record, Result, Windowed
 from millpond.testing.oracle.semantics import ROWS, Semantics
-from millpond.testing.oracle.topologies import NotBuildableError, build
+from millpond.testing.oracle.topologies import build
+from millpond.testing.oracle.untold import NotBuildableError
 
 __all__ = [
     "ROWS",

@@ -27,6 +27,7 @@ from millpond.testing.oracle.table import Table, TableSource
 from millpond.testing.oracle.table_filter import TableFilter
 from millpond.testing.oracle.table_map_values import TableMapValues
 from millpond.testing.oracle.table_table import TableTableJoin
+from millpond.testing.oracle.untold import NotToldError, join_type
 from millpond.testing.oracle.window_session import SessionWindowAggregate
 from millpond.testing.oracle.window_sliding import SlidingWindowAggregate
 from millpond.testing.oracle.window_time import TimeWindowAggregate, TimeWindows
@@ -35,17 +36,46 @@ from millpond.testing.oracle.windowed import Emission, WindowAggregate
 Params = Mapping[str, Any]
 
 
-class NotBuildableError(Exception):
-    """No topology for this recording; the message is the reason."""
-
-
 def build(kind: str, params: Params, semantics: Semantics) -> Topology:
     """The topology of a history, ready to pipe."""
     if kind not in _KINDS:
-        raise NotBuildableError(f"unknown kind {kind!r}")
+        raise NotToldError(f"unknown kind {kind!r}")
     topology = Topology(semantics, caching=params.get("cache_max_bytes", 0) > 0)
-    _KINDS[kind](topology, params)
+    read = Read(params)
+    _KINDS[kind](topology, read)
+    read.check()
     return topology
+
+
+def known_kind(kind: str) -> bool:
+    """Whether histories of this kind are known."""
+    return kind in _KINDS
+
+
+class Read(dict[str, Any]):
+    """Parameters that remember which were asked for: one that nobody asks for is one that is not known here."""
+
+    def __init__(self, params: Params) -> None:
+        super().__init__(params)
+        self._asked = {"cache_max_bytes", "store", "emit_interval_ms", "optimization", "retention_ms"}
+
+    def __getitem__(self, name: str) -> Any:
+        self._asked.add(name)
+        if name not in self:
+            raise NotToldError(f"the recording does not tell its {name!r}")
+        value = super().__getitem__(name)
+        return join_type(value) if name in ("type", "type2") else value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """See `dict.get`."""
+        self._asked.add(name)
+        return super().get(name, default)
+
+    def check(self) -> None:
+        """Raise where a parameter that says something was not asked for."""
+        unknown = sorted(name for name in self.keys() - self._asked if dict.__getitem__(self, name))
+        if unknown:
+            raise NotToldError(f"unknown parameter {unknown[0]!r}")
 
 
 def table(topology: Topology, params: Params, topic: str) -> Table:
@@ -89,7 +119,7 @@ def _operation(topology: Topology, parent: Table, op: Params) -> Table:
             parent.feed(source)
             return source
         case unknown:
-            raise NotBuildableError(f"unknown table operation {unknown!r}")
+            raise NotToldError(f"unknown table operation {unknown!r}")
     return _cached(topology, node) if materialized else node
 
 
@@ -201,7 +231,7 @@ def suppressed(topology: Topology, parent: Table, params: Params) -> Table:
     if spec["until"] == "time_limit":
         return Suppress(topology, parent, int(spec["ms"]), key_order=order)
     if spec["until"] != "window_closes" or window is None:
-        raise NotBuildableError(f"cannot suppress until {spec['until']!r} here")
+        raise NotToldError(f"cannot suppress until {spec['until']!r} here")
     wait = params.get("grace_ms", 0) + params.get("gap_ms", 0)
     strict = window in ("sliding", "session") and topology.semantics.repaired(17)
     length = params.get("size_ms", params.get("difference_ms", 0))
@@ -222,7 +252,7 @@ def aggregator(params: Params) -> Aggregator:
     """The aggregator by its name; the kinds that name none use log."""
     name = params.get("agg", "log")
     if name not in AGGREGATORS:
-        raise NotBuildableError(f"unknown aggregate {name!r}")
+        raise NotToldError(f"unknown aggregate {name!r}")
     return AGGREGATORS[name]
 
 
@@ -311,7 +341,7 @@ def window_aggregate(topology: Topology, parent: Node, params: Params, aggregate
             gap = params["gap_ms"]
             return SessionWindowAggregate(topology, parent, aggregate, emission, gap_ms=gap, grace_ms=grace)
         case unknown:
-            raise NotBuildableError(f"unknown window {unknown!r}")
+            raise NotToldError(f"unknown window {unknown!r}")
 
 
 def _windowed_aggregate(topology: Topology, params: Params) -> None:

@@ -10,18 +10,12 @@ from millpond.testing.oracle.functions import text
 from millpond.testing.oracle.graph import MapRecord, Node, Repartition, Topology
 from millpond.testing.oracle.records import Joiner, Key, Record, Value
 from millpond.testing.oracle.table import Table, TableSource
-from millpond.testing.oracle.topologies import NotBuildableError
+from millpond.testing.oracle.untold import NotToldError, told
 
 Vector = Mapping[str, Any]
 Builder = Callable[[Topology, Vector], None]
 
 HISTORY_MS = 300_000
-_NO_SINK = {
-    "KTableSourceTest.testValueGetter",
-    "KTableSourceTest.kTableShouldLogOnOutOfOrder",
-    "KTableMapValuesTest.testQueryableValueGetter",
-    "KTableFilterTest.shouldGetValuesOnMaterialization",
-}
 
 
 def stream_source(topology: Topology, side: str) -> Node:
@@ -66,9 +60,7 @@ def sink_names(vector: Vector) -> list[str | None]:
 
 
 def observe(topology: Topology, parent: Node, vector: Vector, name: str | None = None) -> None:
-    """Attach what the vector observed: nothing, new values, or whole changes."""
-    if vector["name"].split("#")[0] in _NO_SINK:
-        return
+    """Attach what the vector observed: new values, or whole changes."""
     if vector["observes_changes"]:
         parent = MapRecord(parent, _as_change)
     elif vector["emits_text"]:
@@ -94,14 +86,7 @@ def cache(topology: Topology, table: Table, kept: Mapping[str, Any]) -> None:
 
 def joiner(vector: Vector) -> Joiner:
     """The joiner from its text: a separator, brackets, or a sum."""
-    said = vector.get("joiner")
-    if vector["name"].startswith("seed.fk"):
-        said = "L + ',' + R"
-    if vector["name"].startswith("KStreamSlidingWindowAggregateTest.testJoin"):
-        said = "L + '%' + R"  # The vector says +, its results say %.
-    if said is None:
-        raise NotBuildableError("no joiner given")
-    said = said.split(";")[0]
+    said = str(told(vector, "joiner")).split(";")[0]
     if said == "L + R as integers":
         return lambda left, right: left + right
     if said == "L + R":
@@ -110,7 +95,7 @@ def joiner(vector: Vector) -> Joiner:
         return lambda left, right: f"({text(left)},{text(right)})"
     separator = re.fullmatch(r"L \+ ['\"](.+)['\"] \+ R", said)
     if separator is None:
-        raise NotBuildableError(f"unknown joiner {said!r}")
+        raise NotToldError(f"unknown joiner {said!r}")
     glue = separator[1]
     return lambda left, right: f"{text(left)}{glue}{text(right)}"
 

@@ -20,7 +20,7 @@ from millpond.testing.oracle.stream_table import StreamTableJoin
 from millpond.testing.oracle.table import Table, TableSource
 from millpond.testing.oracle.table_filter import TableFilter
 from millpond.testing.oracle.table_table import TableTableJoin
-from millpond.testing.oracle.topologies import NotBuildableError
+from millpond.testing.oracle.untold import NotToldError, join_type, predicate, told
 from millpond.testing.oracle.vectors import (
     Builder,
     Vector,
@@ -38,13 +38,29 @@ from millpond.testing.oracle.vectors_windows import windowed_table_join
 _LARGE_MS = 1_000_000
 
 
+_JOINS = (None, "table-table", "stream-table", "stream-stream", "fk-table-table")
+
+
 def _operators(vector: Vector) -> list[Mapping[str, Any]]:
-    operators = vector["params"].get("operators")
-    return list(operators) if operators else [{"type": vector["join_type"], **vector["params"]}]
+    operators = list(vector["params"].get("operators") or [{"type": vector["join_type"], **vector["params"]}])
+    for operator in operators:
+        if operator.get("op") in _JOINS:
+            join_type(operator["type"])
+    return operators
+
+
+def window_of(vector: Vector, operator: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The window of one of a vector's joins, where the vector tells one."""
+    if "before_ms" in operator:
+        return operator
+    if not str(vector["params"].get("window", "")).startswith("large enough"):
+        raise NotToldError("the recording does not tell its window")
+    return {**operator, "before_ms": _LARGE_MS}
 
 
 def _spec(vector: Vector, operator: Mapping[str, Any], topology: Topology) -> JoinSpec:
-    before = operator.get("before_ms", _LARGE_MS)
+    operator = window_of(vector, operator)
+    before = operator["before_ms"]
     return JoinSpec(
         how=operator["type"],
         before_ms=before,
@@ -85,10 +101,15 @@ def _stream_table(topology: Topology, vector: Vector) -> None:
     else:
         right = table_source(topology, vector, "right", 0)
     operator = _operators(vector)[0]
-    if vector["name"].endswith("stDerivedTable"):
-        right = TableFilter(right, lambda _, value: "x" in value)
+    if vector.get("right") == "filter":
+        right = _filtered(right, vector)
     how, grace = operator["type"], operator.get("grace_ms")
     observe(topology, StreamTableJoin(topology, left, right, how, joiner(vector), grace_ms=grace), vector)
+
+
+def _filtered(parent: Table, vector: Vector, *, materialized: bool = False) -> Table:
+    holds = predicate(vector)
+    return TableFilter(parent, lambda _, value: holds(value), materialized=materialized)
 
 
 def _second_part(_: Key, value: Value) -> Key:
@@ -109,10 +130,10 @@ def _global(topology: Topology, vector: Vector) -> None:
     left = stream_source(topology, "left")
     right = GlobalTable()
     topology.source("right", right)
-    said = vector["key_mapper"]
+    said = told(vector, "key_mapper")
     if said not in KEY_MAPPERS:
-        raise NotBuildableError(f"unknown key mapper {said!r}")
-    join = GlobalLookup(topology, left, right, vector["join_type"], KEY_MAPPERS[said], joiner(vector))
+        raise NotToldError(f"unknown key mapper {said!r}")
+    join = GlobalLookup(topology, left, right, join_type(vector["join_type"]), KEY_MAPPERS[said], joiner(vector))
     observe(topology, join, vector)
 
 
@@ -131,14 +152,14 @@ def _table_table(topology: Topology, vector: Vector) -> None:
     for operator in operators:
         materialized = bool(operator.get("materialized"))
         if operator.get("op") == "table-filter":
-            node = TableFilter(node, lambda _, value: "x" in value, materialized=materialized)
+            node = _filtered(node, vector, materialized=materialized)
         else:
             sides = node, right
             node = TableTableJoin(topology, sides, operator["type"], joiner(vector), materialized=materialized)
         if materialized:
             cache(topology, node, store(vector, place))
             place += 1
-    if vector["name"].split(".")[-1].startswith("testSendingOldValue"):
+    if vector.get("observes_old"):
         node.require_old(force=True)
     observe(topology, node, vector)
 
@@ -154,16 +175,16 @@ FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
 
 
 def _foreign_key(topology: Topology, vector: Vector) -> None:
-    said = vector["fk_extractor"]
+    said = told(vector, "fk_extractor")
     if said not in FOREIGN_KEYS:
-        raise NotBuildableError(f"unknown foreign key extractor {said!r}")
+        raise NotToldError(f"unknown foreign key extractor {said!r}")
     left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
     how = operators[0]["type"]
     result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
     if len(operators) == 1:
         observe(topology, result, vector)
-    elif vector["name"].startswith("KTableKTableForeignKeyJoinScenarioTest"):
+    elif told(vector, "rejoined") == "left with result":
         observe(topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
     else:
         # The rejoined table goes to a topic of its own that was not recorded.
@@ -172,6 +193,8 @@ def _foreign_key(topology: Topology, vector: Vector) -> None:
 
 
 def _twice_repartitioned(topology: Topology, vector: Vector) -> None:
+    if "left.repartition().repartition()" not in vector.get("topology_note", ""):
+        raise NotToldError("the recording does not tell its topology")
     node: Node = stream_source(topology, "left")
     for _ in range(2):
         node = Repartition(topology, node)

@@ -6,7 +6,8 @@ Owns how the described tables are put together. Law: operators in the order of c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from millpond.testing.oracle.aggregate import GroupTable, StreamAggregate, TableAggregate
 from millpond.testing.oracle.aggregation import AGGREGATORS, Aggregator
@@ -15,7 +16,7 @@ from millpond.testing.oracle.records import Key, Value
 from millpond.testing.oracle.table import Table, TableSource
 from millpond.testing.oracle.table_filter import TableFilter
 from millpond.testing.oracle.table_map_values import TableMapValues
-from millpond.testing.oracle.topologies import NotBuildableError
+from millpond.testing.oracle.untold import NotToldError, mapper, predicate, told
 from millpond.testing.oracle.vectors import (
     Builder,
     Vector,
@@ -35,19 +36,27 @@ def _source(topology: Topology, vector: Vector) -> None:
     observe(topology, table_source(topology, vector, "input", 0), vector)
 
 
-def _probe_mapper(value: Value) -> Value:
-    return None if value == "n" else f"{value}!"
-
-
 def _map_values(topology: Topology, vector: Vector) -> None:
-    probe = vector["name"].startswith("OracleProbe")
-    source = table_source(topology, vector, "input", 0) if probe else _plain_source(topology)
-    for operator in vector["params"]["operators"]:
-        mapper = _probe_mapper if probe else int
-        node = TableMapValues(source, mapper, materialized=bool(operator.get("materialized")))
-        if operator.get("materialized") and not probe:
-            cache(topology, node, store(vector, 0))
+    function, _ = mapper(vector)
+    stores = _stores(vector)
+    source = table_source(topology, vector, "input", 0) if _source_is_stored(vector) else _plain_source(topology)
+    for operator in told(vector["params"], "operators"):
+        node = TableMapValues(source, function, materialized=bool(operator.get("materialized")))
+        if operator.get("materialized") and stores:
+            cache(topology, node, stores[-1])
         observe(topology, node, vector)
+
+
+def _stores(vector: Vector) -> Sequence[Mapping[str, Any]]:
+    stores: Sequence[Mapping[str, Any]] = vector["params"].get("stores", ())
+    return stores
+
+
+def _source_is_stored(vector: Vector) -> bool:
+    """Whether there is a store more than the operators have."""
+    operators = vector["params"]["operators"]
+    own = [o for o in operators if o.get("materialized") or o["op"] == "table-aggregate"]
+    return len(_stores(vector)) > len(own)
 
 
 def _plain_source(topology: Topology) -> TableSource:
@@ -56,25 +65,15 @@ def _plain_source(topology: Topology) -> TableSource:
     return source
 
 
-def _predicate(_: Key, value: Value) -> bool:
-    """The test's predicates: even numbers, accepted text; the probes keep what contains an x."""
-    if isinstance(value, int):
-        return value % 2 == 0
-    return bool(value.lower() == "accept")
-
-
 def _filter(topology: Topology, vector: Vector) -> None:
-    probe = vector["name"].startswith("OracleProbe")
-    operators = vector["params"]["operators"]
+    operators = told(vector["params"], "operators")
     filters = [operator for operator in operators if operator["op"] == "table-filter"]
-    stored = len(vector["params"]["stores"]) - sum(bool(operator.get("materialized")) for operator in filters)
-    stored -= len(operators) - len(filters)
-    source = table_source(topology, vector, "input", 0) if stored > 0 else _plain_source(topology)
-    predicate = (lambda _, value: "x" in value) if probe else _predicate
+    source = table_source(topology, vector, "input", 0) if _source_is_stored(vector) else _plain_source(topology)
+    holds = predicate(vector)
     nodes = [
         TableFilter(
             source,
-            predicate,
+            lambda _, value: holds(value),
             negate=operator["type"] == "filterNot",
             materialized=bool(operator.get("materialized")),
         )
@@ -83,11 +82,9 @@ def _filter(topology: Topology, vector: Vector) -> None:
     if len(operators) > len(filters):
         groups = GroupTable(topology, nodes[0], lambda key, value: (key, value))
         TableAggregate(topology, groups.topic, AGGREGATORS["reduce"])
-    if any(kept["send_old_values"] for kept in vector["params"]["stores"]):
+    if any(kept["send_old_values"] for kept in _stores(vector)):
         nodes[0].require_old(force=True)
-    if probe:
-        observe(topology, nodes[0], vector)
-    elif vector["observes_changes"]:
+    if vector["observes_changes"]:
         observe(topology, nodes[0], vector, "proc2")
         observe(topology, source, vector, "proc1")
     else:
@@ -97,12 +94,14 @@ def _filter(topology: Topology, vector: Vector) -> None:
 
 def _map_then_filter(topology: Topology, vector: Vector) -> None:
     """table -> mapValues -> filter, and the table through a topic into another table; each has a sink."""
+    told(vector, "shape")
     source = _plain_source(topology)
     names = sink_names(vector)
     topology.sink(source, names[0])
-    mapped = TableMapValues(source, int)
+    (function, _), holds = mapper(vector), predicate(vector)
+    mapped = TableMapValues(source, function)
     topology.sink(mapped, names[1])
-    topology.sink(TableFilter(mapped, _predicate), names[2])
+    topology.sink(TableFilter(mapped, lambda _, value: holds(value)), names[2])
     again = TableSource(topology)
     Repartition(topology, source, null_keys=True).feed(again)
     topology.sink(again, names[3])
@@ -123,24 +122,45 @@ def _renamed(key: Key, value: Value) -> tuple[Key, Value]:
     return (None if key in ("null", "NULL") else value), value
 
 
+def _same(key: Key, value: Value) -> tuple[Key, Value]:
+    return key, value
+
+
+def _by_value(_: Key, value: Value) -> tuple[Key, Value]:
+    return value, value
+
+
+def _first_two(key: Key, _: Value) -> tuple[Key, Value]:
+    return key[0], key[1]
+
+
+_LOG = 'aggregate init "0", adder agg+"+"+v, subtractor agg+"-"+v'
+_RENAMED = 'groupBy: key "null" -> (null, v); key "NULL" -> no pair at all; any other key -> (v, v)'
 _GROUPINGS: dict[str, tuple[Selector, Aggregator]] = {
-    "testAggBasic": (lambda key, value: (key, value), AGGREGATORS["log"]),
-    "testCount": (lambda _, value: (value, value), AGGREGATORS["count"]),
-    "testCountWithInternalStore": (lambda _, value: (value, value), AGGREGATORS["count"]),
-    "testAggRepartition": (_renamed, AGGREGATORS["log"]),
-    "testRemoveOldBeforeAddNew": (lambda key, _: (key[0], key[1]), _CONCATENATE),
-    "testShouldSendTransientStateWhenUpgrading": (lambda key, value: (key, value), AGGREGATORS["count"]),
-    "testShouldNotSendTransientStateIfNotUpgrading": (lambda key, value: (key, value), AGGREGATORS["count"]),
-    "groupByAggregate": (_by_bar, AGGREGATORS["log"]),
-    "groupByReduce": (_by_bar, AGGREGATORS["reduce"]),
+    f"groupBy((k,v) -> (k, v)); {_LOG}": (_same, AGGREGATORS["log"]),
+    "groupBy((k,v) -> (k, v)); count()": (_same, AGGREGATORS["count"]),
+    "groupBy((k,v) -> (k, v)); count(); values are empty strings": (_same, AGGREGATORS["count"]),
+    "groupBy((k,v) -> (v, v)); count()": (_by_value, AGGREGATORS["count"]),
+    f"{_RENAMED}; {_LOG}": (_renamed, AGGREGATORS["log"]),
+    'groupBy((k,v) -> (k[0], k[1])); init "", adder agg+v, subtractor agg with every v removed': (
+        _first_two,
+        _CONCATENATE,
+    ),
 }
 
 
+def _grouping(vector: Vector) -> tuple[Selector, Aggregator]:
+    said = told(vector, "grouping")
+    if said == "probe":
+        kind = told(vector["params"], "operators")[0]["type"]
+        return _by_bar, AGGREGATORS["log" if kind == "aggregate" else kind]
+    if said not in _GROUPINGS:
+        raise NotToldError(f"unknown grouping {said!r}")
+    return _GROUPINGS[said]
+
+
 def _table_aggregate(topology: Topology, vector: Vector) -> None:
-    name = vector["name"].split(".")[-1]
-    if name not in _GROUPINGS:
-        raise NotBuildableError(f"unknown grouping of {name!r}")
-    selector, aggregator = _GROUPINGS[name]
+    selector, aggregator = _grouping(vector)
     groups = GroupTable(topology, table_source(topology, vector, "input", 0), selector)
     aggregate: Table = TableAggregate(topology, groups.topic, aggregator)
     cache(topology, aggregate, store(vector, 1))

@@ -13,7 +13,7 @@ from millpond.testing.oracle.aggregation import AGGREGATORS, Aggregator
 from millpond.testing.oracle.functions import plus
 from millpond.testing.oracle.graph import Node, Topology
 from millpond.testing.oracle.table_table import TableTableJoin
-from millpond.testing.oracle.topologies import NotBuildableError
+from millpond.testing.oracle.untold import NotToldError, aggregate_shown, told
 from millpond.testing.oracle.vectors import (
     Builder,
     Vector,
@@ -33,32 +33,22 @@ _SORTED = Aggregator(lambda: "", lambda aggregate, value: "".join(sorted(aggrega
 _EMPTY_LOG = Aggregator(lambda: "", plus)
 
 
-def _aggregator(vector: Vector, kind: str) -> Aggregator:
-    method = vector["name"].split(".")[-1].split("#")[0]
-    if method == "testAggregateRandomInput":
-        return _SORTED
-    if vector["name"].startswith("OracleProbe") and _counts(vector):
-        return AGGREGATORS["count"]
-    if "ExpiredWindow" in method and kind == "time":
-        return _EMPTY_LOG
-    if method.startswith("testReduce"):
-        return AGGREGATORS["reduce"]
-    return AGGREGATORS["count" if kind == "session" else "log"]
-
-
-def _counts(vector: Vector) -> bool:
-    """The probes count unless their note names the aggregate."""
-    return "aggregate" not in vector.get("note", "")
+def _aggregator(vector: Vector) -> Aggregator:
+    return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
 
 
 def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]) -> WindowAggregate:
     kind, grace = operator["type"], operator["grace_ms"]
     on_close = operator["emit"] == "ON_WINDOW_CLOSE"
     cached = any(variant["display"] == "[3] ON_WINDOW_CLOSE, true" for variant in vector.get("variants", ()))
-    session_test = vector["name"].startswith("KStreamSessionWindowAggregateProcessorTest")
-    retention = 3 * operator["gap_ms"] if session_test else None
+    retention = None
+    if "operators" not in vector["params"]:  # a processor alone, in the hands of its test
+        if kind == "session":
+            retention = told(vector, "retention_gaps") * operator["gap_ms"]
+        if on_close:
+            told(vector, "emit_interval_ms")
     emission = Emission(on_close=on_close, retention_ms=retention, lookups_cached=cached)
-    aggregator = _aggregator(vector, kind)
+    aggregator = _aggregator(vector)
     if kind == "time":
         spec = TimeWindows(operator["size_ms"], operator["advance_ms"], grace)
         return TimeWindowAggregate(topology, parent, aggregator, spec, emission)
@@ -74,7 +64,7 @@ def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mappi
             grace_ms=grace,
             ascending=bool(vector["params"].get("in_order_iterator_store")),
         )
-    raise NotBuildableError(f"unknown window {kind!r}")
+    raise NotToldError(f"unknown window {kind!r}")
 
 
 def _windowed(topology: Topology, vector: Vector) -> None:

@@ -60,8 +60,8 @@ class SparkRunner:
         driver = TopologyTestDriver(builder.build(), self._spark, shards=self._shards)
         for number, history in enumerate(histories):
             for step in history.steps:
-                assert step.topic is not None, "a record has a topic"
-                driver.pipe(step.topic, step.key, step.value, ts=step.ts, case=str(number))
+                if step.topic is not None:  # the wall clock moves nothing here
+                    driver.pipe(step.topic, step.key, step.value, ts=step.ts, case=str(number))
         return [
             by_step(history, {name: driver.read(name, case=str(n)) for name in outputs}, outputs)
             for n, history in enumerate(histories)

@@ -12,11 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from millpond.builder import StreamsBuilder
+from millpond.errors import MillpondError
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.testing.arrow import arrow_builder
+from millpond.testing.conformance_runners import untold
 from millpond.testing.oracle import functions as text
+from millpond.testing.oracle.topologies import Read, known_kind
+from millpond.testing.oracle.untold import NotToldError
 from millpond.testing.recordings import History
-from millpond.testing.runners.library import Library
+from millpond.testing.runners.library import ArrowLibrary, Library
 from millpond.testing.runners.vectors import VectorTopology, unsupported_vector
 from millpond.windows import DAY_MS, JoinWindows
 
@@ -31,7 +36,7 @@ class Recorded:
 
     def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
         self._builder = builder
-        self._params = params
+        self._params = Read(params)
         self._plus = library.lift(text.plus, "string")
         self._even = library.lift(lambda value: text.even(None, value), "boolean")
         self._mapped = library.lift(text.mapped, "string")
@@ -39,7 +44,8 @@ class Recorded:
 
     def build(self, kind: str) -> None:
         """Add the topology of this kind to the builder."""
-        getattr(self, f"_{kind}")()
+        KINDS[kind](self)
+        self._params.check()
 
     def _table(self, topic: str) -> KTable:
         store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
@@ -61,6 +67,8 @@ class Recorded:
                     table = table.map_values(self._mapped, store=store)
                 case "to_table":
                     table = table.to_stream().to_table(store=store)
+                case unknown:
+                    raise NotToldError(f"unknown table operation {unknown!r}")
         return table
 
     def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
@@ -142,11 +150,50 @@ class Recorded:
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
 
 
+KINDS: dict[str, Callable[[Recorded], None]] = {
+    "table_table": Recorded._table_table,
+    "three_way": Recorded._three_way,
+    "table_chain_same": Recorded._table_chain_same,
+    "fk_join": Recorded._fk_join,
+    "table_join_then_fk": Recorded._table_join_then_fk,
+    "global_join": Recorded._global_join,
+    "table_ops": Recorded._table_ops,
+    "stream_table": Recorded._stream_table,
+    "stream_stream": Recorded._stream_stream,
+    "self_join": Recorded._self_join,
+    "rekey_stream_stream": Recorded._rekey_stream_stream,
+    "rekey_stream_table": Recorded._rekey_stream_table,
+}
+
+
 def unsupported(history: History) -> str | None:
-    """Why a history cannot be built yet; None when it can."""
+    """Why a history cannot be run yet; None when it can.
+
+    Raises
+    ------
+    NotToldError : its topology cannot be set up from what the recording tells.
+    """
+    try:
+        reason = _not_yet(history)
+        if reason is None:
+            builder, _ = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
+            inputs = {source.input for source in builder.build().plan.sources}
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, MillpondError) as error:
+        raise NotToldError(untold(error)) from error
+    if reason is not None:
+        return reason
+    unknown = {step.topic for step in history.steps if step.advance_ms is None} - inputs
+    if unknown:
+        raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
+    return None
+
+
+def _not_yet(history: History) -> str | None:
     if history.vector is not None:
         return unsupported_vector(history.vector)
-    if not hasattr(Recorded, f"_{history.kind}"):
+    if not known_kind(history.kind):
+        raise NotToldError(f"unknown kind {history.kind!r}")
+    if history.kind not in KINDS:
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():
         if name.endswith(_UNKNOWN) and value is not None and not _is_windowed_join(history, name):
@@ -179,5 +226,6 @@ def build_recorded(
 def topology_key(history: History) -> str:
     """Histories with one key have one topology."""
     if history.vector is not None:
-        return f"vector {history.id}"
+        kinds = {(step.topic, isinstance(step.key, int), isinstance(step.value, int)) for step in history.steps}
+        return json.dumps([history.vector, history.version, sorted(map(str, kinds))], sort_keys=True)
     return json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)
