@@ -1,15 +1,17 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test soak chaos lint format demo bench lock clean
+.PHONY: help setup jars test check proof mutants soak chaos lint format demo bench lock clean
 
 PY := .venv/bin/python
+# tests that stand together stay together, and a process that has none left takes some of another's
+PYTEST = $(PY) -m pytest -n $(JOBS) --dist worksteal
 # another Python for .venv: make setup PYTHON=python3.12
 export PYTHON
 # make test ARGS="tests/engine -k join"
 ARGS ?=
-# make test JOBS=2: as many test processes, each with its own Spark where it needs one
-JOBS ?=
+# make test JOBS=2: as many test processes, each with its own Spark where it needs one; 0: none beside pytest's own
+JOBS ?= auto
 # make soak HISTORIES=1000000 SEED=7: as many random histories of a seed
 HISTORIES ?= 10000
 SEED ?= 1
@@ -28,8 +30,18 @@ setup: ## .venv and .jars; quick when they are up to date
 jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
-test: setup ## all tests; ARGS="tests/engine -k join" for some, JOBS=2 for parallel ones
-	@$(PY) -m pytest $(if $(JOBS),-n $(JOBS) --dist loadfile) $(ARGS)
+test: setup ## all tests on all cores; ARGS="tests/engine -k join" for some, JOBS=1 for one process
+	@$(PYTEST) $(ARGS)
+
+check: lint demo test ## what has to hold before anything is merged
+
+proof: setup ## everything that is proved, for hours (docs/proof.md): all tests with their long parts, soak, chaos
+	@$(PYTEST) --proof
+	@$(MAKE) soak HISTORIES=50000
+	@$(MAKE) chaos
+
+mutants: setup ## every pitfall put into the engine, one at a time: the net must tear (docs/mutants.md)
+	@$(PYTEST) --proof tests/mutants $(ARGS)
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
 	@$(PY) -m millpond.testing.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \

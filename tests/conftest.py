@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from dev.jars import spark_jars
 from millpond._spark.session import session
 from millpond.options import Kafka
 
+BYTES_OF_A_PROCESS = 3 << 30
 MARKS = {"spark": ["spark"], "kafka": ["spark", "kafka"], "demo": ["spark"], "examples": ["spark"]}
 
 
@@ -44,7 +46,23 @@ def spark() -> Iterator[SparkSession]:
     made.stop()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--proof", action="store_true", help="also what is marked as a part of a long proof")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for mark in MARKS.get(item.path.parent.name, ()):
             item.add_marker(mark)
+    if not config.getoption("--proof"):
+        long = [item for item in items if item.get_closest_marker("proof")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("proof")]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """As many processes as there are cores, and memory for: each may have a Spark and a broker of its own."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(cores, memory // BYTES_OF_A_PROCESS))

@@ -1,8 +1,10 @@
-"""A few kills of the fault bench: each named moment once. `make chaos` kills a thousand times."""
+"""A few kills of the fault bench: with --proof each named moment once. `make chaos` kills a thousand times."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from chaos.round import Outcome, Round, run
 from chaos.strikes import MOMENTS, Strike
@@ -15,6 +17,7 @@ def outcome_of(folder: Path, join: str, *strikes: Strike, delivery: str = "exact
     return outcome
 
 
+@pytest.mark.proof
 def test_a_worker_that_dies_at_any_moment_leaves_every_record_once_and_in_order(tmp_path: Path) -> None:
     moments = [moment for moment in MOMENTS if moment not in ("between_commits", "random")]
     outcome = outcome_of(tmp_path, "foreign_key", *(Strike("worker", moment) for moment in moments))
@@ -29,6 +32,7 @@ def test_a_driver_that_dies_between_the_commits_and_a_broker_that_dies_leave_eve
     assert outcome.verdict.sound, outcome.verdict.details
 
 
+@pytest.mark.proof
 def test_at_least_once_is_found_doubled(tmp_path: Path) -> None:
     # the bench must be able to see what it looks for: without markers, a batch that is run again is written again
     outcome = outcome_of(tmp_path, "table_table", Strike("driver", "between_commits"), delivery="at_least_once")

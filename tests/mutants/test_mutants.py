@@ -315,12 +315,20 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize("net", list(NETS))
+@pytest.mark.parametrize(
+    "net", [pytest.param(net, marks=() if number % 3 == 0 else pytest.mark.proof) for number, net in enumerate(NETS)]
+)
 def test_without_a_mutant_the_net_holds(net: str) -> None:
     assert caught(net) is None
 
 
-@pytest.mark.parametrize(("mutant", "net"), MUTANTS, ids=[mutant.__name__ for mutant, _ in MUTANTS])
+@pytest.mark.parametrize(
+    ("mutant", "net"),
+    [
+        pytest.param(mutant, net, id=mutant.__name__, marks=() if number % 4 == 0 else pytest.mark.proof)
+        for number, (mutant, net) in enumerate(MUTANTS)
+    ],
+)
 def test_the_net_tears(monkeypatch: Patch, mutant: Callable[[Patch], None], net: str) -> None:
     mutant(monkeypatch)
     assert caught(net, 200) is not None
