@@ -175,9 +175,7 @@ def unsupported(history: History) -> str | None:
     """
     try:
         reason = _not_yet(history)
-        if reason is None:
-            builder, _ = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
-            inputs = {source.input for source in builder.build().plan.sources}
+        inputs = _inputs(history) if reason is None else frozenset()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, MillpondError) as error:
         raise NotToldError(untold(error)) from error
     if reason is not None:
@@ -186,6 +184,18 @@ def unsupported(history: History) -> str | None:
     if unknown:
         raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
     return None
+
+
+_INPUTS: dict[str, frozenset[str | None]] = {}
+"""Of the topologies that could be built, by their key: thousands of histories have a few hundred of them."""
+
+
+def _inputs(history: History) -> frozenset[str | None]:
+    key = topology_key(history)
+    if key not in _INPUTS:
+        builder, _ = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
+        _INPUTS[key] = frozenset(source.input for source in builder.build().plan.sources)
+    return _INPUTS[key]
 
 
 def _not_yet(history: History) -> str | None:
