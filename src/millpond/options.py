@@ -6,6 +6,7 @@ there such a column, can its type be a timestamp) is checked by `_spark.sources`
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from millpond.errors import ConfigError, TopologyError
 
 Delivery = Literal["exactly_once", "at_least_once"]
 FormatName = Literal["bytes", "string", "int", "long", "json"]
-PLAIN_FORMATS = ("bytes", "string", "int", "long")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORMAT_HINT = 'Take "bytes", "string", "int" (4 bytes), "long" (8 bytes) or mp.json("id long, name string").'
 _SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
@@ -35,7 +35,7 @@ class Format:
     schema: Any = None
 
     def __post_init__(self) -> None:
-        if self.kind not in (*PLAIN_FORMATS, "json"):
+        if self.kind not in get_args(FormatName):
             raise TopologyError("There is no such format.", given=repr(self.kind), hint=_FORMAT_HINT)
         if self.kind != "json" and self.schema is not None:
             what = f"The format {self.kind!r} takes no schema."
@@ -105,8 +105,8 @@ class Topic:
     """
 
     name: str
-    key: Any = None
-    value: Any = None
+    key: Format | FormatName | None = None
+    value: Format | FormatName | None = None
     on_undecodable: OnUndecodable = "fail"
     headers: bool = False
 
@@ -198,8 +198,8 @@ class TopicSink:
     """
 
     name: str
-    key: Any = None
-    value: Any = None
+    key: Format | FormatName | None = None
+    value: Format | FormatName | None = None
     delivery: Delivery = "exactly_once"
 
     def __post_init__(self) -> None:
@@ -230,7 +230,7 @@ class Writer:
     path: str | None
     options: Mapping[str, str]
 
-    def __init__(self, format: str, path: str | None = None, **options: Any) -> None:
+    def __init__(self, format: str, path: str | os.PathLike[str] | None = None, **options: Any) -> None:
         _check_writer(format)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "path", None if path is None else str(path))

@@ -13,6 +13,8 @@ def mistakes(builder: mp.StreamsBuilder, frame: DataFrame, spark: SparkSession) 
     table = builder.table("b", key="long", value="string")
     builder.stream("c", key="long")  # refused: a topic needs a format for its values
     builder.stream("d", key="lng", value="string")  # refused: no such format
+    builder.stream(mp.Topic("o", "lng", "string"))  # refused: no such format
+    stream.to(mp.TopicSink("p", value="lng"))  # refused: no such format
     builder.stream("e", key="long", value="string", on_undecodable="drop")  # refused: no such policy
     builder.stream("f", key="long", value="string", store="s")  # refused: a stream keeps no store
     builder.stream(frame, key="id", timestamp="at")  # refused: a DataFrame has no name

@@ -33,7 +33,7 @@ large.to("large-orders", key="long", value=mp.json(), delivery="at_least_once")
 joined: mp.KStream = clicks.join(large, lambda click, order: F.concat(click, order["customer"]))
 joined.through("joined", key="long", value="string").to(mp.TopicSink("again"))
 windows = mp.JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
-clicks.join(views, lambda one, other: F.concat(one, other), windows).to(mp.Writer("console"), name="console")
+clicks.join(views, lambda one, other: F.concat(one, other), windows).to(mp.Writer("parquet", Path("out")), name="files")
 
 topology = builder.build()
 query = topology.start(

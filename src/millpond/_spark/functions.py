@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, Str
 from millpond._spark.analysis import analysed, flaw_of
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
-from millpond.options import Topic
+from millpond.options import Format, Topic
 
 _SHOWN = 200
 
@@ -30,9 +30,10 @@ class ColumnFunctions:
         if isinstance(origin, Topic):
             from millpond._spark.formats import type_of
 
-            if any(isinstance(form.schema, str) for form in (origin.key, origin.value)):
+            key, value = Format.of(origin.key), Format.of(origin.value)
+            if isinstance(key.schema, str) or isinstance(value.schema, str):
                 session()  # Spark parses the schema
-            return type_of(origin.key), type_of(origin.value)
+            return type_of(key), type_of(value)
         from millpond._spark.sources import row_types
 
         return row_types(origin)

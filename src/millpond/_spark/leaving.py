@@ -26,7 +26,7 @@ from millpond._spark.formats import format_for, is_plain, type_of
 from millpond._spark.kafka_sink import KafkaWrite
 from millpond._spark.wire import END, Exits
 from millpond._spark.worker import settle
-from millpond.options import Format, TopicSink
+from millpond.options import Format, FormatName, TopicSink
 
 _KEPT = frozenset(("key", "value", "ts", "headers"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
@@ -43,8 +43,8 @@ def can_leave(plan: Plan, sinks: Iterable[Sink]) -> bool:
     )
 
 
-def _is_written_so(form: Format | None, kind: DataType) -> bool:
-    form = form or format_for(kind)
+def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
+    form = format_for(kind) if given is None else Format.of(given)
     # a format that does not fit the type is somebody else's to refuse
     return is_plain(form) and type_of(form) == kind
 
