@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import millpond as mp
+from millpond.session import session
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+
+
+def test_the_session_is_had_from_the_package_and_from_its_module() -> None:
+    assert session is mp.session
+
+
+def test_what_users_read_names_every_parameter_and_no_private_module() -> None:
+    for name in mp.__all__:
+        said = getattr(mp, name)
+        methods = (
+            [getattr(said, each) for each in dir(said) if not each.startswith("_")] if inspect.isclass(said) else []
+        )
+        for each in [said, *(method for method in methods if inspect.isroutine(method))]:
+            text = inspect.getdoc(each) or ""
+            assert text, each
+            assert not re.search(r"\b_(plan|engine|spark)\b", text), each
+    for each in (mp.StreamsBuilder.stream, mp.StreamsBuilder.table, mp.StreamsBuilder.global_table, mp.KStream.to):
+        assert_told(each)
+    for each in (mp.KStream.through, mp.KTable.to, mp.Topology.start, mp.session):
+        assert_told(each)
+
+
+def assert_told(method: Callable[..., object]) -> None:
+    """Each parameter stands in the docstring, and all but the first are given by name alone."""
+    parameters = [each for each in inspect.signature(method).parameters.values() if each.name != "self"]
+    assert all(each.kind is each.KEYWORD_ONLY for each in parameters[1:]), method
+    told = re.findall(r"^([a-z_, ]+) : ", inspect.getdoc(method) or "", re.MULTILINE)
+    assert {each.name for each in parameters} <= {name for names in told for name in names.split(", ")}, method
 
 
 def test_an_installed_millpond_says_that_it_is_typed() -> None:
