@@ -22,7 +22,7 @@ from millpond._spark.start_options import StartOptions
 from millpond.testing import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"`((?:mp|millpond)(?:\.[A-Za-z]\w*)+)")
 COMMAND = re.compile(r"python -m (millpond[\w.]*)")
