@@ -2,7 +2,8 @@
 
 Rounds run side by side, each with processes of its own. Finished rounds are kept in `.chaos/`, so that a run goes on
 where it was stopped; a round is the same again under its seed and number (`--seed 1 --only 7`), but for the hazards of
-threads. The exit status is 0 when everything is right, 1 on any difference, 2 when a round did not go on.
+threads. With `--executors 2` Spark has executors of its own, which are killed too. The exit status is 0 when
+everything is right, 1 on any difference, 2 when a round did not go on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import count
@@ -25,18 +26,21 @@ from chaos.joins import JOINS
 from chaos.judge import Verdict
 from chaos.report import tables
 from chaos.round import ROOT, Outcome, Round, run
-from chaos.strikes import Strike, strikes_for
+from chaos.strikes import VICTIMS, Strike, strikes_for
 
 _lock = threading.Lock()
 
 
-def planned(kills: int, seed: int, joins: list[str], each: int) -> Iterator[Round]:
+def planned(
+    kills: int, seed: int, joins: list[str], each: int, executors: int = 0, victims: Collection[str] = VICTIMS
+) -> Iterator[Round]:
     """Rounds with so many strikes in all, `each` in one at most: the joins in turn, strikes in a random order."""
     for number in count():
         name = joins[number % len(joins)]
-        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"))[: min(kills, each)]
+        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"), executors, victims)
+        strikes = strikes[: min(kills, each)]
         kills -= len(strikes)
-        yield Round(seed, number, name, tuple(strikes))
+        yield Round(seed, number, name, tuple(strikes), executors=executors)
         if not kills:
             return
 
@@ -49,12 +53,17 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="rounds side by side")
     parser.add_argument("--each", type=int, default=100, help="kills in a round at most; default: all there are")
     parser.add_argument("--joins", nargs="+", choices=[*JOINS], default=[*JOINS])
+    parser.add_argument("--executors", type=int, default=0, help="JVMs beside the driver's; default: none")
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, help="whom to kill; default: all there are")
     parser.add_argument("--only", type=int, help="this round alone")
     options = parser.parse_args()
-    work = ROOT / ".chaos" / f"{options.seed}"
+    victims = options.victims or VICTIMS
+    if not options.executors and victims == ["executor"]:
+        parser.error("there is no executor to kill: --executors 2")
+    work = ROOT / ".chaos" / (f"{options.seed}" + (f"-executors-{options.executors}" if options.executors else ""))
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
-    rounds = list(planned(options.kills, options.seed, options.joins, options.each))
+    rounds = list(planned(options.kills, options.seed, options.joins, options.each, options.executors, victims))
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:

@@ -69,6 +69,9 @@ def reached(moment: str) -> None:
         return  # another process was first
     if order["victim"] == "driver":
         kill_session(os.getsid(0))
+    if order["victim"] == "executor":
+        # whoever forks workers is the executor's child
+        os.kill(int(stat_of(os.getppid())[1]), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from chaos.joins import JOINS
 from chaos.round import Outcome
-from chaos.strikes import STRIKES
+from chaos.strikes import ON_EXECUTORS, STRIKES
 
 _SUMS = ("batches", "records", "results", "lost", "doubled", "wrong", "out_of_order")
 
@@ -47,7 +47,7 @@ def by_moment(outcomes: Sequence[Outcome]) -> str:
     kills = Counter((strike, o.round.join) for o in outcomes for strike, _ in o.met)
     blamed = Counter(strike for o in outcomes for strike in blame(o))
     lines = [f"| killed | moment | {' | '.join(names)} | all | differences |", "|---" * (len(names) + 4) + "|"]
-    for strike in dict.fromkeys(STRIKES):
+    for strike in dict.fromkeys((*STRIKES, *ON_EXECUTORS)):
         row = [kills[(strike, name)] for name in names]
         if sum(row):
             shown = " | ".join(map(str, [*row, sum(row), blamed[strike]]))

@@ -26,6 +26,7 @@ from chaos.judge import Verdict, ends_of, expected, judge, unplanned
 from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
+from dev.cluster import spark_home
 from dev.reader import Record, committed
 from millpond._spark import daemon
 
@@ -57,6 +58,7 @@ class Round:
     join : a name of `JOINS`.
     strikes : the kills, in order.
     delivery : of the sink; "at_least_once" shows that the judge sees doubled records.
+    executors : how many Spark has, each a JVM of its own; 0: all is the driver's.
     """
 
     seed: int
@@ -64,6 +66,7 @@ class Round:
     join: str
     strikes: tuple[Strike, ...]
     delivery: str = "exactly_once"
+    executors: int = 0
 
 
 @dataclass
@@ -120,7 +123,7 @@ class _Ring:
         broker.create_topics(self._topics.values(), partitions=PARTITIONS)
         self._servers = broker.bootstrap_servers
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
-        setting |= {"batch": BATCH, "delivery": given.delivery}
+        setting |= {"batch": BATCH, "delivery": given.delivery, "executors": given.executors}
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None
         drawn = records(JOINS[given.join], f"{given.seed}/{given.number}")
@@ -205,15 +208,15 @@ class _Ring:
         elif strike.victim == "broker":
             self._broker.restart()
         else:
-            return self._kill_a_worker()
+            return self._kill_one(_is_worker if strike.victim == "worker" else _is_executor)
         return True
 
-    def _kill_a_worker(self) -> bool:
-        """One of Spark's Python workers, one at work if there is one."""
+    def _kill_one(self, is_one: Callable[[int], bool]) -> bool:
+        """One of the processes that are such, one at work if there is one."""
         assert self._process is not None
         for _ in range(200):
-            workers = [pid for pid in hooks.members(self._process.pid) if _is_worker(pid)]
-            busy = [pid for pid in workers if hooks.stat_of(pid)[:1] == ["R"]] or workers
+            found = [pid for pid in hooks.members(self._process.pid) if is_one(pid)]
+            busy = [pid for pid in found if hooks.stat_of(pid)[:1] == ["R"]] or found
             if busy:
                 os.kill(self._random.choice(busy), signal.SIGKILL)
                 return True
@@ -224,6 +227,9 @@ class _Ring:
         folder = self._folder
         paths = [ROOT / "chaos" / "site", ROOT / "src", ROOT]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), hooks.FOLDER: str(folder)}
+        if self._given.executors:
+            # where Spark's workers write
+            environment["SPARK_HOME"] = str(spark_home(folder))
         with (folder / "log").open("ab") as log:
             # a session of its own: it is killed whole
             self._process = subprocess.Popen(
@@ -314,9 +320,17 @@ class _Ring:
 
 def _is_worker(pid: int) -> bool:
     """Whether it is a process that Spark's Python daemon has forked: both have the command line of the daemon."""
-    try:
-        lines = [Path(f"/proc/{each}/cmdline").read_text() for each in (pid, hooks.stat_of(pid)[1])]
-    except (OSError, IndexError):
-        return False
+    lines = [_command_line(each) for each in (pid, *map(int, hooks.stat_of(pid)[1:2]))]
     # the JVM's line has the module's name too, as a setting
-    return all(f"\0-m\0{daemon.MODULE}\0" in line for line in lines)
+    return any(all(f"\0-m\0{module}\0" in line for line in lines) for module in (daemon.MODULE, "pyspark.daemon"))
+
+
+def _is_executor(pid: int) -> bool:
+    return "\0org.apache.spark.executor.CoarseGrainedExecutorBackend\0" in _command_line(pid)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""

@@ -5,6 +5,7 @@ Called by `round`, which carries the strikes out or has `hooks` do it, and by `r
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 
@@ -15,8 +16,8 @@ class Strike:
 
     Parameters
     ----------
-    victim : "worker": the one Python process that reaches the moment; "driver": the whole process tree (Python,
-        JVM, all workers); "broker": Kafka's JVM.
+    victim : "worker": the one Python process that reaches the moment; "executor": the JVM that it works for;
+        "driver": the whole process tree (Python, JVM, executors, all workers); "broker": Kafka's JVM.
     moment : a name of `MOMENTS`, or "random".
     """
 
@@ -46,13 +47,18 @@ STRIKES = (
     Strike("driver", "random"),
     Strike("broker", "random"),
 )
+ON_EXECUTORS = tuple(Strike("executor", moment) for moment in MOMENTS if moment != "between_commits")
+"""What can be struck besides, where Spark has executors of their own."""
+VICTIMS = ("worker", "executor", "driver", "broker")
 MOST_PASSED = {"pack": 12, "put_chunk": 6, "put_manifest": 4, "merge": 6, "between_levels": 6}
 """How many calls in a process are let pass at most; of the other moments 2."""
 
 
-def strikes_for(levels: int, random: Random) -> list[Strike]:
-    """All strikes that a topology of so many levels can meet, in random order."""
-    met = [strike for strike in STRIKES if levels > 1 or strike.moment != "between_levels"]
+def strikes_for(levels: int, random: Random, executors: int = 0, victims: Collection[str] = VICTIMS) -> list[Strike]:
+    """All strikes at these victims that a topology of so many levels can meet, in random order."""
+    all_there_are = (*STRIKES, *(ON_EXECUTORS if executors else ()))
+    met = [strike for strike in all_there_are if levels > 1 or strike.moment != "between_levels"]
+    met = [strike for strike in met if strike.victim in victims]
     random.shuffle(met)
     return met
 

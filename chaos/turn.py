@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     """Run until told to finish."""
     threading.Thread(target=_end_with_the_bench, daemon=True).start()
     given = json.loads((folder / ROUND).read_text())
-    spark = _session(folder)
+    spark = session(folder, given["executors"])
     while not _ran(given, spark, folder):
         pass
 
@@ -63,17 +63,20 @@ def _topology(given: dict[str, Any]) -> millpond.Topology:
     return builder.build()
 
 
-def _session(folder: Path) -> Any:
+def session(folder: Path, executors: int) -> Any:
+    """A session of two cores, in this process's JVM or on so many executors; everything it writes is in the folder."""
+    # most of these JVMs live for seconds: the second compiler would not pay
+    options = f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}"
     spark = millpond.session(
         "chaos",
-        master="local[2]",
+        master=f"local-cluster[{executors},1,1024]" if executors else "local[2]",
         jars=spark_jars(),
         config={
             "spark.ui.enabled": "false",
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "1g",
-            # most of these JVMs live for seconds: the second compiler would not pay
-            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}",
+            "spark.driver.extraJavaOptions": options,
+            "spark.executor.extraJavaOptions": options,
         },
     )
     spark.sparkContext.setLogLevel("ERROR")

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dev.fetch_jars import pyspark_jars
-from dev.jvm import find_java
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 """Two executors of one core and 1 GB."""
@@ -42,7 +41,7 @@ def spark_home(folder: Path) -> Path:
 @contextmanager
 def standalone(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """The address of a standalone cluster of two workers with a core each, while it lasts."""
-    environment = {**environment, "SPARK_LOCAL_DIRS": str(folder / "local"), "SPARK_NO_DAEMONIZE": "1"}
+    environment = {**environment, "SPARK_LOCAL_DIRS": str(folder / "local")}
     running: list[subprocess.Popen[bytes]] = []
     try:
         running.append(_started(folder, "master", environment, "--host", "127.0.0.1", "--port", "0"))
@@ -60,17 +59,14 @@ def standalone(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _started(folder: Path, name: str, environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    home = spark_home(folder)
     kind = "master.Master" if name == "master" else "worker.Worker"
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [
-                find_java(),
-                *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", str(pyspark_jars() / "*")),
-                *(f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *arguments),
-            ],
+            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *arguments],
             stdout=log,
             stderr=log,
-            env={**environment, "SPARK_HOME": str(folder / "spark-home"), **_verbose(folder)},
+            env={**environment, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", **_verbose(folder)},
         )
 
 

@@ -14,7 +14,13 @@ from millpond._spark.session import session
 from millpond.options import Kafka
 
 BYTES_OF_A_PROCESS = 3 << 30
-MARKS = {"spark": ["spark"], "kafka": ["spark", "kafka"], "demo": ["spark"], "examples": ["spark"]}
+MARKS = {
+    "spark": ["spark"],
+    "kafka": ["spark", "kafka"],
+    "demo": ["spark"],
+    "examples": ["spark"],
+    "cluster": ["spark", "kafka"],
+}
 
 
 @pytest.fixture(scope="session")

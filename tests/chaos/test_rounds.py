@@ -12,7 +12,7 @@ from chaos.feed import records
 from chaos.joins import JOINS
 from chaos.judge import Verdict
 from chaos.round import Outcome
-from chaos.strikes import Strike
+from chaos.strikes import VICTIMS, Strike
 
 ALL = list(JOINS)
 
@@ -39,3 +39,13 @@ def test_an_outcome_is_the_same_when_it_has_been_kept() -> None:
     verdict = Verdict(100, lost=1, batches=(4,), details=("lost: one",))
     outcome = Outcome(given, [(given.strikes[0], 2)], [Strike("worker", "merge")], 9, 1_000, ["failed"], verdict)
     assert outcome_of(json.loads(json.dumps(asdict(outcome)))) == outcome
+
+
+def test_executors_are_struck_where_there_are_some_and_alone_if_that_is_wanted() -> None:
+    def victims(executors: int, *wanted: str) -> set[str]:
+        rounds = planned(300, 1, ALL, 100, executors, wanted or VICTIMS)
+        return {strike.victim for each in rounds for strike in each.strikes if each.executors == executors}
+
+    assert victims(0) == {"worker", "driver", "broker"}
+    assert victims(2) == {"worker", "executor", "driver", "broker"}
+    assert victims(2, "executor") == {"executor"}

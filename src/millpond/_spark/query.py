@@ -21,7 +21,7 @@ from millpond._engine.manifest import VERSION as STATE_VERSION
 from millpond._plan.explain import explain
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
-from millpond._spark import batches, claims, failures, idle, settings, sinks, sources
+from millpond._spark import batches, claims, failures, idle, interrupts, settings, sinks, sources
 from millpond._spark import checkpoint as checkpoints
 from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
@@ -165,10 +165,13 @@ class Query:
         return self._counts.total()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
-        """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given."""
+        """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.
+
+        Ctrl-C drains the query and returns; a second one stops it.
+        """
         try:
             with self._named():
-                return self.streaming.awaitTermination(timeout)  # type: ignore[arg-type]
+                return interrupts.wait(self.streaming, timeout, self.drain, self.stop)
         finally:
             # a query that is drained gives its claim back when its batch is committed
             if self._claim.ended and not self._gate.closed:

@@ -1,0 +1,43 @@
+"""An example as it is, given to spark-submit, on a standalone cluster of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dev.cluster import cleaned, spark_home, standalone
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names(tmp_path: Path) -> None:
+    home = spark_home(tmp_path)
+    environment = {
+        **cleaned(),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    with standalone(tmp_path, environment) as address:
+        done = subprocess.run(
+            [
+                str(home / "bin" / "spark-submit"),
+                *("--master", address, "--conf", "spark.ui.enabled=false"),
+                *("--conf", "spark.executor.memory=1g", "--conf", "spark.driver.host=127.0.0.1"),
+                str(ROOT / "examples" / "orders_and_payments.py"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    shown = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    # a head, and what is open after each change
+    assert len(shown) == 1 + 8, done.stdout
+    assert sum("{cid, 50.0}" in line for line in shown) == 1
+    logs = [path for worker in ("worker-0", "worker-1") for path in (tmp_path / worker).glob("app-*/*/stderr")]
+    assert len(logs) == 2
+    assert os.path.getsize(logs[0]) > 0
