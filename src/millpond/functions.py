@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from millpond.errors import FunctionError
+from millpond.options import Format
 
 Function = Callable[..., Any]
 
@@ -49,6 +50,10 @@ class FunctionBackend(Protocol):
 
     def combined_parts(self, key: Any) -> tuple[Any, Any]:
         """(prefix, suffix) of a combined key."""
+        ...
+
+    def written_as(self, form: Format | None, kind: Any) -> str:
+        """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...
 
 

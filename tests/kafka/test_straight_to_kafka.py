@@ -40,10 +40,12 @@ def produced(broker: KafkaBroker) -> tuple[str, str]:
     return left, right
 
 
-def run(spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder, *, leaves: bool) -> None:
+def run(
+    spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder, *, leaves: bool, limit: int = 1_500
+) -> None:
     topology = b.build()
     assert can_leave(topology.plan, topology.plan.sinks) is leaves
-    limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=1_500)
+    limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=limit)
     query = topology.start(
         spark, checkpoint=str(folder / "cp"), kafka=limited, available_now=True, local_cache=str(folder / "c")
     )
@@ -103,6 +105,25 @@ def test_several_sinks_and_formats_are_written_in_one_pass(
     assert sorted(((r.key, r.value) for r in committed(broker, raw)), key=repr) == sorted(given, key=repr)
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_two_sinks_of_one_topic_keep_each_keys_order(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, leaves: bool
+) -> None:
+    source, out = new_topic(broker, "source"), new_topic(broker, "out")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    for at in range(120):
+        producer.produce(source, key=b"abc"[at % 3 : at % 3 + 1], value=str(at).encode(), timestamp=1_000 + at)
+    assert producer.flush(60) == 0
+    b = mp.StreamsBuilder("halves")
+    stream = b.stream(source, key="string", value="string")
+    stream.filter(lambda value: value % 2 == 0).to(out)
+    odd = stream.filter_not(lambda value: value % 2 == 0)
+    odd.to(out) if leaves else odd.map_values(lambda value: value.cast("int")).to(out, value="json")
+    run(spark, kafka, tmp_path, b, leaves=leaves, limit=90)
+    found = {key: [int(value or 0) for value, _ in records] for key, records in by_key(broker, out).items()}
+    assert found == {key: list(range(at, 120, 3)) for at, key in enumerate((b"a", b"b", b"c"))}
+
+
 def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSession) -> None:
     def plain(build: Any) -> bool:
         b = mp.StreamsBuilder("formats")
@@ -125,7 +146,7 @@ class Told(KafkaWrite):
         yield from batches
 
 
-EXITS = Exits(Labels(2, 3, tuple(range(6)), (10, 11)), 1, ("one", "two"), 1)
+EXITS = Exits(Labels(2, 3, tuple(range(6)), (10, 11)), ("one", "two"), {0: 0, 1: 1}, 1)
 
 
 def wire(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
@@ -144,11 +165,18 @@ def parcel(*offsets: int) -> bytes:
 
 def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told_last() -> None:
     write = WriteLeaving(Told(b"", ("one", "two"), None, 0), EXITS)
-    rows = [(2, 0, parcel(5, 3)), (2, 0, parcel(4)), (4, 0, parcel(1)), (10, END, b""), (10, END, b"")]
+    rows = [(2, 0, parcel(5, 3)), (2, 0, parcel(4)), (4, 1, parcel(1)), (10, END, b""), (10, END, b"")]
     batches = list(write(iter([wire(rows[:1]), wire(rows[1:])])))
     keys = [[int.from_bytes(key, "big") for key in batch["key"].to_pylist()] for batch in batches[:-1]]
     assert keys == [[3, 4, 5], [1]]
     assert [batch["topic"].to_pylist() for batch in batches] == [[0, 0, 0], [1], [-2]]
+
+
+def test_blobs_of_two_sinks_of_one_topic_become_one_run_of_records() -> None:
+    write = WriteLeaving(Told(b"", ("out", "out"), None, 0), EXITS)
+    batches = list(write(iter([wire([(2, 1, parcel(5, 2)), (2, 0, parcel(4, 1, 3)), (10, END, b"")])])))
+    assert [int.from_bytes(key, "big") for key in batches[0]["key"].to_pylist()] == [1, 2, 3, 4, 5]
+    assert batches[0]["topic"].to_pylist() == [0, 1, 0, 0, 1]
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:

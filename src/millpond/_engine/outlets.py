@@ -96,7 +96,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
         outlets.append(
             Outlet(
                 node=sink,
-                port=len(physical.edges) + index,
+                port=physical.sink_port(index),
                 target=exit_number(physical, sink),
                 key=columns.key,
                 value=columns.value,
@@ -130,8 +130,8 @@ def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outl
 
 
 def exit_number(physical: Physical, sink: str) -> int:
-    """The number under which rows travel to a sink through the last exchange."""
-    return len(physical.operators) + physical.sinks.index(sink)
+    """The number under which rows travel to a sink through the last exchange; several sinks of a topic have one."""
+    return len(physical.operators) + next(n for n, names in enumerate(physical.exits) if sink in names)
 
 
 def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[Move, ...]:

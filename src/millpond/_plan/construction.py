@@ -9,6 +9,7 @@ from __future__ import annotations
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond._plan.operators import operators_of
+from millpond._plan.outputs import check_output
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
@@ -39,8 +40,8 @@ class Construction:
 
         Raises
         ------
-        TopologyError : its name or that of its store is taken, it closes a circle through a topic, or the
-            topology has been built.
+        TopologyError : its name or that of its store is taken, it closes a circle through a topic, it is an
+            output that does not go together with another one, or the topology has been built.
         """
         if self._built:
             raise TopologyError(
@@ -51,6 +52,8 @@ class Construction:
         self._check_name(node)
         self._check_stores(node)
         self._check_topic(node)
+        if node.is_sink:
+            check_output(self._plan(node), node, self._key_text)
         self._nodes[node.name] = node
         return node
 
@@ -106,7 +109,13 @@ class Construction:
     def plan(self) -> Plan:
         """All nodes; from now on no further ones are taken."""
         self._built = True
-        return Plan(self.application, tuple(self._nodes.values()), self.generation)
+        return self._plan()
+
+    def _plan(self, *more: Node) -> Plan:
+        return Plan(self.application, (*self._nodes.values(), *more), self.generation)
+
+    def _key_text(self, sink: Node) -> str:
+        return self.functions.written_as(sink.place.key, sink.shape.key)
 
 
 def _is_made_up(store: str, node: Node) -> bool:

@@ -21,6 +21,7 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
 from millpond._plan.tables import TableRules
+from millpond.options import TopicSink
 
 RootKind = Literal["source", "operator"]
 
@@ -254,6 +255,23 @@ class Physical:
         """Whether any operator keeps results until time lets them go: these say which key they were held under."""
         timed = (operator.spec.timed(self.site(operator)) for operator in self.operators)
         return any(each is not None and each.hold is not None for each in timed)
+
+    @cached_property
+    def exits(self) -> tuple[tuple[str, ...], ...]:
+        """Sinks by where their rows leave, in the order of `sinks`: those of one topic leave together, in one order."""
+        found: dict[object, list[str]] = {}
+        for name in self.sinks:
+            target = self.plan.by_name[name].place
+            found.setdefault(target.name if isinstance(target, TopicSink) else (name,), []).append(name)
+        return tuple(map(tuple, found.values()))
+
+    def sink_of(self, port: int) -> int:
+        """Number of the sink, in `sinks`, whose rows come on a port of `sink_port`."""
+        return self.sinks.index(self.sink_edges[port - len(self.edges)][1])
+
+    def sink_port(self, index: int) -> int:
+        """Port of the rows of `sink_edges[index]`."""
+        return len(self.edges) + index
 
     @cached_property
     def side_of(self) -> dict[int, int]:

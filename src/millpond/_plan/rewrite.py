@@ -18,6 +18,7 @@ from millpond._plan.operators.views import lookups_of
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.tables import TableRules, table_rules
 from millpond._plan.timing import settle_timing
+from millpond.options import TopicSink
 
 
 def rewrite(plan: Plan) -> Physical:
@@ -291,9 +292,10 @@ class _Rewrite:
         self._operators[key] = replace(self._operators[key], **emits)  # type: ignore[arg-type]
 
     def _needs_order(self, levels: int) -> bool:
-        """True unless every sink is fed by one flow, sharded by the key it writes, of the last stage."""
+        """True unless every sink, and topic, is fed by one flow, sharded by the key it writes, of the last stage."""
         fed = [sink for _, sink in self._sink_edges]
-        if levels == 0 or len(set(fed)) < len(fed):
+        topics = [sink.place.name for sink in self._plan.sinks if isinstance(sink.place, TopicSink)]
+        if levels == 0 or len(set(fed)) < len(fed) or len(set(topics)) < len(topics):
             return True
         ends = [self._flows[f] for f, _ in self._sink_edges]
         return any(f.stage != levels or self._changes_key(f) for f in ends)

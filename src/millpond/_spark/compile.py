@@ -307,9 +307,7 @@ class _Compiler:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._settings.tasks, "label")
-        physical = self._physical
-        exits = Exits(self._settings.labels, len(physical.operators), physical.sinks, physical.slots)
-        return Compiled(wire, {}, "", exits)
+        return Compiled(wire, {}, "", Exits.of(self._physical, self._settings.labels))
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
@@ -326,7 +324,7 @@ class _Compiler:
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = to_arrow_schema(schema, timezone="UTC")
-        leave = Leave(arrow, self._settings.labels, len(self._physical.operators), self._physical.slots)
+        leave = Leave(arrow, Exits.of(self._physical, self._settings.labels))
         frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
         selectors = {
             sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")

@@ -6,7 +6,7 @@ The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
-from millpond._spark.wire import END, Labels, operator_of
+from millpond._spark.wire import END, Exits, Labels, operator_of
 from millpond._spark.worker import settle
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
@@ -186,44 +186,57 @@ class Leave:
     Parameters
     ----------
     schema : columns of the frame that the sinks read: `sink`, and per sink `k{n}_key`, `k{n}_value`.
-    labels : how (target, shard) are labelled.
-    first : number of the first exit.
-    slots : path slots of the plan.
+    exits : how sinks are told apart.
     """
 
     schema: pa.Schema
-    labels: Labels
-    first: int
-    slots: int
+    exits: Exits
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The sinks' rows of one task."""
         settle()
-        mail: dict[int, list[pa.Table]] = {}
+        mail: dict[int, dict[int, list[pa.Table]]] = {}
         # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:
-            for at, label in enumerate(batch.column("label").to_pylist()):
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 rows = blob.decode(batch.column("blob")[at].as_buffer())
-                mail.setdefault(label, []).append(rows)
+                mail.setdefault(label, {}).setdefault(self.exits.ports[port], []).append(rows)
         for label in sorted(mail):
-            target, shard = self.labels.place(label)
-            rows = stacked(mail.pop(label))
-            yield from self._sink_rows(rows, target - self.first, shard // self.labels.shards)
+            shard = self.exits.labels.place(label)[1]
+            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards)
         yield from end_rows(self.schema, "sink")
 
-    @property
-    def _read(self) -> frozenset[str]:
-        """Columns of the blobs that the frame has."""
-        return frozenset(("key", "value", *self.schema.names))
-
-    def _sink_rows(self, rows: pa.Table, sink: int, case: int) -> Iterator[pa.RecordBatch]:
-        for part in parts_by_position(rows, position_columns(self.slots), self._read):
+    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int) -> Iterator[pa.RecordBatch]:
+        """Rows of one sink, or of all sinks of one topic, which have keys of one type."""
+        sinks = sorted(mail)
+        kind = self.schema.field(f"k{sinks[0]}_key").type
+        rows = together({sink: stacked(mail.pop(sink)) for sink in sinks}, kind)
+        read = frozenset(("key", *(f"value{sink}" for sink in sinks), *self.schema.names))
+        for part in parts_by_position(rows, position_columns(self.exits.slots), read):
             given = {name: array(part, name) for name in part.column_names}
-            given[f"k{sink}_key"], given[f"k{sink}_value"] = given.pop("key"), given.pop("value")
-            given["sink"] = pa.array(np.full(len(part), sink, dtype=np.int32))
+            for sink in sinks:  # each of them; rows of another are never read as its own
+                given[f"k{sink}_key"], given[f"k{sink}_value"] = given["key"], given.pop(f"value{sink}")
             if "case" in self.schema.names:
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
             yield _fitted(given, self.schema, len(part))
+
+
+def together(rows: Mapping[int, pa.Table], kind: pa.DataType) -> pa.Table:
+    """Rows of sinks of one topic in one table, with the number of each one's `sink`; their values in `value{sink}`.
+
+    Parameters
+    ----------
+    rows : by number of the sink.
+    kind : of the keys.
+    """
+    parts = []
+    for sink, table in rows.items():  # one turn per sink
+        columns = {name: table.column(name) for name in table.column_names if name not in ("key", "value")}
+        columns |= {"key": table.column("key").cast(kind), f"value{sink}": table.column("value")}
+        columns["sink"] = pa.array(np.full(len(table), sink, dtype=np.int32))
+        parts.append(pa.table(columns))
+    return stacked(parts)
 
 
 def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, StructType
 
 from millpond._spark.analysis import analysed, flaw_of
+from millpond._spark.formats import describe_format, format_for
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
 from millpond.options import Format, Topic
@@ -88,6 +89,10 @@ class ColumnFunctions:
     def combined_parts(self, key: Column) -> tuple[Column, Column]:
         """(prefix, suffix) of a combined key."""
         return key["prefix"], key["suffix"]
+
+    def written_as(self, form: Format | None, kind: DataType) -> str:
+        """Type and format, as text, in which a sink writes keys of type `kind`."""
+        return f"{kind.simpleString()} as {describe_format(form or format_for(kind))}"
 
     def _analyse(self, function: Function, arguments: Sequence[DataType], role: str, count: int) -> list[DataType]:
         frame = _empty(arguments)

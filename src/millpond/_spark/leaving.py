@@ -7,7 +7,7 @@ its order and written before the next is read, and the ends (`wire`) stand behin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from millpond._spark.wire import END, Exits
 from millpond._spark.worker import settle
 from millpond.options import Format, FormatName, TopicSink
 
-_KEPT = frozenset(("key", "value", "ts", "headers"))
+_KEPT = frozenset(("key", "value", "ts", "headers", "topic"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
@@ -74,29 +74,37 @@ class WriteLeaving:
 
     def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Records of each sink in order; behind them, if the task had all its rows, what says so."""
-        mail: list[pa.Table] = []
+        mail: dict[int, list[pa.Table]] = {}
         at, ended = -1, False
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             # One turn per blob.
             for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if label != at:
-                    yield from self._sorted(at, mail)
-                    mail, at = [], label
+                    yield from self._sorted(mail)
+                    mail, at = {}, label
                 if port == END:
                     ended = True
                 else:
-                    mail.append(blob.decode(batch.column("blob")[row].as_buffer()))
-        yield from self._sorted(at, mail)
+                    rows = blob.decode(batch.column("blob")[row].as_buffer())
+                    mail.setdefault(self.exits.ports[port], []).append(rows)
+        yield from self._sorted(mail)
         if ended:
             yield _LAST
 
-    def _sorted(self, label: int, mail: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
-        if not mail:
+    def _sorted(self, mail: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
+        """Records of one sink, or of all sinks of one topic."""
+        tables = [_numbered(stacked(mail[sink]), sink, alone=len(mail) == 1) for sink in sorted(mail)]
+        if not tables:
             return
-        sink = self.exits.labels.place(label)[0] - self.exits.first
-        for part in parts_by_position(stacked(mail), position_columns(self.exits.slots), _KEPT):
+        for part in parts_by_position(stacked(tables), position_columns(self.exits.slots), _KEPT):
             columns = {name: array(part, name) for name in part.column_names}
-            columns |= {name: as_bytes(columns[name]) for name in ("key", "value")}
-            columns["topic"] = pa.array(np.full(len(part), sink, dtype=np.int32))
-            yield pa.RecordBatch.from_pydict(columns)
+            yield pa.RecordBatch.from_pydict(columns | {name: as_bytes(columns[name]) for name in ("key", "value")})
+
+
+def _numbered(rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
+    """Rows with the number of their sink; beside other sinks' their values, whatever their type, as bytes."""
+    if not alone:
+        at = rows.schema.get_field_index("value")
+        rows = rows.set_column(at, "value", as_bytes(array(rows, "value")))
+    return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))

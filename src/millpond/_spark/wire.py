@@ -10,7 +10,7 @@ exchange, the processor and `compile`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,20 +91,27 @@ class Exits:
     Parameters
     ----------
     labels : how (target, shard) are labelled.
-    first : number of the first sink, as a target.
     names : of the sinks, by their numbers.
+    ports : number of the sink whose rows come on each port. Sinks of one topic share their labels, so that rows of
+        one key meet and are put into one order.
     slots : path slots of the plan.
     """
 
     labels: Labels
-    first: int
     names: tuple[str, ...]
+    ports: Mapping[int, int]
     slots: int
+
+    @classmethod
+    def of(cls, physical: Physical, labels: Labels) -> Exits:
+        """The exits of a plan."""
+        ports = [physical.sink_port(index) for index in range(len(physical.sink_edges))]
+        return cls(labels, physical.sinks, {port: physical.sink_of(port) for port in ports}, physical.slots)
 
 
 def target_count(physical: Physical) -> int:
     """Operators and exits of a plan."""
-    return len(physical.operators) + len(physical.sinks)
+    return len(physical.operators) + len(physical.exits)
 
 
 def spread_labels(spark: SparkSession, physical: Physical, shards: int, tasks: int) -> Labels:

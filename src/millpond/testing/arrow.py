@@ -17,7 +17,7 @@ from millpond.builder import StreamsBuilder
 from millpond.errors import FunctionError, TopologyError
 from millpond.functions import Function
 from millpond.generation import Generation
-from millpond.options import Topic
+from millpond.options import Format, Topic
 
 
 class ArrowFunctions:
@@ -67,6 +67,10 @@ class ArrowFunctions:
     def combined_parts(self, key: pa.Array) -> tuple[pa.Array, pa.Array]:
         """(prefix, suffix) of a combined key."""
         return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
+
+    def written_as(self, form: Format | None, kind: pa.DataType) -> str:
+        """The type; nothing is written."""
+        return str(kind)
 
 
 def arrow_builder(application_id: str, *, generation: str | Generation = Generation.CURRENT) -> StreamsBuilder:

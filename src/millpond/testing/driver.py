@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -53,7 +55,9 @@ class TopologyTestDriver:
         spark = spark or session()
         sources = topology.plan.sources
         headers = any(getattr(source.origin, "headers", False) for source in sources)
-        self._outputs = {sink.output: sink.name for sink in topology.plan.sinks}
+        self._outputs: dict[str, list[str]] = {}
+        for sink in topology.plan.sinks:
+            self._outputs.setdefault(sink.output, []).append(sink.name)
         self._inlets = {s.input: Inlet(spark, number, s) for number, s in enumerate(sources)}
         self._run = BoundedRun(spark, topology.physical.with_one_domain(), shards, headers)
         self._cases: dict[str, list[Piped]] = defaultdict(list)
@@ -130,7 +134,10 @@ class TopologyTestDriver:
             self._results = self._run_all()
         if case not in self._cases:
             return []
-        return self._results.get((list(self._cases).index(case), self._outputs[output]), [])
+        number = list(self._cases).index(case)
+        parts = [self._results.get((number, name), []) for name in self._outputs[output]]
+        # those of several sinks of a topic, in its one order
+        return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
 
     def _run_all(self) -> dict[tuple[int, str], list[Any]]:
         try:

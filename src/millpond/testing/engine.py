@@ -47,7 +47,6 @@ from millpond._engine.outlets import (
     counted_outlets,
     direct_outlet,
     edge_outlet,
-    exit_number,
     exit_outlets,
 )
 from millpond._engine.position import places_of, sort_by_position
@@ -221,15 +220,21 @@ class Batch:
         self._run_stage(level, outputs)
 
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
-        """(sink name, rows in order of position)."""
+        """(output, rows in order of position)."""
         names = position_columns(self._physical.slots)
-        for sink in self._physical.plan.sinks:
-            tables = self._direct.get(sink.name, [])
-            number = exit_number(self._physical, sink.name)
+        physical = self._physical
+        outputs_of = {sink.name: sink.output for sink in physical.plan.sinks}
+        outputs: dict[str, list[pa.Table]] = defaultdict(list)
+        for name, output in outputs_of.items():
+            outputs[output] += self._direct.get(name, [])
+        for number in range(len(physical.operators), len(physical.operators) + len(physical.exits)):
             for shard in range(self._driver.shards):
-                tables += [blob.decode(b) for _, b in self._mail.pop((number, shard), [])]
+                for port, content in self._mail.pop((number, shard), []):
+                    name = physical.sinks[physical.sink_of(port)]
+                    outputs[outputs_of[name]].append(blob.decode(content))
+        for output, tables in outputs.items():
             if tables:
-                yield sink.output, sort_by_position(stacked(tables), names)
+                yield output, sort_by_position(stacked(tables), names)
 
     # ------------------------------------------------------------------------------------------------------
 
