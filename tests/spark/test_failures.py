@@ -67,6 +67,20 @@ def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kin
     assert found.hint  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[USER_RAISED_EXCEPTION] Checksum error: the card's last digit is wrong SQLSTATE: P0001",
+        "An exception was raised by the Python Proxy. Return Message: RuntimeError: batch 7 doesn't exist",
+        "Job aborted\nCaused by: org.apache.hadoop.fs.ChecksumException: Checksum error: file:/in/part-0 at 0 exp: 1",
+        "Job aborted\nTraceback (most recent call last):\nValueError: Checksum error: /c/offsets/2 is my own text",
+    ],
+)
+def test_a_text_of_the_users_own_and_a_file_elsewhere_are_no_broken_checkpoint(said: str) -> None:
+    failure = Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ===")
+    assert named(failure, "/c") is failure
+
+
 def test_any_other_failure_stays_what_it_is() -> None:
     for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "millpond.errors.Unheard: no"):
         failure = Exception(text)

@@ -7,6 +7,7 @@ column, or Spark's own complaint about a file. Called by `query`.
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from millpond import errors
 from millpond._spark.files import RESTORE
@@ -20,19 +21,24 @@ _OWN = re.compile(
 )
 # Spark adds the query's plan, where errors stand that a column may raise; once more where it shows its own stack
 _PLAN = re.compile(r"\n=== Streaming Query ===\n.*?(?=\n\tat |\nCaused by: |\nJVM stacktrace:|\Z)", re.DOTALL)
+# what Spark or Hadoop says begins its message: a text further in is a user's own, or stands in one
+_SAID = r"(?:terminated with exception: |(?:^|\n|Caused by: )(?:java|org)\.[\w.$]+: )"
 _BROKEN = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
     r"\[STATE_STORE_(?:\w*SCHEMA\w*|CHECKPOINT\w*)[^\n]*",
     r"\[STREAMING_(?:CHECKPOINT|STATEFUL)\w*\][^\n]*",
     r"\[STDS_[^\n]*",
-    r"Checksum error: [^\n]*",
-    r"File \S+/_stateSchema/\S+ does not exist",
-    r"Failed to read log file [^\n]*",
     r"Incomplete log file[^\n]*",
     r"batch \d+ doesn't exist",
     r"\S+ doesn't exist \(latestId[^\n]*",
     r"[^\n]*\n at \[Source: REDACTED \(`StreamReadFeature[^\n]*",
 )
+_BROKEN_FILE = (
+    r"Checksum error: (\S+)[^\n]*",
+    r"File (\S+/_stateSchema/\S+) does not exist",
+    r"Failed to read log file (\S+)[^\n]*",
+)
+"""These name a file: of the checkpoint, or of somebody else's."""
 _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writing batch")
 _LINES = 3
 """As many lines of Spark's are shown."""
@@ -57,7 +63,13 @@ def named(failure: Exception, checkpoint: str) -> Exception:
             hint="Run one query per checkpoint. What the other one has written is right; stop it before you start "
             "this one again.",
         )
-    found = [line for sign in _BROKEN for line in re.findall(sign, text)]
+    found = [each[1] for sign in _BROKEN for each in re.finditer(f"{_SAID}({sign})", text)]
+    found += [
+        each[1]
+        for sign in _BROKEN_FILE
+        for each in re.finditer(f"{_SAID}({sign})", text)
+        if _lies_in(each[2], checkpoint)
+    ]
     if found:
         said = dict.fromkeys(line.strip() for line in found)
         return CorruptData(
@@ -66,6 +78,12 @@ def named(failure: Exception, checkpoint: str) -> Exception:
             hint=RESTORE,
         )
     return failure
+
+
+def _lies_in(file: str, checkpoint: str) -> bool:
+    """Whether a file, as Hadoop spells it, is one of the checkpoint's."""
+    folder = re.sub(r"^[a-zA-Z][\w+.-]*:(?://[^/]*)?", "", unquote(checkpoint)).rstrip("/").removeprefix("./")
+    return f"{folder}/" in unquote(file)
 
 
 def _own(text: str) -> MillpondError | None:
