@@ -30,6 +30,7 @@ Example::
 
 from typing import TYPE_CHECKING, Any
 
+from millpond._spark.latest import latest
 from millpond.builder import StreamsBuilder
 from millpond.errors import (
     ChangedTopology,
@@ -80,6 +81,7 @@ __all__ = [
     "TopologyError",
     "Writer",
     "json",
+    "latest",
     "session",
 ]
 __version__ = "0.1.0"

@@ -223,7 +223,7 @@ class Writer:
     ----------
     format : what `DataFrame.writeStream.format` takes.
     path : where it writes, if it writes files.
-    options : the writer's own.
+    options : the writer's own. Columns are key, value, timestamp, sequence (for `millpond.latest`), headers if any.
     """
 
     format: str
@@ -249,7 +249,7 @@ class ForeachBatch:
 
     Parameters
     ----------
-    function : takes a DataFrame with columns key, value, timestamp (and headers) and the number of the batch.
+    function : takes a DataFrame with columns key, value, timestamp, sequence (and headers), and the batch's number.
         After a failure it may be called again with the same number and the same rows.
     """
 

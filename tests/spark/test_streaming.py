@@ -45,11 +45,14 @@ class Collector:
 
     def __init__(self, fail_in: int | None = None) -> None:
         self.batches: dict[int, list[list[tuple[Any, ...]]]] = {}
+        self.sequences: dict[int, list[list[tuple[Any, int]]]] = {}
         self._fail_in = fail_in
 
     def __call__(self, frame: Any, batch: int) -> None:
         rows = [tuple(row) for row in frame.select("key", "value", "timestamp").collect()]
         self.batches.setdefault(batch, []).append(rows)
+        numbers = [(row["key"], row["sequence"]) for row in frame.select("key", "sequence").collect()]
+        self.sequences.setdefault(batch, []).append(numbers)
         if batch == self._fail_in:
             self._fail_in = None
             raise RuntimeError("killed behind the sink")
@@ -92,6 +95,10 @@ def test_a_failed_batch_is_replayed_with_the_same_rows_and_the_drops_are_counted
     second = run(topology(spark, inputs, mp.ForeachBatch(sink)), spark, inputs)
     assert [len(tries) for _, tries in sorted(sink.batches.items())] == [1, 2]
     assert sink.batches[1][0] == sink.batches[1][1]
+    assert sink.sequences[1][0] == sink.sequences[1][1]
+    numbers = by_key([row for batch in sorted(sink.sequences) for row in sink.sequences[batch][-1]])
+    assert all(found == sorted(set(found)) for found in numbers.values())
+    assert max(map(len, numbers.values())) > 2
     assert second.drops == {("right", "negative_timestamp"): 1}
     # Another layout, all at once: the same changes of each key, whatever the shards and tasks.
     (inputs / "again").mkdir()
@@ -117,10 +124,15 @@ def test_an_old_checkpoint_is_refused_for_another_topology_and_other_shards(
     assert "type left" in str(changed.value)
     with pytest.raises(ChangedTopology, match="shards"):
         run(topology(spark, tmp_path, sink), spark, tmp_path, shards=7)
-    put(spark, tmp_path / "right", (1, "b", 1))
+    # at the time of the first change, as the last change: the result's timestamp is no guide
+    put(spark, tmp_path / "right", (1, "b", 0), (2, "c", 5), (2, None, 5), (3, "x", 5), (3, "y", 5))
     run(topology(spark, tmp_path, sink), spark, tmp_path)
-    written = spark.read.parquet(str(tmp_path / "out")).orderBy("timestamp").collect()
-    assert [(row["key"], row["value"]) for row in written] == [(1, "a-"), (1, "ab")]
+    written = spark.read.parquet(str(tmp_path / "out"))
+    found = written.orderBy("key", "sequence").collect()
+    assert [(row["key"], row["value"]) for row in found[:2]] == [(1, "a-"), (1, "ab")]
+    last = mp.latest(written)
+    assert last.columns == written.columns
+    assert sorted((row["key"], row["value"]) for row in last.collect()) == [(1, "ab"), (3, "-y")]
 
 
 class ContractProcessor(StatefulProcessor):

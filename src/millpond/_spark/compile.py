@@ -38,6 +38,7 @@ from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_
 from millpond._spark.plain import Plain
 from millpond._spark.processor import LevelProcessor
 from millpond._spark.selection import Selection
+from millpond._spark.sequence import SEQUENCE
 from millpond._spark.shortcuts import Shortcuts
 from millpond._spark.stage import Stage
 from millpond._spark.wire import WIRE, Exits, Labels, metric_names
@@ -77,6 +78,7 @@ class Settings:
     cases : whether rows carry a case number (test driver).
     observe : adds the counting of dropped records to a frame of wire rows.
     leaving : whether all sinks can be written from wire rows.
+    numbered : whether the sinks' rows have the column `sequence`.
     """
 
     labels: Labels
@@ -86,6 +88,7 @@ class Settings:
     cases: bool
     observe: Observer
     leaving: bool = False
+    numbered: bool = False
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,7 @@ class _Compiler:
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
         fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
         fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
+        fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._settings.numbered else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for operator in operators:
             fields += self._result_fields(operator)
@@ -316,7 +320,7 @@ class _Compiler:
         cases = self._settings.cases
         names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
         fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
-        fields += [(n, LongType()) for n in names]
+        fields += [(n, LongType()) for n in (*names, *([SEQUENCE] if self._settings.numbered else []))]
         fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
         fields += [("headers", HEADERS)] if self._settings.headers else []
         for number, sink in enumerate(sinks):

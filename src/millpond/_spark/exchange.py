@@ -21,6 +21,7 @@ from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
+from millpond._spark.sequence import SEQUENCE, Numbers
 from millpond._spark.wire import END, Exits, Labels, operator_of
 from millpond._spark.worker import settle
 
@@ -149,6 +150,7 @@ class Unpack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wide rows of one task."""
         settle()
+        numbers = Numbers()
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             passing = []
@@ -156,7 +158,7 @@ class Unpack:
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if port < 0 and operator_of(port) in self.operators:
                     rows = blob.decode(batch.column("blob")[at].as_buffer())
-                    yield from self._widened(rows, operator_of(port), label)
+                    yield from self._widened(rows, operator_of(port), label, numbers)
                 else:
                     passing.append(at)
             if passing:
@@ -164,10 +166,11 @@ class Unpack:
         if self.ends:
             yield from end_rows(self.schema, "root")
 
-    def _widened(self, rows: pa.Table, operator: int, label: int) -> Iterator[pa.RecordBatch]:
+    def _widened(self, rows: pa.Table, operator: int, label: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
         for part in rows.combine_chunks().to_batches(max_chunksize=PART_ROWS):
             given = {name: part.column(name) for name in part.schema.names}
             given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
+            given[SEQUENCE] = numbers.of(len(part))
             if "case" in self.schema.names:
                 case = self.labels.place(label)[1] // self.labels.shards
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
@@ -187,6 +190,8 @@ class Leave:
     ----------
     schema : columns of the frame that the sinks read: `sink`, and per sink `k{n}_key`, `k{n}_value`.
     exits : how sinks are told apart.
+
+    The rows are numbered where the schema has the column `sequence`.
     """
 
     schema: pa.Schema
@@ -202,12 +207,13 @@ class Leave:
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 rows = blob.decode(batch.column("blob")[at].as_buffer())
                 mail.setdefault(label, {}).setdefault(self.exits.ports[port], []).append(rows)
+        numbers = Numbers()
         for label in sorted(mail):
             shard = self.exits.labels.place(label)[1]
-            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards)
+            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards, numbers)
         yield from end_rows(self.schema, "sink")
 
-    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int) -> Iterator[pa.RecordBatch]:
+    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows of one sink, or of all sinks of one topic, which have keys of one type."""
         sinks = sorted(mail)
         kind = self.schema.field(f"k{sinks[0]}_key").type
@@ -217,6 +223,7 @@ class Leave:
             given = {name: array(part, name) for name in part.column_names}
             for sink in sinks:  # each of them; rows of another are never read as its own
                 given[f"k{sink}_key"], given[f"k{sink}_value"] = given["key"], given.pop(f"value{sink}")
+            given[SEQUENCE] = numbers.of(len(part))
             if "case" in self.schema.names:
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
             yield _fitted(given, self.schema, len(part))

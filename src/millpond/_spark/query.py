@@ -32,7 +32,7 @@ from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.start_options import StartOptions
 from millpond._spark.wire import metric_names, spread_labels
 from millpond.errors import ConfigError
-from millpond.options import DeadLetter, Topic
+from millpond.options import DeadLetter, Topic, TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -112,6 +112,7 @@ def _compiled(
         cases=False,
         observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
         leaving=can_leave(topology.plan, topology.plan.sinks),
+        numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
     )
     scans = sources.scan(
         spark, topology.plan.sources, options.kafka, checkpoint, begun=begun, partitions=facts.partitions

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from millpond._engine.columns import HELD_KEY, ROOT_POSITION
+from millpond._spark.sequence import SEQUENCE, of_batch
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,18 @@ class Selection:
         columns += [F.col("headers")] if "headers" in frame.columns else []
         return frame.filter(self.condition).select(*columns, *position)
 
-    def visible(self, frame: DataFrame) -> DataFrame:
-        """The sink's rows as a user sees them: key, value, timestamp, headers where there are any."""
+    def visible(self, frame: DataFrame, batch: int | None = None) -> DataFrame:
+        """The sink's rows as a user sees them: key, value, timestamp, sequence and headers where there are any.
+
+        Parameters
+        ----------
+        frame : all sinks' rows.
+        batch : number of the batch, where it is known here.
+        """
         columns = [F.col(self.key).alias("key"), F.col(self.value).alias("value")]
         columns += [F.timestamp_millis("ts").alias("timestamp")]
+        if SEQUENCE in frame.columns:
+            columns += [F.col(SEQUENCE) if batch is None else of_batch(batch)]
         columns += [F.col("headers")] if "headers" in frame.columns else []
         return frame.filter(self.condition).select(*columns)
 

@@ -209,7 +209,7 @@ class BatchSinks:
             if topics:
                 self._write_topics(shared, topics, batch)
             for target, selection in others:
-                self._write_other(selection.visible(shared), target, batch)
+                self._write_other(selection.visible(shared, batch), target, batch)
 
     def _readers(self, topics: Sequence[object], others: Sequence[object]) -> int:
         return len(others) + bool(topics)
