@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from millpond._engine import blob
 from millpond._engine.exchange import Parcel
-from millpond._spark.exchange import WIRE_ROWS, wire_batches, wire_rows
-from millpond._spark.wire import Labels
+from millpond._spark.exchange import WIRE_ROWS, Leave, wire_batches, wire_rows
+from millpond._spark.wire import Exits, Labels
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -51,3 +51,28 @@ def test_a_count_has_no_blob() -> None:
 
 def test_nothing_is_no_batch() -> None:
     assert list(wire_batches([])) == []
+
+
+def left(values: list[object], offsets: list[int]) -> bytes:
+    zeros = [0] * len(offsets)
+    return blob.encode(
+        pa.table({"order_ts": zeros, "srcpart": zeros, "offset": offsets, "p0": zeros, "key": zeros, "value": values})
+    )
+
+
+def test_rows_of_two_sinks_of_one_topic_leave_in_one_order_and_numbered() -> None:
+    types = {"sink": pa.int32(), "sequence": pa.int64()}
+    types |= {f"k{n}_{part}": kind for n, kind in ((0, pa.string()), (1, pa.int64())) for part, kind in _of(kind)}
+    leave = Leave(pa.schema(types.items()), Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1))
+    texts, numbers = left(["a", "c", "d"], [1, 3, 4]), left([7, None], [5, 2])
+    *rows, _, _ = leave(wire_batches([(1, 6, numbers, 0), (1, 5, texts, 0)]))
+    found = pa.Table.from_batches(rows).to_pydict()
+    assert found["sink"] == [0, 1, 0, 0, 1]
+    assert found["k0_value"] == ["a", None, "c", "d", None]
+    assert found["k1_value"] == [None, None, None, None, 7]
+    assert found["k0_key"] == found["k1_key"] == [0] * 5
+    assert found["sequence"] == [0, 1, 2, 3, 4]
+
+
+def _of(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    return [("key", pa.int64()), ("value", kind)]
