@@ -20,6 +20,8 @@ _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
 _FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
+# what recordings say where all records of a join meet; a page's introduction says it for its sections
+_WIDE = {"stream-stream": {"window": "large enough that all records meet"}}
 _VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 
 
@@ -86,7 +88,7 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         "join_type": facts["type"],
         "joiner": facts["joiner"],
         **{name: facts[fact] for fact, name in _FUNCTIONS.items() if fact in facts},
-        "params": _window(path, title, facts["window"]) if "window" in facts else {},
+        "params": _window(path, title, facts["window"]) if "window" in facts else _WIDE.get(facts["operator"], {}),
         "inputs": sorted({str(step.topic) for step in steps}),
         "observes_changes": False,
         "emits_text": False,
