@@ -37,9 +37,10 @@ def recorded() -> Named:
     for path in sorted([*(recordings / "histories").iterdir(), *(recordings / "vectors").iterdir()]):
         for history in read(path):
             key = topology_key(history)
-            if key not in seen and unsupported(history) is None:
-                seen.add(key)
-                yield key, _recorded(history)
+            name = key if history.vector is None else f"vector {history.vector['name']}"
+            if not seen & {key, name} and unsupported(history) is None:
+                seen.update((key, name))
+                yield name, _recorded(history)
 
 
 def drawn() -> Named:
