@@ -44,7 +44,7 @@ def is_left_out(op: Op) -> bool:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.proof) for n in (1, 2))])
 def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
