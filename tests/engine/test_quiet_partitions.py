@@ -18,7 +18,7 @@ def test_nothing_grows_while_a_partition_with_an_early_record_is_quiet() -> None
     left.left_join(right, PLUS, JoinWindows(1_000, 1_000, 0), name="join").to("out")
     driver = EngineDriver(builder.build(), shards=1, partitioned=True)
     (operator,) = driver.topology.physical.operators
-    assert operator.domains
+    assert operator.time.domains
     driver.pipe("left", "early", "e", ts=0, partition=1)
     kept: list[dict[str, int]] = []
     for batch in range(BATCHES):

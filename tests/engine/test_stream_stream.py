@@ -67,13 +67,13 @@ def test_behind_a_new_key_all_partitions_have_one_time() -> None:
     # The hour that the other partition is ahead has closed every window of this one.
     assert both["y"][0] == ("l0+null", 0)
     plan = joined("left", JoinWindows(1, 1, 0), rekeyed=True).build().physical
-    assert [operator.domains for operator in plan.operators] == [False]
+    assert [operator.time.domains for operator in plan.operators] == [False]
 
 
 def test_partition_counts_that_do_not_match_leave_one_time() -> None:
     plan = joined("left", JoinWindows(1, 1, 0)).build().physical
-    assert [operator.domains for operator in plan.operators] == [True]
-    assert [operator.domains for operator in plan.with_one_domain("stream_stream-1").operators] == [False]
+    assert [operator.time.domains for operator in plan.operators] == [True]
+    assert [operator.time.domains for operator in plan.with_one_domain("stream_stream-1").operators] == [False]
 
 
 def test_time_moves_on_in_a_shard_that_gets_no_records() -> None:

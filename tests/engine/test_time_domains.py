@@ -32,9 +32,9 @@ def test_behind_a_new_key_a_chain_has_one_time(first: str) -> None:
     joined = getattr(left, METHOD[first])(right, PLUS, FIRST).select_key(lambda key, value: key)
     joined.left_join(third, PLUS, SECOND).to("out")
     plan = builder.build().physical
-    assert [operator.domains for operator in plan.operators] == [True, False]
+    assert [operator.time.domains for operator in plan.operators] == [True, False]
     # The third stream's partitions are not those of the first join: its time does not move theirs.
-    assert [operator.told_by for operator in plan.operators] == [("left", "right"), ("left", "right", "third")]
+    assert [operator.time.told_by for operator in plan.operators] == [("left", "right"), ("left", "right", "third")]
 
 
 def test_a_join_is_told_the_time_of_all_sources_that_its_results_meet_further_down() -> None:
@@ -43,7 +43,7 @@ def test_a_join_is_told_the_time_of_all_sources_that_its_results_meet_further_do
     one = a.left_join(b, PLUS, FIRST)
     one.left_join(c.left_join(d, PLUS, FIRST), PLUS, SECOND).to("out")
     plan = builder.build().physical
-    assert [operator.told_by for operator in plan.operators] == [("a", "b", "c", "d")] * 3
+    assert [operator.time.told_by for operator in plan.operators] == [("a", "b", "c", "d")] * 3
 
 
 def test_a_record_beside_a_join_moves_its_time_only_where_their_results_meet() -> None:

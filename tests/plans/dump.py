@@ -194,7 +194,11 @@ def _fact(thing: object, name: str, default: object) -> object:
     if isinstance(thing, Outlet) and name in PLACES:
         part, field = PLACES[name].split(".")
         return getattr(getattr(thing, part), field, default)
-    return getattr(thing, name, getattr(getattr(thing, "params", None), name, default))
+    if name == "timing":
+        time = getattr(thing, "time", None)
+        return default if time is None else "every" if time.every else "latest"
+    parts = (thing, getattr(thing, "params", None), getattr(thing, "time", None))
+    return next((getattr(part, name) for part in parts if hasattr(part, name)), default)
 
 
 def _plain(value: object) -> str:

@@ -39,7 +39,7 @@ class Beat:
 
 def beat_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Beat:
     """The beat of an operator that is told times."""
-    return Beat(physical.time_port(operator), operator.id, operator.timing == "every", roots)
+    return Beat(physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots)
 
 
 def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[Parcel]:

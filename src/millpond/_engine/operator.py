@@ -33,7 +33,7 @@ from millpond._engine.keys import KeyGroups, group_keys
 from millpond._engine.position import BEFORE_KEY, order_by, ranks
 from millpond._engine.runs import MultiTable, State, StateTable
 from millpond._plan.operators.spec import Kept, Params
-from millpond._plan.physical import Operator
+from millpond._plan.physical import Operator, Time
 
 P = TypeVar("P", bound=Params)
 _NOTHING = np.zeros(0, dtype=np.int64)
@@ -87,6 +87,12 @@ class Setting:
         params = self.operator.params
         assert isinstance(params, kind), f"{self.operator.stem} has {type(params).__name__}, not {kind.__name__}"
         return params
+
+    @property
+    def time(self) -> Time:
+        """How the operator goes by time, where it does."""
+        assert self.operator.time is not None, f"{self.operator.stem} does not go by time"
+        return self.operator.time
 
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""

@@ -48,7 +48,7 @@ class Times:
         self._events = events
         self._sides = sides
         told, wall = split(inputs.get(TIME_SIDE))
-        self._told = told = _Told.of(told, setting.operator.hold_back)
+        self._told = told = _Told.of(told, setting.time.hold_back)
         told_domain = self._domain(told.partition)
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(partitions(events.position))
@@ -57,12 +57,12 @@ class Times:
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
         order_ts, srcpart = events.position[:2]
         told_at = told.time_at(order_ts)
-        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - setting.operator.hold_back, told_at)
+        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - setting.time.hold_back, told_at)
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         self.end = np.array(self.start)
         np.maximum.at(self.end, self.of_row, self.now)
         np.maximum.at(self.end, self.index(told_domain), told.time)
-        self._quiet = self._rest(state, wall) if setting.operator.idle_after_ms else None
+        self._quiet = self._rest(state, wall) if setting.time.idle_after_ms else None
         reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
@@ -74,7 +74,7 @@ class Times:
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
         fresh[self.index(self._domain(self._told.partition))] = True
         quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
-        end = quiet.moved(self.end, wall, self._setting.operator.idle_after_ms)
+        end = quiet.moved(self.end, wall, self._setting.time.idle_after_ms)
         rests = np.flatnonzero(end > self.end)
         self._told = self._told.behind(self.domains[rests], end[rests])
         self.end = end
@@ -91,14 +91,14 @@ class Times:
     @property
     def stands_at_close(self) -> bool:
         """Whether results that time lets go stand at their own times, and not where a record moved time."""
-        return self._setting.operator.timing != "every" and not self._told.by_record
+        return not self._setting.time.every and not self._told.by_record
 
     def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
         """Where results stand that are let go when the time of their domain is past `close`.
 
         Returns order_ts of the records that they stand behind, and the time of the sources just before they go.
         """
-        lag = self._setting.operator.hold_back
+        lag = self._setting.time.hold_back
         if self.stands_at_close:
             return close + lag, close + lag
         stands, latest = close + lag, close + lag
@@ -144,7 +144,7 @@ class Times:
             self._quiet.store(state, self.domains)
 
     def _domain(self, partition: Int64s) -> Int64s:
-        return partition if self._setting.operator.domains else np.zeros(len(partition), dtype=np.int64)
+        return partition if self._setting.time.domains else np.zeros(len(partition), dtype=np.int64)
 
     @cached_property
     def _steps(self) -> dict[int, Steps]:

@@ -88,7 +88,7 @@ class Waiting:
             if len(rows):
                 ts, side, domain = (ints(rows, name) for name in ("ts", "side", "domain"))
                 stands, latest = self._times.stands(self._times.index(domain), self._rules.close(ts, side))
-                place = self._rules.place(ts, side) + self._setting.operator.hold_back
+                place = self._rules.place(ts, side) + self._setting.time.hold_back
                 yield results_at(self._setting, rows, stands, np.minimum(place, latest))
 
     # -- which rows come next ------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Waiting:
         times, events = self._times, self._events
         first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
         if self._times.stands_at_close:
-            first = max(first, after[0] - self._setting.operator.hold_back)
+            first = max(first, after[0] - self._setting.time.hold_back)
         # One turn per side.
         for side in (side for side in SIDES if self._rules.outer[side]):
             wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])

@@ -122,6 +122,30 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Time:
+    """How an operator goes by the time of the sources (law 3).
+
+    Parameters
+    ----------
+    every : whether every shard is told every time; else the latest of a batch.
+    told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
+        time with (`timing`), as far as partitions have times of their own in both.
+    together : the same without that restriction: told where all partitions have one time.
+    domains : whether source partitions have times of their own.
+    hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
+        them that does.
+    idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    """
+
+    every: bool
+    told_by: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
+    domains: bool = False
+    hold_back: int = 0
+    idle_after_ms: int = 0
+
+
+@dataclass(frozen=True)
 class Operator:
     """A stateful operator of a level.
 
@@ -141,14 +165,7 @@ class Operator:
         from position.
     slot : path slot that its output continues, or opens.
     fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
-    timing : which times of the sources every shard is told: "none", "latest" of a batch, or "every" one.
-    told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
-        time with (`timing`), as far as partitions have times of their own in both.
-    together : the same without that restriction: told where all partitions have one time.
-    domains : whether source partitions have times of their own (law 3).
-    hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
-        them that does.
-    idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    time : how it goes by the time of the sources; None: not at all.
     cached : whether a key has one change per batch, from what it was before to what it is then (`record_cache`).
     keeps : the tables it keeps.
     """
@@ -165,12 +182,7 @@ class Operator:
     shared_root: bool = False
     slot: int = 0
     fan: int = 0
-    timing: Literal["none", "latest", "every"] = "none"
-    told_by: tuple[str, ...] = ()
-    together: tuple[str, ...] = ()
-    domains: bool = False
-    hold_back: int = 0
-    idle_after_ms: int = 0
+    time: Time | None = None
     cached: bool = False
     keeps: tuple[Kept, ...] = ()
 
@@ -274,10 +286,15 @@ class Physical:
         return len(self.edges) + index
 
     @cached_property
+    def timed(self) -> tuple[tuple[Operator, Time], ...]:
+        """The operators that go by time, and how."""
+        return tuple((operator, operator.time) for operator in self.operators if operator.time is not None)
+
+    @cached_property
     def side_of(self) -> dict[int, int]:
         """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}
-        sides |= {self.time_port(op): TIME_SIDE for op in self.operators if op.timing != "none"}
+        sides |= {self.time_port(operator): TIME_SIDE for operator, _ in self.timed}
         return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
 
     def with_one_domain(self, node: str | None = None) -> Physical:
@@ -285,14 +302,20 @@ class Physical:
         return replace(
             self,
             operators=tuple(
-                replace(o, domains=False, told_by=o.together) if node in (None, o.node) else o for o in self.operators
+                replace(o, time=replace(o.time, domains=False, told_by=o.time.together))
+                if o.time is not None and node in (None, o.node)
+                else o
+                for o in self.operators
             ),
         )
 
     def with_idle_time(self, idle_after_ms: int) -> Physical:
         """The same plan, its time moving on with the wall clock when the input has rested for so long."""
-        keeping = (replace(o, idle_after_ms=idle_after_ms if o.timing != "none" else 0) for o in self.operators)
-        return replace(self, operators=tuple(keeping))
+        operators = (
+            o if o.time is None else replace(o, time=replace(o.time, idle_after_ms=idle_after_ms))
+            for o in self.operators
+        )
+        return replace(self, operators=tuple(operators))
 
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""

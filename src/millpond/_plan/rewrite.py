@@ -15,7 +15,7 @@ from millpond._plan.nodes import Node
 from millpond._plan.operators import TABLE, fans_out, operators_of
 from millpond._plan.operators.spec import Side, Site, Spec
 from millpond._plan.operators.views import lookups_of
-from millpond._plan.physical import Edge, Flow, Operator, Physical
+from millpond._plan.physical import Edge, Flow, Operator, Physical, Time
 from millpond._plan.tables import TableRules, table_rules
 from millpond._plan.timing import settle_timing
 from millpond.options import TopicSink
@@ -104,7 +104,7 @@ class _Rewrite:
             emits_views=name in self._rules.split,
             shared_root=spec.meets(site),
             fan=1 + self._below(name) if spec.fans_out else 0,
-            timing="none" if timed is None else timed.timing,
+            time=None if timed is None else Time(timed.every),
             keeps=spec.keeps(site, taken),
         )
 

@@ -34,19 +34,20 @@ def settle_timing(
         mine = [edge for edge in edges if edge.target == operator.id]
         above = _above(flows, mine)
         lags[operator.id] = max((_lag_behind(plan, rules, by_id[o], lags) for o in above), default=0)
-        if operator.timing == "none":
+        if operator.time is None:
             continue
         domains = operator.id in in_place
         together = all_together[operator.id]
         told_by = told_together[operator.id] if domains else together
-        operators[key] = replace(
-            operator,
+        time = replace(
+            operator.time,
             hold_back=lags[operator.id],
             domains=domains,
             told_by=_sources_of(plan, [by_id[number].node for number in told_by]),
             together=_sources_of(plan, [by_id[number].node for number in together]),
-            timing="every" if any(by_id[number].timing == "every" for number in together) else "latest",
+            every=any(time.every for number in together if (time := by_id[number].time) is not None),
         )
+        operators[key] = replace(operator, time=time)
         for edge in mine:
             edges[edge.id] = replace(edge, keeps_time=True, tells_reach=True)
 
@@ -115,7 +116,7 @@ def _in_place(
     # In order of construction, so that those above are known.
     for number, operator in operators.items():
         mine = [edge for edge in edges if edge.target == number]
-        single = operator.timing == "none" or _one_source_a_side(flows, mine)
+        single = operator.time is None or _one_source_a_side(flows, mine)
         if operator.spec.keeps_partition and single and all(_keeps_partition(plan, flows, e, found) for e in mine):
             found.add(number)
     return frozenset(found)

@@ -189,10 +189,9 @@ class _Compiler:
     def _beats(self, stage: Stage) -> tuple[Beat, ...]:
         """What the stage's sources tell of time to the operators that they reach."""
         beats = []
-        for operator in self._physical.operators:
-            roots = self._roots(stage).items()
-            mine = tuple(f"root:{number}" for number, name in roots if name in operator.told_by)
-            if operator.timing != "none" and mine:
+        for operator, time in self._physical.timed:
+            mine = tuple(f"root:{number}" for number, name in self._roots(stage).items() if name in time.told_by)
+            if mine:
                 beats.append(beat_of(self._physical, operator, mine))
         return tuple(beats)
 
@@ -293,7 +292,7 @@ class _Compiler:
         """Whether blobs for later levels or for the exit pass through this one."""
         physical = self._physical
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
-        over = over or any(op.timing != "none" and op.level > level for op in physical.operators)
+        over = over or any(op.level > level for op, _ in physical.timed)
         leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
         return over or (physical.ordered_exit and leaving) or self._leaves
 

@@ -28,7 +28,7 @@ def wall_clock(spark: SparkSession) -> DataFrame:
 
 def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
     """Wire rows that show the clock to every shard of the operators that keep time; with ends where they are wanted."""
-    targets = tuple((op.id, physical.time_port(op)) for op in physical.operators if op.idle_after_ms)
+    targets = tuple((op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms)
     return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
 
 

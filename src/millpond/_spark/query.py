@@ -258,7 +258,7 @@ def _refuse_dead_letters(topology: Physical) -> None:
 
 
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
-    if options.idle_after_ms and all(operator.timing == "none" for operator in topology.operators):
+    if options.idle_after_ms and not topology.timed:
         raise ConfigError(
             "Nothing in this topology waits for time.",
             given=f"idle_after={options.idle_after!r}",
@@ -285,10 +285,12 @@ def _with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Ph
     Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.
     """
     physical, plan = topology, topology.plan
-    for operator in physical.operators:
-        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(operator.told_by)]
+    for operator, kept in topology.timed:
+        if not kept.domains:
+            continue
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
         counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
-        if operator.domains and len(counts) > 1:
+        if len(counts) > 1:
             physical = physical.with_one_domain(operator.node)
     return physical
 

@@ -198,7 +198,7 @@ class Batch:
     def tell_wall_clock(self, ms: int) -> None:
         """Show every shard of the operators that keep time what the wall clock shows."""
         piped = not self._driver.partitioned
-        for operator in (op for op in self._physical.operators if op.timing != "none"):
+        for operator, _ in self._physical.timed:
             port = self._physical.time_port(operator)
             for parcel in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
                 self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
@@ -344,7 +344,7 @@ class _Layout:
         operators = physical.operators
         self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}
         self.settings = {operator.id: setting_of(physical, operator) for operator in operators}
-        told = {root.node: [op for op in operators if root.node in op.told_by] for root in self.roots}
+        told = {root.node: [op for op, time in physical.timed if root.node in time.told_by] for root in self.roots}
         self.beats = {node: tuple(beat_of(physical, operator) for operator in ops) for node, ops in told.items()}
 
     @staticmethod

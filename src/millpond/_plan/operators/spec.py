@@ -187,11 +187,11 @@ class Timed:
 
     Parameters
     ----------
-    timing : which times of the sources it must be told: the "latest" of a batch, or "every" one.
+    every : whether it must be told every time of the sources; else the latest of a batch.
     hold : how long it can hold a result back, in ms; None: it never does.
     """
 
-    timing: Literal["latest", "every"]
+    every: bool
     hold: int | None = None
 
 

@@ -68,4 +68,4 @@ class StreamStream(Spec[Node]):
         # in order of timestamp: then it must be known which records there were between.
         mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.waits
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
-        return Timed("every" if mixed else "latest", hold if node.waits else None)
+        return Timed(mixed, hold if node.waits else None)
