@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.failures import named
-from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError
+from millpond._spark.failures import named, of_start
+from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, SourceError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
 Traceback (most recent call last):
@@ -85,3 +85,47 @@ def test_any_other_failure_stays_what_it_is() -> None:
     for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "millpond.errors.Unheard: no"):
         failure = Exception(text)
         assert named(failure, "/c") is failure
+
+
+LOGIN = "org.apache.kafka.common.config.ConfigException: Invalid value canary for configuration security.protocol"
+GONE = (
+    "[KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some data may have been lost because they are not available in Kafka.\n"
+    "Reason:\nPartition orders-0 offset was changed from 5 to 2.\nThis could be either 1) a user error"
+)
+SILENT = (
+    "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: describeTopics"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "given"),
+    [
+        (LOGIN, ConfigError, "security.protocol"),
+        (GONE, SourceError, "Partition orders-0 offset was changed from 5 to 2"),
+        (SILENT, SourceError, "Timed out waiting for a node assignment. Call: describeTopics"),
+    ],
+)
+def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
+    said: str, kind: type[MillpondError], given: str
+) -> None:
+    found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
+    assert type(found) is kind
+    assert found.given == given  # type: ignore[attr-defined]
+    assert found.hint  # type: ignore[attr-defined]
+    assert "canary" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.io.IOException: mkdir of file:/proc/no/cp/millpond/topology failed",
+        "ExitCodeException: mkdir: cannot create directory '/proc/no/cp': Permission denied",
+        "ParentNotDirectoryException: Parent path is not a directory: file:/proc/no/cp",
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_is_named(said: str) -> None:
+    found = of_start(Exception(said), "file:///proc/no/cp")
+    assert isinstance(found, ConfigError)
+    assert "file:///proc/no/cp" in str(found.given)
+    elsewhere = Exception(said.replace("/proc/no/cp", "/other"))
+    assert of_start(elsewhere, "file:///proc/no/cp") is elsewhere

@@ -7,12 +7,16 @@ A writer of any other kind may write a replayed batch twice. Called by `sinks`.
 
 from __future__ import annotations
 
+import warnings
+
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from millpond.errors import ConfigError
 from millpond.options import Writer
 
 FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
+ONCE = FILES | {"delta", "memory", "console", "noop"}
+"""What a replayed batch is in once, here or by Spark's own sink."""
 _CONSOLE_ROWS = "20"
 
 
@@ -40,6 +44,44 @@ def write_batch(rows: DataFrame, target: Writer, batch: int, identity: str, spar
         if target.format == "delta":
             writer = writer.option("txnAppId", identity).option("txnVersion", str(batch))
         writer.save(target.path)
+
+
+def warn_of_replays(target: Writer, *, alone: bool) -> None:
+    """Warn where a batch that is run again may be written twice.
+
+    Parameters
+    ----------
+    alone : whether it is the only output, which Spark's own sink of that format writes.
+    """
+    if target.format in ONCE or (alone and target.format == "iceberg"):
+        return
+    warnings.warn(
+        f"A batch that is run again after a failure may be written twice by the format {target.format!r}.\n"
+        "Hint: take mp.ForeachBatch(function) and write so that a second call with the same number of a batch "
+        f"changes nothing; or one of {', '.join(sorted(ONCE))}, which are written once.",
+        stacklevel=2,
+    )
+
+
+def check_format(spark: SparkSession, target: Writer) -> None:
+    """Raise where the session knows no such format.
+
+    Raises
+    ------
+    ConfigError : it does not.
+    """
+    if target.format in ONCE - {"delta", "avro", "xml"}:
+        return
+    try:
+        spark.read.format(target.format).load()
+    except Exception as error:  # whatever a format that exists says of options that are missing
+        if "DATA_SOURCE_NOT_FOUND" in str(error) or "Failed to find" in str(error):
+            raise ConfigError(
+                "Spark knows no such format.",
+                given=f"mp.Writer({target.format!r})",
+                hint="See how it is spelt; a format that is not Spark's own needs its package: "
+                'mp.session(config={"spark.jars.packages": ...}).',
+            ) from None
 
 
 def memory_table(target: Writer) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from millpond import errors
 from millpond._spark.files import RESTORE
+from millpond._spark.kafka_failures import kafka_failure
 from millpond.errors import ConfigError, CorruptData, MillpondError
 
 # what is given may have several lines, but no empty one; behind an error that a column raises Spark puts its SQLSTATE
@@ -21,17 +22,19 @@ _OWN = re.compile(
 )
 # Spark adds the query's plan, where errors stand that a column may raise; once more where it shows its own stack
 _PLAN = re.compile(r"\n=== Streaming Query ===\n.*?(?=\n\tat |\nCaused by: |\nJVM stacktrace:|\Z)", re.DOTALL)
-# what Spark or Hadoop says begins its message: a text further in is a user's own, or stands in one
-_SAID = r"(?:terminated with exception: |(?:^|\n|Caused by: )(?:java|org)\.[\w.$]+: )"
-_BROKEN = (
+_CONDITIONS = (
     r"\[CANNOT_LOAD_STATE_STORE[^\n]*",
     r"\[STATE_STORE_(?:\w*SCHEMA\w*|CHECKPOINT\w*)[^\n]*",
     r"\[STREAMING_(?:CHECKPOINT|STATEFUL)\w*\][^\n]*",
     r"\[STDS_[^\n]*",
+    r"[^\n]*\n at \[Source: REDACTED \(`StreamReadFeature[^\n]*",
+)
+# what Spark or Hadoop says begins its message: a text further in is a user's own, or stands in one
+_SAID = r"(?:terminated with exception: |(?:^|[\s(])(?:java|org|com)\.[\w.$]+: )"
+_BROKEN = (
     r"Incomplete log file[^\n]*",
     r"batch \d+ doesn't exist",
     r"\S+ doesn't exist \(latestId[^\n]*",
-    r"[^\n]*\n at \[Source: REDACTED \(`StreamReadFeature[^\n]*",
 )
 _BROKEN_FILE = (
     r"Checksum error: (\S+)[^\n]*",
@@ -40,6 +43,11 @@ _BROKEN_FILE = (
 )
 """These name a file: of the checkpoint, or of somebody else's."""
 _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writing batch")
+_UNWRITABLE = re.compile(
+    r"Mkdirs failed to create[^\n]*|mkdir of [^\n]* failed|Permission denied[^\n]*|Read-only file system[^\n]*"
+    r"|No FileSystem for scheme[^\n]*|Not a directory[^\n]*|Parent path is not a directory[^\n]*"
+    r"|(?:ParentNotDirectory|AccessControl|UnsupportedFileSystem)Exception[^\n]*|not a directory[^\n]*"
+)
 _LINES = 3
 """As many lines of Spark's are shown."""
 
@@ -63,13 +71,10 @@ def named(failure: Exception, checkpoint: str) -> Exception:
             hint="Run one query per checkpoint. What the other one has written is right; stop it before you start "
             "this one again.",
         )
-    found = [each[1] for sign in _BROKEN for each in re.finditer(f"{_SAID}({sign})", text)]
-    found += [
-        each[1]
-        for sign in _BROKEN_FILE
-        for each in re.finditer(f"{_SAID}({sign})", text)
-        if _lies_in(each[2], checkpoint)
-    ]
+    of_kafka = kafka_failure(text)
+    if of_kafka is not None:
+        return of_kafka
+    found = _broken(text, checkpoint)
     if found:
         said = dict.fromkeys(line.strip() for line in found)
         return CorruptData(
@@ -80,10 +85,50 @@ def named(failure: Exception, checkpoint: str) -> Exception:
     return failure
 
 
+def of_start(failure: Exception, checkpoint: str) -> Exception:
+    """The same of what went wrong before the query ran: also where its checkpoint cannot be written.
+
+    Parameters
+    ----------
+    failure : what was raised.
+    checkpoint : the query's.
+    """
+    if isinstance(failure, MillpondError):
+        return failure
+    text = str(failure)
+    unwritable = _UNWRITABLE.search(text)
+    if unwritable and _is_of(text, checkpoint):
+        return ConfigError(
+            "The checkpoint cannot be written.",
+            given=f"{checkpoint}: {unwritable[0]}",
+            hint="Give a folder that this user may write, on a file system that Spark knows, or one that is yet to be "
+            "made: topology.start(spark, checkpoint=...).",
+        )
+    return named(failure, checkpoint)
+
+
+def _is_of(text: str, checkpoint: str) -> bool:
+    """Whether a text names a place in the checkpoint, or the kind of file system that it lies on."""
+    scheme, colon, _ = checkpoint.partition("://")
+    return _folder(checkpoint) in unquote(text) or bool(colon and f'"{scheme}"' in text)
+
+
+def _broken(text: str, checkpoint: str) -> list[str]:
+    """What is said of files of the checkpoint."""
+    found = [line for sign in _CONDITIONS for line in re.findall(sign, text)]
+    found += [each[1] for sign in _BROKEN for each in re.finditer(f"{_SAID}({sign})", text)]
+    files = [each for sign in _BROKEN_FILE for each in re.finditer(f"{_SAID}({sign})", text)]
+    return found + [each[1] for each in files if _lies_in(each[2], checkpoint)]
+
+
 def _lies_in(file: str, checkpoint: str) -> bool:
     """Whether a file, as Hadoop spells it, is one of the checkpoint's."""
-    folder = re.sub(r"^[a-zA-Z][\w+.-]*:(?://[^/]*)?", "", unquote(checkpoint)).rstrip("/").removeprefix("./")
-    return f"{folder}/" in unquote(file)
+    return f"{_folder(checkpoint)}/" in unquote(file)
+
+
+def _folder(checkpoint: str) -> str:
+    """Its path, without the name of a file system."""
+    return re.sub(r"^[a-zA-Z][\w+.-]*:(?://[^/]*)?", "", unquote(checkpoint)).rstrip("/").removeprefix("./")
 
 
 def _own(text: str) -> MillpondError | None:

@@ -21,7 +21,7 @@ from millpond._engine.manifest import VERSION as STATE_VERSION
 from millpond._plan.explain import explain
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
-from millpond._spark import batches, claims, failures, idle, interrupts, settings, sinks, sources
+from millpond._spark import batches, claims, failures, idle, interrupts, settings, silence, sinks, sources
 from millpond._spark import checkpoint as checkpoints
 from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
@@ -40,6 +40,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     settings.check(spark)
     _refuse_dead_letters(topology)
     _refuse_idle_time(topology, options)
+    sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
     return _launch(topology, spark, checkpoint, options, options.trigger_options)
 
 
@@ -49,9 +50,13 @@ def _launch(
     claim = claims.take(checkpoint)
     try:
         return _started(topology, spark, checkpoint, options, trigger, claim)
-    except BaseException:
+    except BaseException as failure:
         claim.release()
-        raise
+        found = failures.of_start(failure, checkpoint) if isinstance(failure, Exception) else failure
+        if found is failure:
+            raise
+        # what Spark says may quote a setting
+        raise found from None
 
 
 def _started(
@@ -87,9 +92,8 @@ def _started(
     # a query that is to run one batch takes the one that was planned last, where that was not committed
     rest = partial(_launch, topology, spark, checkpoint, options, {"once": True})
     unfinished = partial(is_unfinished, spark, checkpoint)
-    return Query(
-        streaming, DropCounts(streaming, metrics), checkpoint, claim, gate, lambda: rest() if unfinished() else None
-    )
+    counts = DropCounts(streaming, metrics)
+    return Query(streaming, counts, checkpoint, claim, gate, lambda: rest() if unfinished() else None, spark)
 
 
 def _compiled(
@@ -139,6 +143,7 @@ class Query:
         claim: claims.Claim,
         gate: Gate,
         rest: Callable[[], Query | None],
+        spark: SparkSession,
     ) -> None:
         self.streaming = streaming
         self._claim = claim
@@ -146,6 +151,8 @@ class Query:
         self._checkpoint = checkpoint
         self._gate = gate
         self._rest = rest
+        self._silence = silence.Silence(streaming)
+        self._spark = spark
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -200,7 +207,8 @@ class Query:
 
     def stop(self) -> None:
         """Stop the query; the batch under way is computed again at the next start."""
-        self.streaming.stop()
+        self._silence.close()
+        silence.stop(self.streaming, self._spark)
         self._claim.release()
         self._counts.close()
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from millpond._spark.batch_writer import memory_table, write_batch
+from millpond._spark.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from millpond._spark.compile import Compiled
 from millpond._spark.drain import Gate
 from millpond._spark.files import names
@@ -89,6 +89,18 @@ def start_writer(
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
+    """Raise where a writer's format is unknown; warn of one that may write a replayed batch twice.
+
+    Raises
+    ------
+    ConfigError : a format is unknown.
+    """
+    for target in (each for each in targets if isinstance(each, Writer)):
+        check_format(spark, target)
+        warn_of_replays(target, alone=len(targets) == 1)
 
 
 @dataclass(frozen=True)

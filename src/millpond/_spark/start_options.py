@@ -17,7 +17,7 @@ class StartOptions:
     kafka: Kafka | None = None
     shards: int | None = None
     tasks: int | None = None
-    trigger: str | None = None
+    trigger: Duration | None = None
     available_now: bool = False
     local_cache: str | None = None
     allow_partition_change: bool = False
@@ -28,6 +28,12 @@ class StartOptions:
     def __post_init__(self) -> None:
         if self.idle_after is not None:
             self._check_idle_after()
+        if self.trigger is not None and duration_ms(self.trigger, "trigger") < 0:
+            raise ConfigError(
+                "The interval between two batches is not negative.",
+                given=f"trigger={self.trigger!r}",
+                hint='trigger="1 second"; left out, a batch follows the other.',
+            )
         for part in ("shards", "tasks"):
             given = getattr(self, part)
             if given is not None and (not isinstance(given, int) or given < 1):
@@ -63,4 +69,5 @@ class StartOptions:
         """What DataStreamWriter.trigger takes."""
         if self.available_now:
             return {"availableNow": True}
-        return {"processingTime": self.trigger or "0 seconds"}
+        interval = 0 if self.trigger is None else duration_ms(self.trigger, "trigger")
+        return {"processingTime": f"{interval} milliseconds"}
