@@ -57,7 +57,7 @@ class Topology:
         kafka: Kafka | None = None,
         shards: int | None = None,
         tasks: int | None = None,
-        trigger: str | None = None,
+        trigger: Duration | None = None,
         available_now: bool = False,
         local_cache: str | os.PathLike[str] | None = None,
         allow_partition_change: bool = False,
@@ -75,7 +75,7 @@ class Topology:
         kafka : the connection, where the topology reads or writes topics.
         shards : shards of each operator, fixed at the first start; default 2 per task.
         tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
-        trigger : processing interval ("1 second"); None: one batch follows the other.
+        trigger : processing interval, a duration ("1 second"); None: one batch follows the other.
         available_now : process what is there, in batches of the rate limit, and stop.
         local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
             its user alone; one that others may write to is not used, with a warning.
