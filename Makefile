@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test check proof mutants soak chaos lint format demo bench lock clean
+.PHONY: help setup jars test check proof mutants soak chaos versions lint format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -50,6 +50,9 @@ soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes
 	@$(PY) -m chaos --kills $(KILLS) --seed $(SEED) --workers $(WORKERS) $(ARGS)
 
+versions: setup ## the other versions of Python and PySpark that are claimed, each in an environment of its own
+	@$(PY) dev/versions.py $(ARGS)
+
 lint: setup ## style, format and types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -69,6 +72,6 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
 
 clean: ## removes what the other commands have made
-	rm -rf .venv .jars .demo .bench .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .versions .jars .demo .bench .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/millpond.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

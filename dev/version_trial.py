@@ -1,0 +1,74 @@
+"""What is tried on each claimed version of Python and PySpark: import, a join through the driver, files, a restart.
+
+Run by `versions` with the interpreter of an environment that has millpond installed; ends with status 0 if all of it
+gave what it should.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if not __package__:  # run by its path: the repository's root is then not on the module path
+    sys.path.insert(0, str(ROOT))
+
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from examples import testing_a_topology
+
+SCHEMA = "id long, name string, day date, at long"
+
+
+def run(spark: SparkSession, folder: Path) -> list[tuple[int, str]]:
+    """Join two tables of files, as far as there are files that were not read yet; what the sink got."""
+    builder = mp.StreamsBuilder("versions")
+    left, right = (
+        builder.table(spark.readStream.schema(SCHEMA).parquet(str(folder / side)), name=side, key="id", timestamp="at")
+        for side in ("left", "right")
+    )
+    seen: list[tuple[int, str]] = []
+    joined = left.join(right, lambda one, other: F.concat(one["name"], other["day"].cast("string")))
+    joined.to(
+        mp.ForeachBatch(lambda frame, _: seen.extend((row.key, row.value) for row in frame.collect())), name="out"
+    )
+    topology = builder.build()
+    query = topology.start(
+        spark, checkpoint=folder / "checkpoint", available_now=True, local_cache=folder / "cache", shards=2, tasks=2
+    )
+    query.awaitTermination()
+    return sorted(seen)
+
+
+def add(spark: SparkSession, folder: Path, rows: list[tuple[int, str, int]]) -> None:
+    """Changes of both tables, as files."""
+    frame = spark.createDataFrame(rows, "id long, name string, at long").withColumn(
+        "day", F.lit("2026-01-01").cast("date")
+    )
+    for side in ("left", "right"):
+        frame.select("id", "name", "day", "at").coalesce(1).write.mode("append").parquet(str(folder / side))
+
+
+def main() -> None:
+    """Try it all."""
+    spark = mp.session("versions", master="local[2]", config={"spark.ui.enabled": "false"})
+    spark.sparkContext.setLogLevel("ERROR")
+    testing_a_topology.check(spark)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        add(spark, folder, [(1, "a", 1), (2**53 + 1, "b", 2)])
+        first = run(spark, folder)
+        assert dict(first) == {1: "a2026-01-01", 2**53 + 1: "b2026-01-01"}, first
+        add(spark, folder, [(1, "A", 3), (3, "c", 4)])
+        second = run(spark, folder)
+        assert dict(second) == {1: "A2026-01-01", 3: "c2026-01-01"}, second
+    spark.stop()
+    print(f"as it should be: Python {sys.version.split()[0]}, PySpark {pyspark.__version__}, millpond {mp.__version__}")
+
+
+if __name__ == "__main__":
+    main()
