@@ -19,6 +19,7 @@ from millpond._engine.columns import Bools, Int64s, bools, ints, joined
 from millpond._engine.operator import Events, Setting
 from millpond._engine.runs import LogTable, State
 from millpond._engine.search import Hits
+from millpond._plan.operators.spec import Kept
 
 FLAGS = ("waits", "waits_right")
 _NUMBERS = pa.schema([(name, pa.int64()) for name in ("hash", "key", "close", "domain")])
@@ -62,21 +63,20 @@ class WindowLog:
     def __init__(self, setting: Setting, state: State) -> None:
         self._setting = setting
         self._state = state
-        stores = setting.operator.stores
-        self.shared = len(stores) == 1
-        tables = [self._open(name, side) for side, name in enumerate(stores)]
+        self.shared = len(setting.kept) == 1
+        tables = [self._open(kept) for kept in setting.kept]
         self._tables = [tables[0], tables[-1]]
         name = f"{setting.operator.node}.matched"
         self._matched = state.log_table(name, _NUMBERS, time="close")
         self.arrivals = int(state.get_scalar("arrivals", 0))
 
-    def _open(self, name: str, side: int) -> LogTable:
+    def _open(self, kept: Kept) -> LogTable:
+        assert kept.order is not None, kept.name
         numbers = [pa.field(n, pa.int64()) for n in ("ts", "arrival", "domain")]
         flags = [pa.field(n, pa.bool_()) for n in (FLAGS if self.shared else FLAGS[:1])]
-        key = [pa.field("hash", pa.int64()), pa.field("key", self._setting.key)]
-        value = [pa.field("value", self._setting.values[side])]
-        schema = pa.schema([*key, *numbers, *flags, *value])
-        return self._state.log_table(name, schema, time="ts", sort=("arrival",))
+        key, value = kept.columns
+        schema = pa.schema([pa.field("hash", pa.int64()), key, *numbers, *flags, value])
+        return self._state.log_table(kept.name, schema, time=kept.order, sort=("arrival",))
 
     def _flag(self, side: int) -> str:
         return FLAGS[side] if self.shared else FLAGS[0]

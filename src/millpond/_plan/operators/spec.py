@@ -153,6 +153,7 @@ class Kept:
     columns : in order; the first one is the key, by whose hash rows are routed.
     identity : the columns that tell rows apart: the key, or more than that; none for a log, whose rows are only added.
     stamped : whether rows have a timestamp.
+    order : the column by which rows of one key are looked up in ranges, and are thrown away; None: by the key alone.
     retention : how long rows are kept behind the operator's time, in ms; None: until they are deleted.
     """
 
@@ -160,6 +161,7 @@ class Kept:
     columns: Named
     identity: tuple[str, ...] = ("key",)
     stamped: bool = True
+    order: str | None = None
     retention: int | None = None
 
     def typed(self, convert: Callable[[Any], Any]) -> Kept:

@@ -52,6 +52,7 @@ class StreamStream(Spec[Node]):
                 f"{node.name}.{name}",
                 (("key", node.shape.key), ("value", site.input(side).shape.value)),
                 identity=(),
+                order="ts",
                 retention=retention,
             )
             for side, name in sides
