@@ -75,7 +75,7 @@ def unneeded(got: Steps, start: int, end: int, cached: dict[str, bool]) -> str |
     if twice:
         return f"{twice} twice"
     stood = standing([*got[:start], []], frozenset(cached))[-1]
-    nulls = (result for result in batch if cached[result.sink] and result.value is None)
+    nulls = (result for result in batch if cached[str(result.sink)] and result.value is None)
     return next((f"a null for {r.key}, which had none" for r in nulls if (r.sink, r.key) not in stood), None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,11 +67,7 @@ def demo() -> Named:
 
 def bench() -> Named:
     """The benchmark's workloads; they need a session."""
-    sys.path.insert(0, str(ROOT / "bench"))
-    try:
-        from workloads import WORKLOADS
-    finally:
-        sys.path.remove(str(ROOT / "bench"))
+    from bench.workloads import WORKLOADS
     from millpond import StreamsBuilder
 
     for name, workload in WORKLOADS.items():

@@ -98,9 +98,9 @@ def test_unknown_names_are_refused_with_those_there_are(driver: TopologyTestDriv
     for call in (lambda: driver.create_input_topic("order"), lambda: driver.pipe("order", 1, None, ts=0)):
         with pytest.raises(TopologyError, match="Inputs: orders, clicks"):
             call()
-    for call in (lambda: driver.create_output_topic("w"), lambda: driver.read("w")):
+    for ask in (lambda: driver.create_output_topic("w"), lambda: driver.read("w")):
         with pytest.raises(TopologyError, match="Outputs: warm, checked, amounts"):
-            call()
+            ask()
 
 
 def test_a_closed_driver_says_that_it_is(spark: SparkSession, topology: mp.Topology) -> None:

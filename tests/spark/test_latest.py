@@ -10,7 +10,7 @@ import millpond as mp
 
 def test_the_last_change_of_each_key_stands_whatever_its_timestamp_and_tombstones_are_gone(spark: SparkSession) -> None:
     def key(name: str | None) -> Row | None:
-        return name and Row(name=name)
+        return Row(name=name) if name else None
 
     changes = [
         (key("a"), "old", 900, 1),

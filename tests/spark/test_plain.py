@@ -95,7 +95,7 @@ def test_the_first_record_that_cannot_be_read_fails_the_batch_and_its_value_is_n
 def test_where_spark_has_looked_already_only_what_is_read_is_decoded() -> None:
     plain = Plain((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=False)
     mine = plain.of(["s0_key", "s0_something"])
-    assert (mine.needed, mine.made) == (("raw_key",), {"s0_key"})
+    assert (mine.needed, mine.made) == (("raw_key",), frozenset({"s0_key"}))
     found = mine(frame([(0, 1, b"a", b"x")]).append_column("reason", pa.array([0], pa.int8())))
     assert found.column("s0_key").to_pylist() == ["a"]
     assert Plain(plain.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}

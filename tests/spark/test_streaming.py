@@ -141,7 +141,7 @@ class ContractProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         for _ in rows:
             pass
         try:
