@@ -18,10 +18,11 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("name", [name_of(path) for path in WITH_EXAMPLES])
 def test_the_examples_in_docstrings_give_what_they_say(name: str) -> None:
-    found = doctest.testmod(importlib.import_module(name))
-    assert found.attempted > 0
-    assert found.failed == 0
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_there_are_examples() -> None:
-    assert len(WITH_EXAMPLES) >= 3
+def test_most_examples_are_run() -> None:
+    parsed = [doctest.DocTestParser().get_examples(path.read_text(encoding="utf-8")) for path in WITH_EXAMPLES]
+    skipped = [doctest.SKIP in example.options for examples in parsed for example in examples]
+    assert len(skipped) > 10
+    assert sum(skipped) <= len(skipped) // 4
