@@ -108,9 +108,11 @@ def of_start(failure: Exception, checkpoint: str) -> Exception:
 
 
 def _is_of(text: str, checkpoint: str) -> bool:
-    """Whether a text names a place in the checkpoint, or the kind of file system that it lies on."""
+    """Whether a text names a place in the checkpoint, or above it, or the kind of file system that it lies on."""
     scheme, colon, _ = checkpoint.partition("://")
-    return _folder(checkpoint) in unquote(text) or bool(colon and f'"{scheme}"' in text)
+    folder, named_in = _folder(checkpoint), re.findall(r"/[^\s:'\"]+", unquote(text))
+    above = any(f"{folder}/".startswith(f"{each.rstrip('/')}/") for each in named_in)
+    return above or folder in unquote(text) or bool(colon and f'"{scheme}"' in text)
 
 
 def _broken(text: str, checkpoint: str) -> list[str]:
