@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructType
 
+from millpond._spark.arrow_types import arrow_schema
 from millpond._spark.ends import end_rows
 from millpond._spark.sinks import BatchSinks
 
@@ -33,7 +33,7 @@ def closed(frame: DataFrame) -> DataFrame:
     schema = StructType()
     for field in (*frame.schema.fields, StructType().add(ENDS, IntegerType())[ENDS]):
         schema = schema.add(field.name, field.dataType, nullable=True)
-    return frame.mapInArrow(Close(to_arrow_schema(schema, timezone="UTC")), schema)
+    return frame.mapInArrow(Close(arrow_schema(schema)), schema)
 
 
 @dataclass(frozen=True, repr=False)

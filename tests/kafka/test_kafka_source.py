@@ -122,7 +122,7 @@ def test_headers_are_kept_where_a_topic_asks_for_them(spark: SparkSession, broke
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("value", b'{"a":"x"}', "value as json: not JSON of the type struct<a:int>"),
+        ("value", b'{"a":"x"}', "value as json: an int is wanted where there is something else"),
         ("value", b"null", "value as json: the JSON text null"),
         ("key", b"\xff", "key as string: not valid UTF-8"),
     ],
@@ -149,7 +149,7 @@ def test_undecodable_bytes_fail_the_query_with_place_and_reason_though_nobody_re
         (b"k", b"abc", "value as long: long takes 8 bytes, there are 3"),
         (b"k", b"null", "value as json: the JSON text null (a tombstone has no bytes at all)"),
     ],
-    ids=["a text, in Python", "a number, in Python", "JSON, in Spark"],
+    ids=["a text", "a number", "JSON"],
 )
 def test_a_query_that_meets_undecodable_bytes_fails_with_one_error_wherever_they_are_decoded(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, key: bytes, value: bytes, reason: str
@@ -263,14 +263,22 @@ def test_partition_counts_are_the_topics_own_and_a_missing_topic_is_an_error(
         count(spark, [one, "no-such-topic"], kafka)
 
 
-def test_json_is_parsed_once_per_record(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_goes_to_the_workers_once_and_with_what_packs_it_where_no_function_stands_between(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     records = spark.createDataFrame(
         [("t", 0, 0, None, b"k", b"{}")],
         "topic string, partition int, offset long, timestamp timestamp, key binary, value binary",
     )
     node = source("one", Topic("t", "string", json("a int, b string, c array<string>")))
-    kafka_topics.topic_rows(records, [(0, node)], headers=False).explain()
-    assert capsys.readouterr().out.count("from_json") == 1
+    read = kafka_topics.topic_rows(records, [(0, node)], headers=False)
+    assert read.bare is not None
+    read.frame.explain()
+    assert capsys.readouterr().out.count("MapInArrow ") == 1
+    read.bare.explain()
+    assert capsys.readouterr().out.count("MapInArrow ") == 0
+    plain = source("one", Topic("t", "string", "long"))
+    assert kafka_topics.topic_rows(records, [(0, plain)], headers=False).bare is None
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from millpond._engine.formula import with_values
+from millpond._spark.arrow_types import arrow_schema
 from millpond._spark.formulas import formula_of
 
 NAMES = ("key", "left", "right")
@@ -74,10 +74,10 @@ def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, na
     rows = [(7, a, b) for a in samples(left) for b in samples(right)]
     frame = spark.createDataFrame(rows, schema)
     wanted = frame.select(joiner(*map(F.col, NAMES)).alias("value")).toArrow().column("value").to_pylist()
-    table = pa.Table.from_batches(frame.toArrow().to_batches(), to_arrow_schema(schema, timezone="UTC"))
+    table = pa.Table.from_batches(frame.toArrow().to_batches(), arrow_schema(schema))
     joined = [at % 5 != 0 for at in range(len(rows))]
     table = table.append_column("joined", pa.array(joined))
-    arrow = to_arrow_schema(StructType([StructField("value", kind)]), timezone="UTC").field(0).type
+    arrow = arrow_schema(StructType([StructField("value", kind)])).field(0).type
     made = with_values(table, formula, arrow).column("value")
     assert made.type == arrow
     assert made.to_pylist() == [value if j else None for value, j in zip(wanted, joined, strict=True)]

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -34,6 +32,7 @@ from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, 
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._spark import idle
+from millpond._spark.arrow_types import arrow_schema, arrow_type
 from millpond._spark.exchange import Leave, Pack, PeekCall, Unpack, wide_schema_names
 from millpond._spark.plain import Plain
 from millpond._spark.processor import LevelProcessor
@@ -57,12 +56,14 @@ class Input:
     sources : names of the sources among them.
     order : ordering columns, where one task is to number the rows.
     plain : what the rows bring as bytes, if they do.
+    bare : the same rows with these bytes alone, where `frame` has nothing but what was made of them.
     """
 
     frame: DataFrame
     sources: frozenset[str]
     order: tuple[str, ...] = ()
     plain: Plain | None = None
+    bare: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class _Compiler:
         self._shortcuts = Shortcuts(spark, physical, headers=settings.headers, leaving=settings.leaving)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
-        wires = [self._packed(self._source_stage(i), 0, i.order, i.plain) for i in inputs]
+        wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
         if clock is not None:
             wires.append(idle.told(clock, self._physical, self._settings.labels, ends=self._leaves))
         wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
@@ -150,7 +151,8 @@ class _Compiler:
     def _source_stage(self, source: Input) -> Stage:
         return Stage(self._physical, 0, source.frame, source.sources)
 
-    def _packed(self, stage: Stage, number: int, order: tuple[str, ...] = (), plain: Plain | None = None) -> DataFrame:
+    def _packed(self, stage: Stage, number: int, source: Input | None = None) -> DataFrame:
+        order = source.order if source else ()
         outlets = [
             edge_outlet(self._physical, edge, stage.naming)
             for edge in self._physical.stage_edges(number)
@@ -164,7 +166,7 @@ class _Compiler:
         outlets += [o for o in counted if o.key and o.node in mine_names]
         peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
         columns = self._columns(stage, outlets, peeks, number, order)
-        plain = plain and plain.of(columns)
+        frame, plain = _read(stage, source, columns)
         pack = Pack(
             outlets=tuple(outlets),
             labels=self._settings.labels,
@@ -181,7 +183,7 @@ class _Compiler:
         )
         if plain:
             columns = [*(name for name in columns if name not in plain.made), *plain.needed]
-        return stage.frame.select(*columns).mapInArrow(pack, WIRE)
+        return frame.select(*columns).mapInArrow(pack, WIRE)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
@@ -243,10 +245,12 @@ class _Compiler:
 
     def _setting(self, operator: Operator) -> Setting:
         reads = self._physical.reads(operator)
-        extras = tuple((name, _arrow(kind)) for name, kind in reads.extras)
-        kept = tuple(each.typed(_arrow) for each in operator.keeps)
-        values = tuple(_arrow(kind) for kind in reads.values)
-        return Setting(operator, self._physical.slots, _arrow(reads.key), values, self._settings.headers, extras, kept)
+        extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
+        kept = tuple(each.typed(arrow_type) for each in operator.keeps)
+        values = tuple(arrow_type(kind) for kind in reads.values)
+        return Setting(
+            operator, self._physical.slots, arrow_type(reads.key), values, self._settings.headers, extras, kept
+        )
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
@@ -255,7 +259,7 @@ class _Compiler:
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
-        arrow = to_arrow_schema(schema, timezone="UTC")
+        arrow = arrow_schema(schema)
         unpack = Unpack(arrow, operators, self._settings.labels, ends=self._is_last(level))
         return wire.mapInArrow(unpack, schema)
 
@@ -326,7 +330,7 @@ class _Compiler:
             shape = self._physical.plan.by_name[sink].shape
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
-        arrow = to_arrow_schema(schema, timezone="UTC")
+        arrow = arrow_schema(schema)
         leave = Leave(arrow, Exits.of(self._physical, self._settings.labels))
         frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
         selectors = {
@@ -339,8 +343,14 @@ class _Compiler:
         return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
 
 
-def _arrow(kind: DataType) -> Any:
-    return to_arrow_type(kind, timezone="UTC")
+def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Plain | None]:
+    """The frame that packing reads, and what it has to decode in it: all, where no function of Spark's did anything."""
+    if source is None or source.plain is None:
+        return stage.frame, None
+    if source.bare is None:
+        return stage.frame, source.plain.of(columns)
+    untouched = set(columns) <= {*source.bare.columns, *source.plain.made}
+    return (source.bare, source.plain) if untouched else (stage.frame, None)
 
 
 def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:

@@ -1,7 +1,7 @@
-"""Formats as Spark columns: bytes to values and back, in the JVM alone.
+"""Formats: their types, and as Spark columns, values to bytes, and bytes of plain formats to values.
 
 Law 6: a null is a tombstone and nothing else is; bytes that are not of the format give a null value together
-with a reason, so that they can never pass for one. Called by `sources`, `sinks` and `functions`.
+with a reason, so that they can never pass for one. JSON is decoded in the workers (`json_decode`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
 
-from millpond._spark.json import encode_json, json_reason, json_value, nullable, parse_json, readable
+from millpond._spark.json import encode_json, nullable, readable
 from millpond._spark.plain import NOT_TEXT, WIDTHS, wrong_width
 from millpond.errors import TopologyError
 from millpond.options import Format
@@ -80,23 +80,15 @@ def describe_format(form: Format | None) -> str:
 
 
 def decode(form: Format, raw: Column) -> tuple[Column, Column]:
-    """(value, reason) of bytes: reason is null where they are of the format, and where they are null."""
-    parsed = parse(form, raw)
-    reason = reason_of(form, raw, parsed)
-    return value_of(form, raw, parsed, reason), reason
+    """(value, reason) of bytes of a plain format: reason is null where they are of it, and where they are null."""
+    reason = reason_of(form, raw)
+    return value_of(form, raw, reason), reason
 
 
-def parse(form: Format, raw: Column) -> Column:
-    """First step of `decode`; who keeps each step in a column of its own has it computed once."""
-    return parse_json(type_of(form), raw) if form.kind == "json" else raw
-
-
-def reason_of(form: Format, raw: Column, parsed: Column) -> Column:
-    """Second step: why bytes are not of the format; null where they are, and where they are null."""
+def reason_of(form: Format, raw: Column) -> Column:
+    """First step: why bytes are not of the format. Who keeps each step in a column of its own has it computed once."""
     if form.kind == "bytes":
         return F.lit(None).cast("string")
-    if form.kind == "json":
-        return json_reason(type_of(form), raw, parsed)
     if form.kind == "string":
         return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT))
     length = F.octet_length(raw)
@@ -104,14 +96,11 @@ def reason_of(form: Format, raw: Column, parsed: Column) -> Column:
     return F.when(length != WIDTHS[form.kind], said)
 
 
-def value_of(form: Format, raw: Column, parsed: Column, reason: Column) -> Column:
-    """Third step: the value; null where there is a reason."""
+def value_of(form: Format, raw: Column, reason: Column) -> Column:
+    """Second step: the value; null where there is a reason."""
     if form.kind == "bytes":
         return raw
-    if form.kind == "json":
-        value = json_value(type_of(form), parsed)
-    else:
-        value = raw.cast("string") if form.kind == "string" else _number(form, raw)
+    value = raw.cast("string") if form.kind == "string" else _number(form, raw)
     return F.when(reason.isNull() & raw.isNotNull(), value)
 
 

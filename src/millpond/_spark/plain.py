@@ -1,24 +1,28 @@
-"""Plain formats in Python: a topic's bytes become texts and numbers where they come into the workers.
+"""Formats in Python: a topic's bytes become values where they come into the workers.
 
 Spark would look at every byte of a text, make numbers by way of hexadecimal text, and copy each value into a column of
 its source's own; all of that for rows that go to Python anyway. So these get keys and values as they came, in one
-column each. The columns that `formats` makes mean the same: they are for functions of Spark's. Law 6 holds as there.
-Made by `topics`, called by the exchange.
+column each. For functions of Spark's, the columns that `formats` makes of plain formats mean the same; JSON, which
+Spark's own parser takes too loosely, is decoded here alone, and handed back where such a function needs it (`Decode`).
+Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DataType
 
 from millpond._engine import keyform
 from millpond._engine.big_endian import integers
 from millpond._engine.columns import Bools, ints
+from millpond._spark.json_decode import decode
+from millpond._spark.worker import settle
 from millpond.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
@@ -44,6 +48,7 @@ class PlainPart:
     kind : their format's.
     topic : where they come from.
     fails : whether what is not of the format fails the query, or is left out and counted.
+    schema : type of JSON's values.
     """
 
     root: int
@@ -52,6 +57,7 @@ class PlainPart:
     kind: str
     topic: str
     fails: bool
+    schema: DataType | None = None
 
     def decoded(self, raw: pa.Array) -> tuple[pa.Array, Bools]:
         """Values, null where there are none, and where bytes are not of the format."""
@@ -59,6 +65,11 @@ class PlainPart:
             return raw, np.zeros(len(raw), dtype=np.bool_)
         if self.kind == "string":
             return _texts(raw)
+        if self.schema is not None:
+            texts, bad = _texts(raw)
+            values, flaws = decode(self.schema, texts.to_pylist())
+            bad[list(flaws)] = True
+            return values, bad
         bad = self._of_other_width(raw)
         good = pc.if_else(pa.array(~bad), raw, None) if bad.any() else raw
         return integers(good, _NUMBERS[self.kind]), bad
@@ -73,7 +84,11 @@ class PlainPart:
         return bad
 
     def _fault(self, raw: bytes) -> str:
-        return NOT_TEXT if self.kind == "string" else wrong_width(self.kind, str(len(raw)))
+        if self.kind not in WIDTHS:
+            texts, bad = _texts(pa.array([raw], pa.binary()))
+            flawed = self.schema is not None and not bad[0]
+            return decode(self.schema, texts.to_pylist())[1][0] if self.schema is not None and flawed else NOT_TEXT
+        return wrong_width(self.kind, str(len(raw)))
 
 
 @dataclass(frozen=True)
@@ -129,6 +144,28 @@ class Plain:
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)
         return frame
+
+
+@dataclass(frozen=True)
+class Decode:
+    """mapInArrow function: rows with keys and values as they came to rows with them decoded.
+
+    Parameters
+    ----------
+    plain : decodes all of them.
+    schema : columns of the rows that it gives.
+    """
+
+    plain: Plain
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of one task."""
+        settle()
+        for batch in batches:
+            if len(batch):
+                decoded = self.plain(pa.Table.from_batches([batch]))
+                yield from decoded.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
 
 
 def _raise_first(faults: Sequence[tuple[PlainPart, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:

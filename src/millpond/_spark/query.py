@@ -121,7 +121,7 @@ def _compiled(
     scans = sources.scan(
         spark, topology.plan.sources, options.kafka, checkpoint, begun=begun, partitions=facts.partitions
     )
-    inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain) for s in scans]
+    inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain, s.bare) for s in scans]
     clock = idle.wall_clock(spark) if options.idle_after_ms else None
     return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cached_property
 
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -29,6 +28,7 @@ from millpond._engine.exchange import Outlet
 from millpond._engine.formula import Formula, Record
 from millpond._engine.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
 from millpond._plan.physical import Flow, Operator, Physical
+from millpond._spark.arrow_types import arrow_type
 from millpond._spark.formulas import formula_of
 from millpond._spark.processor import Onward
 from millpond._spark.stage import is_step
@@ -67,7 +67,7 @@ class Shortcuts:
             return None
         kind = self._physical.plan.by_name[operator.node].shape.value
         formula = self._formulas.get(operator.id)
-        return Onward(self._outlets(operator), formula, to_arrow_type(kind, timezone="UTC"))
+        return Onward(self._outlets(operator), formula, arrow_type(kind))
 
     @cached_property
     def exit(self) -> bool:

@@ -17,7 +17,7 @@ from millpond._plan.nodes import Source
 from millpond._spark import formats, static
 from millpond._spark.plain import Plain
 from millpond._spark.rows import row_types, rows_of
-from millpond._spark.topics import partition_counts, plain_parts, read_topics
+from millpond._spark.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
 from millpond.options import DeadLetter, Kafka, Rows, Topic
 
@@ -30,12 +30,13 @@ class Scan:
     ----------
     frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
         timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
-        null in the rows of others, and of topics with plain formats raw_key, raw_value; dead_key and dead_value
-        where a topic has a dead-letter policy.
+        null in the rows of others, and of topics with plain formats alone raw_key, raw_value; dead_key and
+        dead_value where a topic has a dead-letter policy.
     roots : names of the sources in it.
     one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
     order : the ordering columns.
     plain : decodes raw_key and raw_value, where there are any.
+    bare : of topics with other formats, the same rows with raw_key and raw_value in place of what is made of them.
     """
 
     frame: DataFrame
@@ -43,6 +44,7 @@ class Scan:
     one_task: bool = False
     order: tuple[str, ...] = ()
     plain: Plain | None = None
+    bare: DataFrame | None = None
 
 
 def scan(
@@ -78,8 +80,9 @@ def scan(
     for some, whole in ((others, False), (copied, True)):
         if some:
             connection = connected(sources, kafka)
-            frame = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
-            scans.append(Scan(frame, tuple(source.name for _, source in some), plain=plain_parts(some)))
+            read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
+            names = tuple(source.name for _, source in some)
+            scans.append(Scan(read.frame, names, plain=read.plain, bare=read.bare))
     plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
     return scans + [_scan_rows(spark, number, source, headers, checkpoint, begun) for number, source in plain]
 

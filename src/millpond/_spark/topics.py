@@ -17,11 +17,13 @@ from importlib.util import find_spec
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, StructField, StructType
 
 from millpond._plan.nodes import Source
 from millpond._spark import formats, kafka_client
+from millpond._spark.arrow_types import arrow_schema
 from millpond._spark.connector import kafka_package
-from millpond._spark.plain import NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Plain, PlainPart, refused
+from millpond._spark.plain import NEGATIVE_TIMESTAMP, RAW, UNDECODABLE, Decode, Plain, PlainPart, refused
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.options import DeadLetter, Format, Kafka, Topic
 
@@ -50,7 +52,7 @@ def read_topics(
     *,
     whole: bool = False,
     partitions: Mapping[str, int] | None = None,
-) -> DataFrame:
+) -> TopicRows:
     """The stream of all these topics' records, as rows of a scan.
 
     Parameters
@@ -142,20 +144,53 @@ def _quoted(text: str) -> str:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class TopicRows:
+    """Topics as rows of a scan.
+
+    Parameters
+    ----------
+    frame : with keys and values decoded, as functions of Spark's need them.
+    bare : the same rows with keys and values as they came alone, where that saves something.
+    plain : decodes what `bare`, or else `frame`, has as it came.
+    """
+
+    frame: DataFrame
+    bare: DataFrame | None
+    plain: Plain
+
+
 def topic_rows(
     records: DataFrame, topics: Numbered, headers: bool, partitions: Mapping[str, int] | None = None
-) -> DataFrame:
+) -> TopicRows:
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    # What is needed more than once has a column of its own, so that it is computed once.
-    frame = frame.withColumns({p.parsed: formats.parse(p.form, p.raw) for p in parts})
-    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw, F.col(p.parsed)) for p in parts})
+    plain = Plain(tuple(map(_decoding, parts)), whole=True)
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
-    columns += [_reason(parts).alias("reason"), *([F.col("headers")] if headers else [])]
-    columns += [p.value.alias(p.name) for p in parts]
-    columns += _raw(parts)
-    return frame.select(*columns, *_dead_letters(topics))
+    columns += [F.col("headers")] if headers else []
+    raw = [F.col(part).alias(name) for part, name in RAW.items()]
+    if any(not formats.is_plain(p.form) for p in parts):
+        bare = frame.select(*columns, *raw, *_dead_letters(topics))
+        return TopicRows(_decoded(bare, plain, parts), bare, plain)
+    # What is needed more than once has a column of its own, so that it is computed once.
+    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
+    columns += [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts], *raw]
+    return TopicRows(frame.select(*columns, *_dead_letters(topics)), None, plain)
+
+
+def _decoded(bare: DataFrame, plain: Plain, parts: Sequence[_Part]) -> DataFrame:
+    """The rows with keys and values decoded by the workers."""
+    kept = [field for field in bare.schema.fields if field.name not in RAW.values()]
+    made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
+    schema = StructType([*kept, StructField("reason", ByteType()), *made])
+    return bare.mapInArrow(Decode(plain, arrow_schema(schema)), schema)
+
+
+def _decoding(part: _Part) -> PlainPart:
+    schema = None if formats.is_plain(part.form) else formats.type_of(part.form)
+    fails = part.topic.on_undecodable == "fail"
+    return PlainPart(part.number, part.part, part.name, part.form.kind, part.topic.name, fails, schema)
 
 
 @dataclass(frozen=True)
@@ -176,10 +211,6 @@ class _Part:
         return f"s{self.number}_{self.part}"
 
     @property
-    def parsed(self) -> str:
-        return f"{self.name}_parsed"
-
-    @property
     def fault(self) -> str:
         return f"{self.name}_fault"
 
@@ -189,7 +220,7 @@ class _Part:
 
     @property
     def value(self) -> Column:
-        return formats.value_of(self.form, self.raw, F.col(self.parsed), F.col(self.fault))
+        return formats.value_of(self.form, self.raw, F.col(self.fault))
 
     @property
     def complaint(self) -> Column:
@@ -247,29 +278,6 @@ def _reason(parts: Sequence[_Part]) -> Column:
             outcome = F.lit(UNDECODABLE).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
-
-
-def _raw(parts: Sequence[_Part]) -> list[Column]:
-    """Keys and values as they came, where `plain` decodes them."""
-    columns = []
-    for part, name in RAW.items():  # two turns
-        mine = [p for p in parts if p.part == part]
-        found = [p.number for p in mine if formats.is_plain(p.form)]
-        if found:
-            column = F.col(part) if len(found) == len(mine) else F.when(F.col("root").isin(found), F.col(part))
-            columns.append(column.alias(name))
-    return columns
-
-
-def plain_parts(topics: Numbered) -> Plain:
-    """What of the topics' rows may be decoded in Python."""
-    parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
-    found = tuple(
-        PlainPart(p.number, p.part, p.name, p.form.kind, p.topic.name, p.topic.on_undecodable == "fail")
-        for p in parts
-        if formats.is_plain(p.form)
-    )
-    return Plain(found, whole=len(found) == len(parts))
 
 
 def _dead_letters(topics: Numbered) -> list[Column]:
