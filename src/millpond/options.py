@@ -64,7 +64,7 @@ class Format:
 
 
 def json(schema: Any = None) -> Format:
-    """The format of JSON texts; a source needs their schema, a sink writes whatever it is given.
+    """The format of JSON texts, read strictly (decision 13); a source needs their schema, a sink takes what comes.
 
     Parameters
     ----------

@@ -86,7 +86,6 @@ NO_JSON += [
     b'{"t":"a\nb"}',
 ]
 NO_JSON += [b'{"l":1},"end":true}', b'{"l":1},"end":7}', b'{"u":' + b"[" * 2000 + b"]" * 2000 + b"}"]
-NO_JSON += [b'{"l":' + b"1" * 2000 + b"}"]
 OTHER_TYPE = [
     b'{"l":"1"}',
     b'{"l":1.0}',
@@ -105,7 +104,7 @@ OTHER_TYPE += [
     b'{"bin":"?"}',
 ]
 TOO_LARGE = [b'{"l":9223372036854775808}', b'{"l":-9223372036854775809}', b'{"l":1234567890123456789012345}']
-TOO_LARGE += [b'{"i":2147483648}', b'{"s":32768}']
+TOO_LARGE += [b'{"i":2147483648}', b'{"s":32768}', b'{"l":' + b"1" * 2000 + b"}"]
 
 SPLICED = [b'5,"value":6', b'{"l":1},"value":{"l":2}', b'1,"end":11}', b'{"l":1}\n{"l":2}', b'{"l":1},{"l":2}']
 
@@ -117,9 +116,7 @@ def test_json_that_says_what_the_schema_says_has_no_reason() -> None:
 @pytest.mark.parametrize("raws", [NO_JSON, SPLICED, [b'{"l":1}{', b"[1", b'{"a":}', b'{"d":-}', b'{"t":"\\x"}']])
 def test_what_is_no_json_has_a_reason(raws: list[bytes]) -> None:
     found = reasons(options.json(SCHEMA), raws)
-    assert [r[:20] for r in found if " is wanted where " not in r] == ["not JSON of the type"] * len(
-        [r for r in found if " is wanted where " not in r]
-    )
+    assert {r[:20] for r in found if " is wanted where " not in r} <= {"not JSON of the type"}
     assert FINE not in found
 
 
@@ -142,7 +139,7 @@ def test_nothing_put_behind_or_around_a_value_makes_it_another(kind: str) -> Non
         ([b'{"x":1.255}', b'{"x":1000}', b'{"x":"abc"}', b'{"x":1e9999}'], "a number does not fit its decimal"),
         ([b'{"x":true}'], "a decimal(5,2) is wanted"),
         ([b'{"d":1e400}', b'{"d":-1e400}', b'{"f":1e39}'], "a number is beyond the range"),
-        ([b'{"d":NaN}', b'{"u":Infinity}', b'{"d":-Infinity}'], ""),
+        ([b'{"d":NaN}', b'{"u":Infinity}', b'{"d":-Infinity}', b'{"x":1e99999999999999999999}'], ""),
         ([b"null", b" null "], "the JSON text null"),
         ([b'{"t":"\xff"}'], "not valid UTF-8"),
         ([b'{"t":"\\ud800"}', b'{"m":{"\\udc00x":1}}'], "half of a character"),
@@ -308,10 +305,9 @@ def test_well_formed_texts_have_sparks_values_and_what_was_damaged_has_them_or_a
     assert [told(value) for value, _ in found] == sparks(spark, kind, fine)
     damaged = [damage(made.random, raw) for raw in fine]
     found = decoded(options.json(WIDE), list(damaged))
-    theirs = sparks(spark, kind, damaged)
     kept = [place for place, (_, reason) in enumerate(found) if reason is None]
     assert 0 < len(kept) < len(damaged)
-    assert [told(found[place][0]) for place in kept] == [theirs[place] for place in kept]
+    assert [told(found[place][0]) for place in kept] == sparks(spark, kind, [damaged[place] for place in kept])
 
 
 def damage(pick: random.Random, raw: bytes) -> bytes:

@@ -19,6 +19,7 @@ from millpond._engine.columns import array, bools, ints, position_columns, stack
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
+from millpond._spark.arrow_types import loosened
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
 from millpond._spark.sequence import SEQUENCE, Numbers
@@ -87,7 +88,7 @@ class Pack:
         drops: Drops = Counter()
         clock = Clock()
         for gathered in _gather(batches, None if self.order else PACK_ROWS):
-            frame = self._prepared(gathered, clock, drops)
+            frame = self._prepared(loosened(gathered), clock, drops)
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
             yield from wire_batches(wire_rows(parcels, self.labels))

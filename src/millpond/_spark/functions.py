@@ -12,15 +12,18 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType, VariantType
 
 from millpond._spark.analysis import analysed, flaw_of
 from millpond._spark.formats import describe_format, format_for
+from millpond._spark.json import nullable
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
 from millpond.options import Format, Topic
 
 _SHOWN = 200
+_OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
+"""Roles of functions that give keys."""
 
 
 class ColumnFunctions:
@@ -34,10 +37,13 @@ class ColumnFunctions:
             key, value = Format.of(origin.key), Format.of(origin.value)
             if isinstance(key.schema, str) or isinstance(value.schema, str):
                 session()  # Spark parses the schema
-            return type_of(key), type_of(value)
-        from millpond._spark.sources import row_types
+            key_type, value_type = type_of(key), type_of(value)
+        else:
+            from millpond._spark.sources import row_types
 
-        return row_types(origin)
+            key_type, value_type = map(nullable, row_types(origin))
+        _check_key(key_type, f"keys of {given!r}")
+        return key_type, value_type
 
     def value_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
         """Type of the Column that `function` returns.
@@ -46,11 +52,15 @@ class ColumnFunctions:
         ------
         FunctionError : it fails, returns no Column, or names what is not there.
         """
-        return self._analyse(function, arguments, role, count=1)[0]
+        (kind,) = self._analyse(function, arguments, role, count=1)
+        if role in _OF_KEYS:
+            _check_key(kind, f"keys that the {role} gives")
+        return kind
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
         """Types of the (key, value) pair of Columns that `function` returns."""
         key, value = self._analyse(function, arguments, role, count=2)
+        _check_key(key, f"keys that the {role} gives")
         return key, value
 
     def element_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
@@ -70,7 +80,9 @@ class ColumnFunctions:
                 given=element.simpleString(),
                 hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
             )
-        return element.fields[0].dataType, element.fields[1].dataType
+        key, value = (field.dataType for field in element.fields)
+        _check_key(key, f"keys that the {role} gives")
+        return key, value
 
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
@@ -110,7 +122,8 @@ class ColumnFunctions:
         if flaw:
             raise FunctionError(f"The {role} {flaw.what}.", given=_shown(results), hint=flaw.hint)
         try:
-            return analysed(frame, *results)
+            # what cannot be null in one expression can in another, and is of the same type
+            return [nullable(kind) for kind in analysed(frame, *results)]
         except AnalysisException as error:
             raise FunctionError(
                 f"The {role} does not fit its arguments.",
@@ -171,6 +184,22 @@ def _as_columns(result: Any, role: str, count: int) -> list[Column]:
 def _arguments_hint(arguments: Sequence[DataType]) -> str:
     shown = "; ".join(kind.simpleString() for kind in arguments)
     return f"It gets columns of these types, in this order (key first): {shown}."
+
+
+def _check_key(kind: DataType, what: str) -> None:
+    """Raise unless two keys of the type are either the same or not."""
+    if _unordered(kind):
+        raise FunctionError(
+            f"The {what} cannot be compared.",
+            given=kind.simpleString(),
+            hint="A map has no order: make a key of its entries, as F.sort_array(F.map_entries(...)), or of a field.",
+        )
+
+
+def _unordered(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_unordered(field.dataType) for field in kind.fields)
+    return _unordered(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, MapType | VariantType)
 
 
 def _shown(columns: Sequence[Column]) -> str:

@@ -56,7 +56,7 @@ def readable(kind: DataType) -> bool:
 def nullable(kind: DataType) -> DataType:
     """The type with all its fields, elements and values nullable: what a text can leave out."""
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name, nullable(f.dataType)) for f in kind.fields])
+        return StructType([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in kind.fields])
     if isinstance(kind, ArrayType):
         return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):

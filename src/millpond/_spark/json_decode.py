@@ -69,7 +69,7 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
                     flaws.add(row, "the JSON text null (a tombstone has no bytes at all)")
             except _Refused as error:
                 flaws.add(row, str(error))
-            except (ValueError, RecursionError):
+            except (ValueError, ArithmeticError, RecursionError):
                 shown = kind.simpleString()
                 flaws.add(row, f"not JSON of the type {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}")
         values.append(value)

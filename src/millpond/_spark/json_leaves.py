@@ -203,7 +203,7 @@ def _times(values: list[str | None], kind: DataType) -> tuple[pa.Array, Bad]:
 def _zoned(texts: pa.Array) -> pa.Array:
     """Each with a zone and a time of day, as Arrow wants them."""
     timed = pc.if_else(pc.equal(pc.utf8_length(texts), 10), pc.binary_join_element_wise(texts, "T00:00", ""), texts)
-    bare = pc.match_substring_regex(timed, rf"{_TIME}$")
+    bare = pc.match_substring_regex(timed, rf"[T ]{_TIME}$")
     return pc.if_else(bare, pc.binary_join_element_wise(timed, "Z", ""), timed)
 
 

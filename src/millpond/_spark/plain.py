@@ -84,11 +84,12 @@ class PlainPart:
         return bad
 
     def _fault(self, raw: bytes) -> str:
-        if self.kind not in WIDTHS:
-            texts, bad = _texts(pa.array([raw], pa.binary()))
-            flawed = self.schema is not None and not bad[0]
-            return decode(self.schema, texts.to_pylist())[1][0] if self.schema is not None and flawed else NOT_TEXT
-        return wrong_width(self.kind, str(len(raw)))
+        if self.kind in WIDTHS:
+            return wrong_width(self.kind, str(len(raw)))
+        texts, bad = _texts(pa.array([raw], pa.binary()))
+        if self.schema is None or bad[0]:
+            return NOT_TEXT
+        return decode(self.schema, texts.to_pylist())[1][0]
 
 
 @dataclass(frozen=True)
