@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType
 
 from millpond._plan.nodes import Source
 from millpond._spark.compile import HEADERS
-from millpond._spark.formats import decode
-from millpond._spark.plain import refused
+from millpond._spark.formats import is_plain
+from millpond._spark.plain import PlainPart
 from millpond._spark.values import Unfit, fitted
 from millpond.errors import TopologyError
 from millpond.options import Topic
@@ -44,12 +43,10 @@ class Inlet:
 
     Parameters
     ----------
-    spark : the session.
     number : the source's.
     source : its node.
     """
 
-    spark: SparkSession
     number: int
     source: Source
 
@@ -85,10 +82,11 @@ class Inlet:
         if not isinstance(given, bytes | bytearray) or not isinstance(origin, Topic) or isinstance(kind, BinaryType):
             return [fitted(given, kind, part)]
         form = getattr(origin, part)
-        columns = decode(form, F.lit(bytes(given)))
-        ((value, fault),) = self.spark.sql("SELECT 1").select(*columns).collect()
-        if fault is None:
-            return [value]
-        if origin.on_undecodable == "fail":
-            raise refused(part, origin.name, form.kind, 0, step, fault)
+        schema = None if is_plain(form) else kind
+        decoder = PlainPart(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", schema)
+        values, bad = decoder.decoded(pa.array([bytes(given)], pa.binary()))
+        if not bad[0]:
+            return [fitted(values.to_pylist(maps_as_pydicts="strict")[0], kind, part)]
+        if decoder.fails:
+            raise decoder.refused(bytes(given), 0, step)
         return []

@@ -58,7 +58,7 @@ class TopologyTestDriver:
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
-        self._inlets = {s.input: Inlet(spark, number, s) for number, s in enumerate(sources)}
+        self._inlets = {s.input: Inlet(number, s) for number, s in enumerate(sources)}
         self._run = BoundedRun(spark, topology.physical.with_one_domain(), shards, headers)
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._ran: Counter[str] = Counter()
