@@ -1,4 +1,4 @@
-"""Ctrl-C while a program waits for its query: the first ends it behind its batch, a second one at once.
+"""Ctrl-C while a program waits for its query: the first ends it behind its batch, the second at once, a third raises.
 
 PySpark's own answer cancels the jobs under way, and the batch fails. A handler of the program's own stays.
 """
@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 LOOK_SECONDS = 0.5
 """Between two looks whether Ctrl-C was pressed: a call into the JVM is not broken off by it."""
+_MOST_PRESSES = 2
 SAID = "millpond: the query ends when its batch is written; Ctrl-C again stops it at once."
 
 
@@ -58,6 +59,9 @@ def _presses() -> Iterator[Callable[[], int]]:
     def press(*_: Any) -> None:
         nonlocal count
         count += 1
+        if count > _MOST_PRESSES:
+            # a sink that hangs keeps Spark's own stop waiting
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: count

@@ -1,0 +1,25 @@
+"""A program as a user writes it, for the test of what is on its console: CHECKPOINT SERVERS ORDERS PAYMENTS OUT."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import functions as F
+
+import millpond as mp
+from dev.jars import spark_jars
+
+
+def main(checkpoint: str, servers: str, orders: str, payments: str, out: str) -> None:
+    """What is open of each order, until nothing more is there."""
+    spark = mp.session("console", master="local[2]", jars=spark_jars(), config={"spark.ui.enabled": "false"})
+    b = mp.StreamsBuilder("console")
+    left = b.table(orders, key="long", value=mp.json("amount double"))
+    right = b.table(payments, key="long", value=mp.json("paid double"))
+    left.left_join(right, lambda order, payment: F.struct(order["amount"], payment["paid"])).to(out)
+    query = b.build().start(spark, checkpoint=checkpoint, kafka=mp.Kafka(servers), available_now=True, tasks=2)
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
