@@ -92,7 +92,6 @@ class _Rewrite:
     def _add_operator(self, node: Node, spec: Spec[Any], *, last: bool) -> None:
         site, name = self._site(node), node.name
         taken = frozenset(store for op in self._operators.values() for store in op.stores)
-        # Old values are sent by the last one, which knows them; where they are not what was sent before, by all.
         timed = spec.timed(site)
         self._operators[(name, spec.stem)] = Operator(
             id=len(self._operators),
@@ -100,6 +99,7 @@ class _Rewrite:
             spec=spec,
             params=spec.params(site),
             level=self._level_of(node, spec),
+            # the last one knows old values; where they are not what was sent before, all send them
             emits_old=name in self._rules.carries_old and (last or name in self._rules.loose),
             emits_views=name in self._rules.split,
             shared_root=spec.meets(site),
