@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -135,3 +138,31 @@ def test_without_threads_of_their_own_draining_is_refused(
     with pytest.raises(ConfigError, match="cannot be drained"):
         query.drain()
     query.stop()
+
+
+def test_ctrl_c_drains_the_query_that_a_program_waits_for_and_a_second_one_stops_it(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = Pausing()
+    query = started(spark, folder, mp.ForeachBatch(sink))
+
+    def press() -> None:
+        assert sink.reached.wait(600)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not query._gate.closed:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+        # it is stopped although its batch is not written yet
+        while query.streaming.isActive:
+            time.sleep(0.01)
+        sink.go_on.set()
+
+    pressing = threading.Thread(target=press)
+    before = signal.getsignal(signal.SIGINT)
+    pressing.start()
+    query.awaitTermination()
+    pressing.join()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not query.isActive
+    assert logged(folder, "offsets") == [0, 1]
+    assert capsys.readouterr().err.count("Ctrl-C again stops it at once") == 1
