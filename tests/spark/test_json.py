@@ -296,13 +296,32 @@ def sparks(spark: SparkSession, kind: StructType, raws: list[bytes]) -> list[Any
     return [None if v is None or v.pop("corrupt") is not None else told(v) for v in found]
 
 
-def test_well_formed_texts_have_the_values_that_spark_gives_them(spark: SparkSession) -> None:
+def test_well_formed_texts_have_sparks_values_and_what_was_damaged_has_them_or_a_reason(spark: SparkSession) -> None:
     kind = StructType.fromDDL(WIDE)
     made = Texts(seed=7)
     fine = [text.encode() for text in (made.of(kind) for _ in range(1_000)) if text != "null"]
     found = decoded(options.json(WIDE), list(fine))
     assert [reason for _, reason in found if reason] == []
     assert [told(value) for value, _ in found] == sparks(spark, kind, fine)
+    damaged = [damage(made.random, raw) for raw in fine]
+    found = decoded(options.json(WIDE), list(damaged))
+    kept = [place for place, (_, reason) in enumerate(found) if reason is None]
+    assert 0 < len(kept) < len(damaged)
+    assert [told(found[place][0]) for place in kept] == sparks(spark, kind, [damaged[place] for place in kept])
+
+
+def damage(pick: random.Random, raw: bytes) -> bytes:
+    """The text with a few bytes taken out, put in, doubled or exchanged."""
+    at, to = sorted((pick.randrange(len(raw)), pick.randrange(len(raw))))
+    return pick.choice(
+        [
+            raw[:at] + raw[at + 1 :],
+            raw[:at] + pick.choice([b'"', b",", b"}", b"{", b"0", b"-", b" ", b"\xff", b"e", b"]"]) + raw[at:],
+            raw[:at] + bytes([pick.randrange(256)]) + raw[at + 1 :],
+            raw[:to] + raw[at:],
+            raw + raw[at:],
+        ]
+    )
 
 
 def test_two_texts_one_behind_the_other_are_never_a_value() -> None:
