@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
+from millpond._engine import rundata
 from millpond._engine.keys import hash_keys
-from millpond._engine.rundata import LARGEST
 from millpond._engine.runs import State
 from millpond._engine.store import MemoryChunkStore
 from millpond.errors import CorruptData, StateError
@@ -51,9 +51,23 @@ def test_a_row_larger_than_a_chunk_is_a_chunk_of_its_own() -> None:
     assert set(found["key"].to_pylist()) == {"small", "large", "tiny"}
 
 
-def test_a_row_too_large_for_the_store_is_refused_by_its_key() -> None:
-    state = State(MemoryChunkStore())
-    put_sizes(state, {"small": 0, "huge": LARGEST})
+def test_a_row_larger_than_what_the_store_bears_is_stored_in_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundata, "LARGEST", 1_000)
+    store = MemoryChunkStore()
+    state = State(store, chunk_bytes=500)
+    put_sizes(state, {"small": 0, "large": 4_000, "tiny": 1})
+    state.commit()
+    assert max(map(len, store.chunks.values())) == 1_000
+    found = pa.concat_tables(State(store).table("t", SCHEMA).scan())
+    assert {row["key"]: row["value"] for row in found.to_pylist()} == {
+        row["key"]: row["value"] for row in pa.concat_tables(state.table("t", SCHEMA).scan()).to_pylist()
+    }
+
+
+def test_a_row_too_large_for_the_store_is_refused_by_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundata, "LARGEST_ROW", 10_000)
+    state = State(MemoryChunkStore(), chunk_bytes=500)
+    put_sizes(state, {"small": 0, "huge": 10_000})
     with pytest.raises(StateError, match=r"too large(.|\n)*'huge'"):
         state.commit()
 

@@ -232,13 +232,18 @@ def collisions_meet(patch: Patch) -> None:
 def merged_the_wrong_way(patch: Patch) -> None:
     """A merge keeps the older row of a key."""
     newest = merge.newest
-    patch.setattr(tables, "newest", lambda slices, layout, **o: newest(slices[::-1], layout, **o))
+
+    def older(rows: pa.RecordBatch, layout: merge.Layout, **options: bool) -> np.ndarray:
+        backwards = np.arange(len(rows))[::-1]
+        return backwards[newest(rows.take(pa.array(backwards)), layout, **options)]
+
+    patch.setattr(tables, "newest", older)
 
 
 def tombstone_lost(patch: Patch) -> None:
     """A merge drops tombstones although older rows lie below."""
     changes = runs.StateTable.changes
-    patch.setattr(runs.StateTable, "changes", lambda table, **_: changes(table, drop_tombstones=True))
+    patch.setattr(runs.StateTable, "changes", lambda table, size, **_: changes(table, size, drop_tombstones=True))
 
 
 def random_run_ids(patch: Patch) -> None:

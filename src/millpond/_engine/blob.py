@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from millpond._engine.sizes import cut, row_bytes
 from millpond.errors import CorruptData
 
 MAGIC = b"MLPD"
@@ -86,4 +87,8 @@ def pieces(rows: pa.Table, limit: int = PIECE_BYTES) -> Iterator[pa.Table]:
     count = max(1, -(-rows.nbytes // limit))
     size = max(1, -(-len(rows) // count))
     for start in range(0, len(rows), size):  # one turn per slice
-        yield rows.slice(start, size)
+        piece = rows.slice(start, size)
+        # rows of very different sizes are cut by what each has
+        spans = [(0, len(piece))] if piece.nbytes <= 2 * limit else cut(row_bytes(piece), limit)
+        for begin, end in spans:  # one turn per piece
+            yield piece.slice(begin, end - begin)

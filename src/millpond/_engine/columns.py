@@ -30,6 +30,8 @@ Bools = npt.NDArray[np.bool_]
 
 ROOT_POSITION = ("order_ts", "srcpart", "offset")
 PARTITION_BITS = 32
+ARRAY_BYTES = 1 << 30
+"""Of one array, at most: Arrow's offsets end at twice as many. What has more stays in chunks."""
 LET_GO = 2**62
 """Results that time brings about have this and the time of the sources that operators see at them as srcpart: so
 they stand after all records of the order_ts that they have.
@@ -107,18 +109,38 @@ def valid(values: pa.Array | pa.ChunkedArray) -> Bools:
 
 
 def gather(values: pa.Array | pa.ChunkedArray, pointers: Int64s) -> pa.Array:
-    """`values[pointers]`; a pointer of -1 gives null."""
+    """`values[pointers]`; a pointer of -1 gives null. What is gathered must fit into one array (`sizes`)."""
+    if isinstance(values, pa.ChunkedArray) and values.num_chunks > 1 and values.nbytes > ARRAY_BYTES:
+        return _gather_by_chunks(values, pointers)
     missing = pointers < 0
     indices = pa.array(pointers, mask=missing) if missing.any() else pa.array(pointers)
     taken = values.take(indices)
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
-def joined(parts: list[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Array:
-    """The parts behind one another, as one array of type `kind`."""
+def _gather_by_chunks(values: pa.ChunkedArray, pointers: Int64s) -> pa.Array:
+    """The same without all values in one array."""
+    order = np.argsort(pointers, kind="stable")
+    ordered = pointers[order]
+    starts = np.cumsum([0, *map(len, values.chunks)])
+    edges = ordered.searchsorted(starts)
+    parts = [pa.nulls(int(edges[0]), values.type)]
+    # One turn per chunk.
+    for chunk, start, begin, end in zip(values.chunks, starts[:-1], edges[:-1], edges[1:], strict=True):
+        if begin < end:
+            parts.append(chunk.take(pa.array(ordered[begin:end] - start)))
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(parts).take(pa.array(back))
+
+
+def joined(parts: list[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """The parts behind one another, of type `kind`; in chunks where they are too large for one array."""
     chunks = [c.cast(kind) if c.type != kind else c for part in parts for c in _chunks(part) if len(c)]
     if len(chunks) == 1:
         return chunks[0]
+    if sum(chunk.nbytes for chunk in chunks) > ARRAY_BYTES:
+        return pa.chunked_array(chunks, kind)
     return pa.concat_arrays(chunks) if chunks else pa.array([], type=kind)
 
 

@@ -19,6 +19,7 @@ from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, keep_rows, store_last
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._engine.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 from millpond._plan.operators.spec import JoinParams
 
@@ -85,9 +86,9 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
     ts = np.maximum(events.ts[rows], values.ts(right))
     keys = gather(left.column("left_key"), own)
     out = result(events, rows, ts, keys, np.zeros(len(rows), dtype=np.int64))
-    out["left"] = gather(left.column("value"), np.where(called, own, -1))
-    out["right"] = values.gather(np.where(called, right, -1))
-    yield pa.table(out | {"joined": pa.array(called)})
+    out["left"] = Picked(left.column("value"), np.where(called, own, -1))
+    out["right"] = values.picked(np.where(called, right, -1))
+    yield from in_pieces(out | {"joined": pa.array(called)})
 
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
@@ -99,21 +100,16 @@ def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscri
         called = np.full(len(rows), True) if events.setting.params(JoinParams).how == "left" else present
         ts = np.maximum(events.ts[rows], subscriptions.ts[versions])
         out = result(events, rows, ts, subscriptions.left_keys(versions), piece.index)
-        out["left"] = _where(called, subscriptions.values(versions))
-        out["right"] = values.gather(np.where(present, events.own[rows], -1))
-        yield pa.table(out | {"joined": pa.array(called)})
+        out["left"] = Picked(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
+        out["right"] = values.picked(np.where(present, events.own[rows], -1))
+        yield from in_pieces(out | {"joined": pa.array(called)})
 
 
-def result(events: Events, rows: Int64s, ts: Int64s, keys: pa.Array, index: Int64s) -> dict[str, pa.Array]:
+def result(events: Events, rows: Int64s, ts: Int64s, keys: pa.Array, index: Int64s) -> dict[str, pa.Array | Picked]:
     """Metadata columns of results of the given events, each event's numbered by `index` in the slot opened here."""
     operator = events.setting.operator
-    out = events.meta(rows, ts)
+    out: dict[str, pa.Array | Picked] = events.meta(rows, ts)
     del out["hash"]
     out["key"] = keys
     out[f"p{operator.slot}"] = pa.array(index * operator.fan)
     return out
-
-
-def _where(called: Bools, values: pa.Array) -> pa.Array:
-    """The values, null where the joiner is not called."""
-    return values if called.all() else gather(values, np.where(called, np.arange(len(values)), -1))

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import Bools, Int64s, array, gather, joined, valid
+from millpond._engine.columns import Bools, Int64s, gather, joined, valid
 from millpond._engine.keys import equal_keys, hash_keys
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, keep_rows, kept_table
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.spec import JoinParams
 
 PUT, TELL, KNOWN = 1, 2, 4
@@ -127,6 +128,6 @@ def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[p
     out["key"] = gather(changes.keys, targets)
     # What refers to nothing needs no right row: it goes where its own key says, not all to one shard.
     out["hash"] = pa.array(np.where(targets >= 0, hash_keys(out["key"]), hash_keys(out["left_key"])))
-    out["value"] = gather(array(events.tables[0], "value"), values[order])
+    out["value"] = Picked(events.tables[0].column("value"), values[order])
     out["verb"] = pa.array(verbs[order].astype(np.int8))
-    yield pa.table(out)
+    yield from in_pieces(out)

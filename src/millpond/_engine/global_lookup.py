@@ -16,6 +16,7 @@ from millpond._engine.columns import Bools, Int64s, gather, joined
 from millpond._engine.global_view import LEFT, View
 from millpond._engine.operator import Events, Setting
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.global_lookup import LookupParams
 
 
@@ -29,15 +30,15 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     rows = np.flatnonzero(found | (setting.params(LookupParams).how == "left"))
     if len(rows):
         called = np.ones(len(rows), dtype=np.bool_)
-        yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})
+        yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
 
 
-def results(events: Events, rows: Int64s, view: View, called: Bools) -> dict[str, pa.Array]:
+def results(events: Events, rows: Int64s, view: View, called: Bools) -> dict[str, pa.Array | Picked]:
     """Columns of results of the given rows of the left side, but for `joined`; no left value for a tombstone."""
     left = events.tables[LEFT]
     own = events.own[rows]
-    out = events.meta(rows, events.ts[rows])
+    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
     out["key"] = gather(joined([left.column("left_key")], dict(events.setting.extras)["left_key"]), own)
     del out["hash"]
-    out["left"] = gather(left.column("value"), np.where(called, own, -1))
+    out["left"] = Picked(left.column("value"), np.where(called, own, -1))
     return out | view.columns(own)

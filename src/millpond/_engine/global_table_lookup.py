@@ -18,6 +18,7 @@ from millpond._engine.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, kept_table, sent
 from millpond._engine.runs import State
+from millpond._engine.sizes import in_pieces
 from millpond._plan.operators.global_lookup import LookupParams
 
 
@@ -32,7 +33,7 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     _, rows = sent(setting.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
     if len(rows):
         called = called[rows]
-        yield pa.table(results(events, rows, view, called) | {"joined": pa.array(called)})
+        yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
 
 
 def _stood(setting: Setting, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:

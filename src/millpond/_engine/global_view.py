@@ -19,6 +19,7 @@ from millpond._engine.lookup import other_side
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, kept_table, store_last
 from millpond._engine.runs import State, StateTable
+from millpond._engine.sizes import Picked
 from millpond._plan.operators.global_lookup import LookupParams
 
 LEFT = 0
@@ -52,12 +53,12 @@ class View:
         self._joined = _joined(setting, self._founds)
         self.present = self._joined[0] if self._joined else self._founds[0].rows >= 0
 
-    def columns(self, own: Int64s) -> dict[str, pa.Array]:
+    def columns(self, own: Int64s) -> dict[str, pa.Array | Picked]:
         """Result columns of rows of the left side: keys and values found and, of views, whether they have a row."""
-        out = {}
+        out: dict[str, pa.Array | Picked] = {}
         for number, found in enumerate(self._founds):  # one turn per table of a view
             out[f"mapped_key{number or ''}"] = gather(found.keys, own)
-            out[f"right{number or ''}"] = found.values.gather(found.rows[own])
+            out[f"right{number or ''}"] = found.values.picked(found.rows[own])
         return out | {f"view{n}": pa.array(flags[own]) for n, flags in enumerate(self._joined)}
 
 

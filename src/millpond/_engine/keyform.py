@@ -119,16 +119,23 @@ def spans(keys: pa.Array) -> tuple[Int64s, Int64s, npt.NDArray[np.uint8]]:
         width = keys.type.byte_width
         starts = np.arange(len(keys), dtype=np.int64) * width
         return starts, np.full(len(keys), width, dtype=np.int64), fixed_bytes(keys, width).reshape(-1)
-    _, offset_buffer, data = keys.buffers()
-    if len(keys) == 0 or offset_buffer is None:
+    data = keys.buffers()[2]
+    if len(keys) == 0 or data is None:
         empty = np.zeros(len(keys), dtype=np.int64)
         return empty, empty, np.zeros(0, dtype=np.uint8)
-    wide = pt.is_large_string(keys.type) or pt.is_large_binary(keys.type)
-    dtype = np.dtype("<i8" if wide else "<i4")
-    first = keys.offset * dtype.itemsize
-    offsets = np.frombuffer(offset_buffer, dtype, len(keys) + 1, first).astype(np.int64)
+    offsets = byte_offsets(keys).astype(np.int64)
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return offsets[:-1] - offsets[0], np.diff(offsets), content[offsets[0] : offsets[-1]]
+
+
+def byte_offsets(keys: pa.Array) -> npt.NDArray[np.signedinteger]:
+    """Offsets of each value of a byte array of any length into its bytes, without a copy."""
+    buffer = keys.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(keys) + 1, dtype=np.int64)
+    wide = pt.is_large_string(keys.type) or pt.is_large_binary(keys.type)
+    dtype = np.dtype("<i8" if wide else "<i4")
+    return np.frombuffer(buffer, dtype, len(keys) + 1, keys.offset * dtype.itemsize)
 
 
 def list_offsets(keys: pa.Array) -> Int64s:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millpond._engine.keyform import Bools, Int64s
 from millpond._engine.manifest import Layer, Level, Piece
-from millpond._engine.merge import joined, order
+from millpond._engine.merge import order
 from millpond._engine.search import Hits, Queries, find_within
 from millpond._engine.tables import MultiLookup, _Table
 
@@ -78,16 +78,13 @@ class LogTable(_Table):
         """Rows whose time is below `floors[part]` are not wanted any more; without `part` all are part 0."""
         self._floors, self._part = dict(floors), part
 
-    def changes(self, *, drop_tombstones: bool) -> pa.RecordBatch:
-        """The buffered rows, sorted as runs are."""
-        rows = joined(self._changes, self.layout.schema)
-        return rows.take(pa.array(order(rows, np.arange(len(rows)), self.layout)))
+    def _to_write(self, rows: pa.RecordBatch, *, drop_tombstones: bool) -> Int64s:
+        return order(rows, np.arange(len(rows)), self.layout)
 
-    def merge(self, slices: Sequence[pa.RecordBatch], *, drop_tombstones: bool) -> pa.RecordBatch:
-        """The rows of all slices that are still wanted, sorted as runs are."""
-        rows = joined(slices, self.layout.schema)
+    def _left(self, rows: pa.RecordBatch, *, drop_tombstones: bool) -> Int64s:
+        """The rows that are still wanted."""
         keep = np.flatnonzero(self._wanted(rows))
-        return rows.take(pa.array(keep[order(rows, keep, self.layout)]))
+        return keep[order(rows, keep, self.layout)]
 
     def has_expired(self, levels: Sequence[Level]) -> bool:
         """Whether whole runs can be dropped."""

@@ -3,11 +3,11 @@
 The manifest is the truth: what it does not list does not exist, and every byte it lists is checked against
 its checksum, so state is either what was written or an error (never a silently different result).
 
-A table is a list of **levels**, newest first. A settled level is one **layer**: pieces of runs in ascending,
-disjoint ranges of hash. A level that is being merged has several layers, newest first, and `done`, the layer
-of what is merged already. Merging goes up the hashes: rows that were merged are cut off from the front of the
-layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and whoever reads can take
-all layers of all levels in order without knowing of merges. Called by `runs` and `merge`.
+A table is a list of **levels**, newest first. A settled level is one **layer**: pieces of runs in ascending, disjoint
+ranges of hash (a hot hash may go on in the next piece). A level that is being merged has several layers, newest first,
+and `done`, the layer of what is merged already. Merging goes up the hashes: rows that were merged are cut off from the
+front of the layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and whoever reads can
+take all layers of all levels in order without knowing of merges. Called by `runs` and `merge`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def checksum(content: bytes | memoryview | pa.Buffer) -> str:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One stored value: how many rows and bytes it holds, and their checksum."""
+    """One stored value: how many rows and bytes it holds, and their checksum; no rows: it goes on with the last one."""
 
     rows: int
     bytes: int

@@ -13,16 +13,18 @@ docs/decisions/0002 has the figures. Called by `runs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine import columns
 from millpond._engine.keyform import Bools, Int64s
 from millpond._engine.keys import KeyGroups, combine_hashes, group_keys, hash_keys
 from millpond._engine.manifest import Layer, Level, Piece
+from millpond._engine.sizes import Picked, in_pieces
 
 TOMBSTONE = "__tombstone"
 _LAST_HASH = 2**63 - 1
@@ -32,8 +34,10 @@ _NEXT_SAMPLE = 0x9E3779B97F4A7C15
 
 Load = Callable[[Piece], pa.RecordBatch]
 """Gives the visible rows of a piece."""
-Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""What is left of rows of several layers, newest first, when nothing lies below them."""
+Left = Callable[[Sequence[pa.RecordBatch]], int]
+"""How many rows are left of those of several layers, newest first, when nothing lies below them."""
+Choose = Callable[[pa.RecordBatch], Int64s]
+"""Which rows are kept, in the order of runs; it sees all columns but values."""
 Wasteful = Callable[[Sequence[Layer]], bool]
 """Whether of these layers, down to the oldest, at least half of the rows are there for nothing."""
 
@@ -118,7 +122,7 @@ def _group_begin(levels: list[Level], last: int, policy: Policy, wasteful: Waste
     return begin if oldest_may_be_due and wasteful(layers) else None
 
 
-def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge, changes: int) -> bool:
+def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, changes: int) -> bool:
     """Whether a merge would leave at most half of some layers' rows, judged by some of them.
 
     The sample is all rows between the hashes of two rows of the oldest layer, others at each commit: the same for
@@ -138,8 +142,7 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, merge: Merge, 
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
     rows: int = sum(batch.num_rows for batch in slices)
-    left: int = merge(slices).num_rows
-    return 2 * left <= rows
+    return 2 * left(slices) <= rows
 
 
 def _hashes_between(layer: Layer, at: int, rows: int, load: Load) -> tuple[int, int]:
@@ -236,13 +239,35 @@ def hashes(batch: pa.RecordBatch) -> Int64s:
     return by_hash
 
 
-def newest(slices: Sequence[pa.RecordBatch], layout: Layout, *, drop_tombstones: bool) -> pa.RecordBatch:
-    """Of rows given newest first, the newest of each identity, sorted."""
-    rows = joined(slices, layout.schema)
+def newest(rows: pa.RecordBatch, layout: Layout, *, drop_tombstones: bool) -> Int64s:
+    """Of rows given newest first, the newest of each identity, in the order of runs."""
     keep = distinct(rows, layout).first
     if drop_tombstones:
         keep = keep[~tombstones(rows, keep)]
-    return rows.take(pa.array(keep[order(rows, keep, layout)]))
+    return keep[order(rows, keep, layout)]
+
+
+def chosen(slices: Sequence[pa.RecordBatch], layout: Layout, choose: Choose, segment: int) -> Iterator[pa.RecordBatch]:
+    """The rows of all slices that `choose` names, in its order: in one batch, or in several of `segment` bytes.
+
+    A hot key's rows may be more than fit into one array: their values are gathered piece by piece.
+    """
+    if sum(batch.nbytes for batch in slices) <= columns.ARRAY_BYTES:
+        rows = joined(slices, layout.schema)
+        yield rows.take(pa.array(choose(rows)))
+        return
+    at = choose(without_values(slices, layout))
+    whole = pa.Table.from_batches(slices, schema=layout.schema)
+    # One turn per piece.
+    for piece in in_pieces({name: Picked(whole.column(name), at) for name in layout.schema.names}, segment):
+        yield from piece.combine_chunks().to_batches()
+
+
+def without_values(slices: Sequence[pa.RecordBatch], layout: Layout) -> pa.RecordBatch:
+    """The rows of all slices with the columns that name and sort them, and others of a fixed width."""
+    kept = [f for f in layout.schema if f.name in layout.identity or pa.types.is_primitive(f.type)]
+    schema = pa.schema(kept)
+    return joined([batch.select(schema.names) for batch in slices], schema)
 
 
 def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
@@ -250,11 +275,11 @@ def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
     first = rows.column(layout.identity[0])
     if len(layout.identity) == 1:
         return group_keys(hashes(rows), first)
-    columns = [rows.column(name) for name in layout.identity]
+    parts = [rows.column(name) for name in layout.identity]
     mixed = hashes(rows)
-    for column in columns[1:]:  # one turn per column
-        mixed = combine_hashes(mixed, hash_keys(column))
-    return group_keys(mixed, pa.StructArray.from_arrays(columns, list(layout.identity)))
+    for part in parts[1:]:  # one turn per column
+        mixed = combine_hashes(mixed, hash_keys(part))
+    return group_keys(mixed, pa.StructArray.from_arrays(parts, list(layout.identity)))
 
 
 def order(rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Int64s:

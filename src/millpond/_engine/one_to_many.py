@@ -19,6 +19,7 @@ from millpond._engine.lookup import own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, store_last
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._engine.subscriptions import Rights, Subscriptions, tables
 
 MANY, ONE = 0, 1
@@ -73,9 +74,9 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
     called = _puts(events, rows)
     keys = _combined(events.key.take(pa.array(rows)), gather(many.column("left_key"), own))
     out = result(events, rows, np.maximum(events.ts[rows], values.ts(one)), keys, called.astype(np.int64))
-    out["left"] = values.gather(np.where(called, one, -1))
-    out["right"] = gather(many.column("value"), np.where(called, own, -1))
-    yield pa.table(out | {"joined": pa.array(called)})
+    out["left"] = values.picked(np.where(called, one, -1))
+    out["right"] = Picked(many.column("value"), np.where(called, own, -1))
+    yield from in_pieces(out | {"joined": pa.array(called)})
 
 
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
@@ -90,9 +91,9 @@ def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subsc
         called = events.present[rows]
         keys = _combined(events.key.take(pa.array(rows)), subscriptions.left_keys(versions))
         out = result(events, rows, np.maximum(events.ts[rows], subscriptions.ts[versions]), keys, piece.index)
-        out["left"] = values.gather(np.where(called, events.own[rows], -1))
-        out["right"] = gather(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
-        yield pa.table(out | {"joined": pa.array(called)})
+        out["left"] = values.picked(np.where(called, events.own[rows], -1))
+        out["right"] = Picked(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
+        yield from in_pieces(out | {"joined": pa.array(called)})
 
 
 def _combined(prefix: pa.Array, suffix: pa.Array) -> pa.Array:

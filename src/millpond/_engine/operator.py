@@ -19,7 +19,6 @@ from millpond._engine.columns import (
     HELD_KEY,
     Bools,
     Int64s,
-    array,
     bools,
     gather,
     held_keys,
@@ -31,7 +30,8 @@ from millpond._engine.columns import (
 )
 from millpond._engine.keys import KeyGroups, group_keys
 from millpond._engine.position import BEFORE_KEY, order_by, ranks
-from millpond._engine.runs import MultiTable, State, StateTable
+from millpond._engine.runs import MultiTable, State, StateTable, Tables
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.spec import Kept, Params
 from millpond._plan.physical import Operator, Time
 
@@ -217,13 +217,16 @@ class Values:
             self.carried = np.where(valid(batch.column("old")), np.arange(known, known + len(batch)), -1)
             self._old = [batch.column("old")]
 
-    def gather(self, pointers: Int64s) -> pa.Array:
+    def picked(self, pointers: Int64s) -> Picked:
         """The values pointed to; null for -1."""
-        values = [rows.column("value") for rows in self._rows]
-        return gather(joined([*values, *self._old], self.type), pointers)
+        return Picked(self._values, pointers)
+
+    @cached_property
+    def _values(self) -> pa.Array | pa.ChunkedArray:
+        return joined([*(rows.column("value") for rows in self._rows), *self._old], self.type)
 
     def gather_column(self, name: str, kind: pa.DataType, pointers: Int64s) -> pa.Array:
-        """The same of another column that the rows carry; not for old values."""
+        """Another column that the rows carry, where pointed to; not for old values."""
         parts = [rows.column(name) for rows in self._rows if name in rows.column_names]
         return gather(joined(parts, kind), pointers)
 
@@ -292,10 +295,18 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
     rows = last[(last >= 0) & (known | events.present[last])]
     if not len(rows):
         return
-    own = events.tables[side].take(pa.array(events.own[rows]))
-    columns = {name: array(own, name) for name in table.schema.names if name != "ts"}
-    stored = pa.table(columns | {"ts": array(own, stored_time(own))})
-    table.put(stored.cast(table.schema), ~events.present[rows])
+    batch = events.tables[side]
+    columns = {name: batch.column(stored_time(batch) if name == "ts" else name) for name in table.schema.names}
+    put_in_pieces(table, columns, events.own[rows], ~events.present[rows])
+
+
+def put_in_pieces(table: Tables, columns: Mapping[str, pa.ChunkedArray], own: Int64s, delete: Bools) -> None:
+    """Write the rows `own` of these columns; where `delete` is true, remove the row."""
+    done = 0
+    # One turn per piece of bounded size.
+    for piece in in_pieces({name: Picked(column, own) for name, column in columns.items()}):
+        table.put(piece.cast(table.schema), delete[done : done + len(piece)])
+        done += len(piece)
 
 
 def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,11 +18,14 @@ from millpond._engine.blob import decode, encode
 from millpond._engine.cache import RunCache
 from millpond._engine.manifest import Chunk, Layer, Level, Piece, Run, checksum, whole
 from millpond._engine.merge import TOMBSTONE, Layout, hashes, joined
+from millpond._engine.sizes import row_bytes
 from millpond._engine.store import ChunkStore
 from millpond.errors import CorruptData, StateError
 
 LARGEST = 16 << 20
-"""Largest value put into the store: the JVM dies of much larger ones."""
+"""Largest value put into the store: the JVM dies of much larger ones. A larger row is stored in several."""
+LARGEST_ROW = 256 << 20
+"""Largest row, as it is stored: a few times what a source may bring (`sizes.LARGEST_RECORD`)."""
 
 
 class RunReader:
@@ -59,7 +63,14 @@ class RunReader:
         self._held = {}
 
     def _fetch(self, run: Run) -> pa.RecordBatch:
-        tables = [decode(self._chunk(run, number, chunk)) for number, chunk in enumerate(run.chunks)]
+        blobs: list[bytes] = []
+        for number, chunk in enumerate(run.chunks):  # one turn per chunk
+            content = self._chunk(run, number, chunk)
+            if chunk.rows:
+                blobs.append(content)
+            else:
+                blobs[-1] += content
+        tables = [decode(content) for content in blobs]
         return joined([batch for table in tables for batch in table.to_batches()], tables[0].schema)
 
     def _chunk(self, run: Run, number: int, chunk: Chunk) -> bytes:
@@ -132,7 +143,8 @@ class RunWriter:
         )
 
     def _store_run(self, table: str, run: Run) -> Run:
-        blobs = list(chunks(self._reader.load(whole(run)), self._chunk_bytes))
+        found = chunks(self._reader.load(whole(run)), self._chunk_bytes)
+        blobs = [piece for rows, blob in found for piece in _pieces(rows, blob)]
         described = tuple(Chunk(rows, len(blob), checksum(blob)) for rows, blob in blobs)
         # Content alone would not do: two commits of one store may write the same rows.
         name = f"{table}\0{self._commit}\0{run.id}\0" + "".join(chunk.checksum for chunk in described)
@@ -144,15 +156,18 @@ class RunWriter:
 
 
 def cut_by_hash(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """Cut sorted rows into batches of about `size` bytes, never between rows of one hash."""
-    by_hash = hashes(rows)
-    step = max(1, rows.num_rows * size // max(rows.nbytes, 1))
-    begin = 0
+    """Cut sorted rows into batches of about `size` bytes, between rows of one hash only where it has more of them."""
+    if rows.num_rows and rows.nbytes <= size:
+        yield rows
+        return
+    by_hash, ends = hashes(rows), np.cumsum(row_bytes(rows))
+    begin = done = 0
     while begin < rows.num_rows:  # one turn per run to be
-        end = min(begin + step, rows.num_rows)
-        end = int(by_hash.searchsorted(by_hash[end - 1], side="right"))
+        end = max(begin + 1, int(ends.searchsorted(done + size, side="right")))
+        whole = int(by_hash.searchsorted(by_hash[end - 1], side="right"))
+        end = whole if ends[whole - 1] - done <= 2 * size else end
         yield rows.slice(begin, end - begin)
-        begin = end
+        begin, done = end, int(ends[end - 1])
 
 
 def chunks(rows: pa.RecordBatch, limit: int) -> Iterator[tuple[int, bytes]]:
@@ -168,10 +183,15 @@ def chunks(rows: pa.RecordBatch, limit: int) -> Iterator[tuple[int, bytes]]:
     yield from chunks(rows.slice(half), limit)
 
 
+def _pieces(rows: int, blob: bytes) -> Iterator[tuple[int, bytes]]:
+    for at in range(0, len(blob), LARGEST):  # one turn, but for very large rows
+        yield (0 if at else rows), (blob[at : at + LARGEST] if len(blob) > LARGEST else blob)
+
+
 def _check_size(rows: pa.RecordBatch, blob: bytes) -> None:
-    if len(blob) > LARGEST:
+    if len(blob) > LARGEST_ROW:
         raise StateError(
             "a row is too large for the state store",
-            given=f"key {rows.column('key')[0].as_py()!r:.80}: {len(blob)} bytes, {LARGEST} allowed",
+            given=f"key {rows.column('key')[0].as_py()!r:.80}: {len(blob)} bytes, {LARGEST_ROW} allowed",
             hint="keep large values elsewhere and let the row refer to them",
         )

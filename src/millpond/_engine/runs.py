@@ -22,7 +22,6 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -153,20 +152,21 @@ class State:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
 
         levels, gone = table.drop_expired(entry.levels)
-        rows = table.changes(drop_tombstones=not levels)
+        changes = table.changes(self._policy.segment, drop_tombstones=not levels)
+        added = tuple(p for rows in changes for p in writer.add(rows, table.layout, self._policy.segment))
+        count, size = sum(piece.rows for piece in added), sum(piece.size for piece in added)
 
         def wasteful(layers: Sequence[mf.Layer]) -> bool:
-            merge = partial(table.merge, drop_tombstones=True)
-            return is_wasteful(layers, self._manifest.commit, self._reader.load, merge, rows.num_rows)
+            return is_wasteful(layers, self._manifest.commit, self._reader.load, table.count_left, count)
 
-        if rows.num_rows:
-            levels = (Level((writer.add(rows, table.layout, self._policy.segment),)), *levels)
+        if added:
+            levels = (Level((added,)), *levels)
         levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
         kept: list[Level] = []
         # From the oldest on: whether anything older is left decides what becomes of tombstones.
         for level in reversed(levels):
             if level.merging or compact:
-                work, level = share(level, rows.nbytes, self._policy)
+                work, level = share(level, size, self._policy)
                 level, used_up = self._advance(
                     level, level.remaining if compact else work, table, writer, is_oldest=not kept
                 )
@@ -183,8 +183,9 @@ class State:
         everything = work >= level.remaining
         while (everything or work > 0) and any(level.layers):  # one turn per step of megabytes
             taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
-            rows = table.merge(taken.slices, drop_tombstones=is_oldest)
-            done = (*level.done, *writer.add(rows, table.layout, self._policy.segment))
+            merged = table.merge(taken.slices, self._policy.segment, drop_tombstones=is_oldest)
+            added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment))
+            done = (*level.done, *added)
             before = level.remaining
             level = replace(level, layers=tuple(filter(None, taken.layers)), done=done)
             gone += taken.used_up

@@ -61,7 +61,8 @@ def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterat
         for batch, begin, end in _overlaps(queries.hashes[open_queries], layer, load):  # one turn per piece
             rows = _match(queries, open_queries[begin:end], batch)
             hit = rows >= 0
-            found[begin:end] = hit
+            # a hot hash may go on in the next piece
+            found[begin:end] |= hit
             yield Hits(batch, rows[hit], open_queries[begin:end][hit])
         open_queries = open_queries[~found]
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.columns import Int64s, gather, position_columns, valid
+from millpond._engine.columns import Int64s, position_columns, valid
 from millpond._engine.meetings import LEFT, RIGHT, SIDES, Meetings, Met, Rules
 from millpond._engine.operator import Dropped, Events, Setting
 from millpond._engine.position import merged
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._engine.times import Times
 from millpond._engine.waiting import Waiting
 from millpond._engine.window_log import WindowLog
@@ -133,9 +134,9 @@ class _Join:
     def _by_events(self, at_once: Int64s) -> Iterator[pa.Table]:
         """Results that events trigger, in order of position, a block of events at a time."""
         for block in self._meetings.blocks():  # blocks of pairs
-            yield self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
+            yield from self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
 
-    def _triggered(self, block: Met, at_once: Int64s) -> pa.Table:
+    def _triggered(self, block: Met, at_once: Int64s) -> Iterator[pa.Table]:
         """Results of the block's pairs and of its events that have one without a partner."""
         events, meetings = self._events, self._meetings
         event = np.concatenate([block.event, at_once])
@@ -154,7 +155,7 @@ class _Join:
         out[f"p{operator.slot}"] = pa.array(count * operator.fan)
         by_left = events.side[event] == LEFT
         values = [book.values for book in meetings.books]
-        out["left"] = gather(values[LEFT], np.where(by_left, events.own[event], other))
-        out["right"] = gather(values[RIGHT], np.where(by_left, other, events.own[event]))
+        out["left"] = Picked(values[LEFT], np.where(by_left, events.own[event], other))
+        out["right"] = Picked(values[RIGHT], np.where(by_left, other, events.own[event]))
         out["joined"] = pa.array(np.ones(len(event), dtype=np.bool_))
-        return pa.table(out)
+        yield from in_pieces(out)

@@ -15,6 +15,7 @@ from millpond._engine.lookup import other_side
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, kept_table, store_last
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.spec import JoinParams
 
 STREAM, TABLE = 0, 1
@@ -34,14 +35,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     rows = np.flatnonzero(driving & (found >= 0) if setting.params(JoinParams).how == "inner" else driving)
     if not len(rows):
         return
-    out = events.meta(rows, events.ts[rows])
-    stream = joined_stream(events)
-    out["left"] = stream.take(pa.array(events.own[rows]))
-    out["right"] = values.gather(found[rows])
+    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
+    out["left"] = Picked(events.tables[STREAM].column("value"), events.own[rows])
+    out["right"] = values.picked(found[rows])
     out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-    yield pa.table(out)
-
-
-def joined_stream(events: Events) -> pa.Array:
-    """The stream's values as one array."""
-    return pa.chunked_array(events.tables[STREAM].column("value")).combine_chunks()
+    yield from in_pieces(out)

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine import sizes
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
 from millpond._engine.foreign_key_send import KNOWN, PUT
 from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
 from millpond._engine.match import Ordered
-from millpond._engine.operator import Events, Setting, Values, kept_multi_table, kept_table
+from millpond._engine.operator import Events, Setting, Values, kept_multi_table, kept_table, put_in_pieces
 from millpond._engine.runs import MultiTable, State, StateTable
+from millpond._engine.sizes import cut, row_bytes
 
 LEFT, RIGHT = 0, 1
 PIECE = 65_536
@@ -207,7 +210,24 @@ class Subscriptions:
             right = np.arange(len(version)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
             kept = wanted[right]
             version, right = version[kept], right[kept]
-            yield from _cut(rights.rows[right], versions[version], rank[version])
+            # One turn per piece of bounded size.
+            for told in _cut(rights.rows[right], versions[version], rank[version]):
+                yield from self._bounded(told)
+
+    def _bounded(self, told: Told) -> Iterator[Told]:
+        """The same in pieces whose left values fit into memory."""
+        spans = list(cut(self._value_bytes[told.subscribers], sizes.RESULT_BYTES))
+        if len(spans) <= 1:
+            yield told
+            return
+        for begin, end in spans:  # one turn per piece
+            yield Told(told.events[begin:end], told.subscribers[begin:end], told.index[begin:end])
+
+    @cached_property
+    def _value_bytes(self) -> Int64s:
+        """Bytes of the left value of each version."""
+        batch = row_bytes(self._events.tables[LEFT].column("value"))
+        return np.concatenate([self._found.sizes("value"), batch[self._events.own[self._messages]]])
 
     # -- what is gathered ------------------------------------------------------------------------------------
 
@@ -221,7 +241,7 @@ class Subscriptions:
         stored = self._found.take(["value"], versions[in_state]).column("value")
         batch = self._events.tables[LEFT].column("value")
         own = self._events.own[self._messages[versions[~in_state] - self._stored]]
-        parts = pa.chunked_array([*stored.chunks, *batch.take(pa.array(own)).cast(stored.type).chunks], stored.type)
+        parts = pa.chunked_array([*stored.chunks, gather(batch, own).cast(stored.type)], stored.type)
         back = np.empty(len(versions), dtype=np.int64)
         back[np.concatenate([np.flatnonzero(in_state), np.flatnonzero(~in_state)])] = np.arange(len(versions))
         return gather(parts, back)
@@ -243,9 +263,9 @@ class Subscriptions:
         last, put = last[written], put[written]
         if not len(last):
             return
-        own = self._events.own[self._messages[last]]
-        rows = self._events.tables[LEFT].select(self._table.schema.names).take(pa.array(own))
-        self._table.put(rows.cast(self._table.schema), ~put)
+        batch = self._events.tables[LEFT]
+        columns = {name: batch.column(name) for name in self._table.schema.names}
+        put_in_pieces(self._table, columns, self._events.own[self._messages[last]], ~put)
 
 
 def _ranks(keys: pa.Array) -> Int64s:

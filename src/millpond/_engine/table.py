@@ -14,6 +14,7 @@ import pyarrow as pa
 from millpond._engine.lookup import own_before
 from millpond._engine.operator import Events, Setting, Values, kept_table, sent, store_last
 from millpond._engine.runs import State
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.table import TableParams
 
 
@@ -31,8 +32,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     firsts, rows = sent(setting.operator, events.groups.group_of_row, np.flatnonzero(emitted), new >= 0, old >= 0)
     if not len(rows):
         return
-    out = events.meta(rows, events.ts[rows])
-    out["value"] = values.gather(new[rows])
+    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
+    out["value"] = values.picked(new[rows])
     if setting.operator.emits_old:
-        out["old"] = values.gather(old[firsts])
-    yield pa.table(out)
+        out["old"] = values.picked(old[firsts])
+    yield from in_pieces(out)

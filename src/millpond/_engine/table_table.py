@@ -17,6 +17,7 @@ from millpond._engine.lookup import Seen, other_side, own_before
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.runs import State, StateTable
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.spec import JoinParams
 
 
@@ -95,7 +96,7 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
         left = np.where(changes.is_left, changes.old, changes.other)[firsts]
         right = np.where(changes.is_left, changes.other, changes.old)[firsts]
         out |= _pair(values, left, right, old_joins[firsts], "old_")
-    yield pa.table(out)
+    yield from in_pieces(out)
 
 
 def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
@@ -120,7 +121,7 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     if operator.emits_old:
         nothing = np.full(len(rows), -1, dtype=np.int64)
         out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
-    yield pa.table(out)
+    yield from in_pieces(out)
 
 
 def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
@@ -134,11 +135,13 @@ def _paths(events: Events, rows: Int64s, position: list[Int64s]) -> list[pa.Arra
     return [pa.array(column[rows]) for column in position[-events.setting.slots :]]
 
 
-def _pair(values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str) -> dict[str, pa.Array]:
+def _pair(
+    values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str
+) -> dict[str, pa.Array | Picked]:
     """Operands of the joiner; a tombstone carries none."""
     return {
-        f"{prefix}left": values[0].gather(np.where(called, left, -1)),
-        f"{prefix}right": values[1].gather(np.where(called, right, -1)),
+        f"{prefix}left": values[0].picked(np.where(called, left, -1)),
+        f"{prefix}right": values[1].picked(np.where(called, right, -1)),
         f"{prefix}joined": pa.array(called),
     }
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millpond._engine.columns import ARRAY_BYTES, gather
 from millpond._engine.keyform import Bools, Int64s
 from millpond._engine.keys import group_keys, hash_keys
 from millpond._engine.manifest import Layer, Level
@@ -22,14 +23,17 @@ from millpond._engine.merge import (
     TOMBSTONE,
     Layout,
     Load,
+    chosen,
     distinct,
     joined,
     newest,
     order,
     take_front,
     tombstones,
+    without_values,
 )
 from millpond._engine.search import Hits, Queries, find_all, find_newest
+from millpond._engine.sizes import row_bytes
 from millpond.errors import StateError
 
 # A scan reads state this many bytes at a time, so that it needs no more memory than a batch does.
@@ -54,10 +58,7 @@ class Lookup:
 
     def aligned(self, column: str) -> pa.Array:
         """One value per query, null where nothing was found."""
-        values = self.rows.column(column)
-        at = pa.array(self.index, mask=self.index < 0)
-        taken = values.take(at)
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        return gather(self.rows.column(column), self.index)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class Found:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def sizes(self, column: str) -> Int64s:
+        """Bytes of all rows' values of a column."""
+        parts = [row_bytes(hit.batch.column(column), hit.rows) for hit in self._hits]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])[self._places]
 
     def take(self, columns: Sequence[str], rows: Int64s | None = None) -> pa.Table:
         """Columns of the given rows, in their order; of all rows if None."""
@@ -143,14 +149,17 @@ class _Table:
         layers: Sequence[Layer] = self._layers()
         while any(layers):  # one turn per some megabytes
             taken = take_front(layers, _SCAN_BYTES, self._load)
-            rows = newest(taken.slices, self.layout, drop_tombstones=True)
             layers = taken.layers
-            if rows.num_rows:
-                yield pa.Table.from_batches([rows.select(self.schema.names)])
+            for rows in self.merge(taken.slices, _SCAN_BYTES, drop_tombstones=True):  # one turn, but for hot keys
+                if rows.num_rows:
+                    yield pa.Table.from_batches([rows.select(self.schema.names)])
 
-    def changes(self, *, drop_tombstones: bool) -> pa.RecordBatch:
+    def changes(self, segment: int, *, drop_tombstones: bool) -> Iterator[pa.RecordBatch]:
         """The buffered changes, sorted as runs are; the buffer is left as it is."""
-        rows = joined(self._changes, self.layout.schema)
+        choose = partial(self._to_write, drop_tombstones=drop_tombstones)
+        return chosen(self._changes, self.layout, choose, segment)
+
+    def _to_write(self, rows: pa.RecordBatch, *, drop_tombstones: bool) -> Int64s:
         groups = distinct(rows, self.layout)
         if groups.count != rows.num_rows:
             row = rows.slice(int(groups.first[groups.sizes > 1][0]), 1).select(list(self.layout.identity))
@@ -162,11 +171,21 @@ class _Table:
         keep = groups.first
         if drop_tombstones:
             keep = keep[~tombstones(rows, keep)]
-        return rows.take(pa.array(keep[order(rows, keep, self.layout)]))
+        return keep[order(rows, keep, self.layout)]
 
-    def merge(self, slices: Sequence[pa.RecordBatch], *, drop_tombstones: bool) -> pa.RecordBatch:
-        """Rows of several layers, newest first, as those of one."""
-        return newest(slices, self.layout, drop_tombstones=drop_tombstones)
+    def merge(
+        self, slices: Sequence[pa.RecordBatch], segment: int, *, drop_tombstones: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of several layers, newest first, as those of one; in batches of `segment` bytes if they are many."""
+        return chosen(slices, self.layout, partial(self._left, drop_tombstones=drop_tombstones), segment)
+
+    def count_left(self, slices: Sequence[pa.RecordBatch]) -> int:
+        """How many rows a merge would leave of these, with nothing below them."""
+        return len(self._left(without_values(slices, self.layout), drop_tombstones=True))
+
+    def _left(self, rows: pa.RecordBatch, *, drop_tombstones: bool) -> Int64s:
+        """Which rows a merge leaves, in the order of runs."""
+        return newest(rows, self.layout, drop_tombstones=drop_tombstones)
 
     def has_expired(self, levels: Sequence[Level]) -> bool:
         """Whether whole runs can be dropped without being read."""
@@ -199,7 +218,9 @@ class _Table:
         """The hit rows, one hit after the other."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         parts = [hit.batch.select(columns).take(pa.array(hit.rows)) for hit in hits if len(hit.rows)]
-        return pa.Table.from_batches([joined(parts, schema)] if parts else [], schema=schema)
+        if sum(part.nbytes for part in parts) <= ARRAY_BYTES:
+            parts = [joined(parts, schema)]
+        return pa.Table.from_batches(parts, schema=schema)
 
 
 class StateTable(_Table):
@@ -240,8 +261,8 @@ class MultiTable(_Table):
             nowhere = np.zeros(0, dtype=np.int64)
             return Found(nowhere, nowhere, [], self.schema)
         query = queries.asked(np.concatenate([hit.queries for hit in hits]))
-        chosen = self._newest(hits, query)
-        return Found(query[chosen], chosen, hits, self.schema)
+        places = self._newest(hits, query)
+        return Found(query[places], places, hits, self.schema)
 
     def _newest(self, hits: Sequence[Hits], query: Int64s) -> Int64s:
         """Places, in all hits, of the newest row of each query and sub-key that is no tombstone, in order."""

@@ -19,6 +19,7 @@ from millpond._engine.columns import Bools, Int64s, bools, ints, joined
 from millpond._engine.operator import Events, Setting
 from millpond._engine.runs import LogTable, State
 from millpond._engine.search import Hits
+from millpond._engine.sizes import Picked, in_pieces
 from millpond._plan.operators.spec import Kept
 
 FLAGS = ("waits", "waits_right")
@@ -131,18 +132,18 @@ class WindowLog:
         """Store events of a side; `waits`: one flag each, in a self join also for its right half."""
         if not len(rows):
             return
-        values = events.tables[side].column("value").combine_chunks()
         columns = {
             "hash": pa.array(events.hash[rows]),
             "key": events.key.take(pa.array(rows)),
             "ts": pa.array(events.ts[rows]),
             "arrival": pa.array(self.arrivals + rows),
             "domain": pa.array(domain),
-            "value": values.take(pa.array(events.own[rows])),
+            "value": Picked(events.tables[side].column("value"), events.own[rows]),
         }
         columns |= {name: pa.array(flags) for name, flags in zip(FLAGS, waits, strict=False)}
         table = self._tables[side]
-        table.put(pa.table(columns).select(table.schema.names).cast(table.schema))
+        for piece in in_pieces(columns):  # one turn per piece of bounded size
+            table.put(piece.select(table.schema.names).cast(table.schema))
 
     def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:
         """Count the events, and let go what its domain's time has passed: rows below their floor, numbers."""

@@ -19,6 +19,7 @@ from millpond._engine.columns import array, bools, ints, position_columns, stack
 from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
+from millpond._engine.sizes import refuse_large
 from millpond._spark.arrow_types import loosened
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
@@ -103,6 +104,8 @@ class Pack:
             frame = self.plain(frame)
         if self.order:
             frame = number_rows(frame, self.order)
+        if self.sources:
+            refuse_large(frame, self.roots)
         root = frame.column("root").fill_null(-1).to_numpy()
         fine = np.ones(len(frame), dtype=np.bool_)
         if self.sources:

@@ -30,6 +30,7 @@ from millpond._engine.formula import Formula, Record, with_values
 from millpond._engine.level import run_operator
 from millpond._engine.operator import Setting
 from millpond._engine.runs import State
+from millpond._engine.sizes import RESULT_BYTES
 from millpond._spark.exchange import count_rows, wire_rows
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import END, Labels, output_port
@@ -161,8 +162,13 @@ class LevelProcessor(StatefulProcessor):
 
 
 def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """All rows together, so that every shard is told once how far they reach."""
-    found = list(tables)
+    """Rows together, as far as memory bears, so that every shard is told once how far they reach."""
+    found: list[pa.Table] = []
+    for table in tables:
+        found.append(table)
+        if sum(rows.nbytes for rows in found) >= RESULT_BYTES:
+            yield stacked(found)
+            found = []
     if found:
         yield stacked(found)
 
