@@ -1,7 +1,7 @@
 """Whether rows and histories of a few gigabytes pass: each case in a process of its own, with the memory it took.
 
-Run by its path, no JVM needed: `python bench/large.py [case ...]`. A case runs operators of one shard over one batch, as
-a worker of Spark's does, and prints its results, their bytes, the seconds, and the largest resident memory of the
+Run by its path, no JVM needed: `python bench/large.py [case ...]`. A case runs operators of one shard over one batch,
+as a worker of Spark's does, and prints its results, their bytes, the seconds, and the largest resident memory of the
 process: all of it, and without what is mapped from files and can be dropped at any time.
 """
 

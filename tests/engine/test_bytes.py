@@ -106,15 +106,15 @@ def shared(kind: str) -> Any:
         }[kind]()
         joined.to_stream().to("out")
         return builder
-    many = builder.stream("many", key="string", value="string")
+    stream = builder.stream("many", key="string", value="string")
     if kind == "stream_stream":
-        one = builder.stream("one", key="string", value="string")
-        many.outer_join(one, PLUS, JoinWindows(1_000, 1_000, 0)).to("out")
+        other = builder.stream("one", key="string", value="string")
+        stream.outer_join(other, PLUS, JoinWindows(1_000, 1_000, 0)).to("out")
     elif kind == "global_lookup":
-        one = builder.global_table("one", key="string", value="string")
-        many.join(one, PLUS, key=lambda key, value: key).to("out")
+        everywhere = builder.global_table("one", key="string", value="string")
+        stream.join(everywhere, PLUS, key=lambda key, value: key).to("out")
     else:
-        many.join(builder.table("one", key="string", value="string"), PLUS).to("out")
+        stream.join(builder.table("one", key="string", value="string"), PLUS).to("out")
     return builder
 
 
