@@ -300,6 +300,21 @@ def test_a_result_joined_with_its_own_side_ends_right(
     assert final(said) == final(oracle_says(topology, steps))
 
 
+@pytest.mark.parametrize("cuts", [set(), {1, 2, 3}])
+def test_a_second_delete_reaches_a_row_that_stays_as_it_was(cuts: set[int]) -> None:
+    steps: list[Step] = [("left", "b", "b|0", 0), ("right", "b", "a|2", 0), *[("right", "b", None, 0)] * 2]
+    topology, (left, right) = oracle_tables("left", "right")
+    both = TableTableJoin(topology, (left, right), "left", text.plus)
+    topology.sink(foreign_key_join(topology, both, right, "inner", text.ref, text.plus))
+
+    def build(builder: Any) -> Any:
+        one, two = tables(builder, "left", "right")
+        return joined(one.left_join(two, PLUS), two, "inner")
+
+    said = by_step(driver_of(build), steps, cuts)
+    assert per_key(said) == per_key(oracle_says(topology, steps))
+
+
 def test_a_result_joined_with_its_own_side_keeps_its_tombstone() -> None:
     def build(builder: Any) -> Any:
         left, right = tables(builder, "left", "right")

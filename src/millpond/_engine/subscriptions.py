@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from millpond._engine import sizes
 from millpond._engine.columns import Bools, Int64s, array, gather, ints
 from millpond._engine.foreign_key_send import KNOWN, PUT
-from millpond._engine.keys import combine_hashes, encode_keys, group_keys, hash_keys
+from millpond._engine.keys import combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
 from millpond._engine.match import Ordered
 from millpond._engine.operator import Events, Setting, Values, kept_multi_table, kept_table, put_in_pieces
 from millpond._engine.runs import MultiTable, State, StateTable
@@ -63,11 +63,19 @@ class Rights:
 
     def before_record(self, events: Events, rows: Int64s) -> Int64s:
         """Right rows in earlier groups, or in the group of the given events before their input record."""
+        return self._counted(events, rows, 0)
+
+    def of_record_too(self, events: Events, rows: Int64s) -> Int64s:
+        """The same with all right rows of that record."""
+        return self._counted(events, rows, 1)
+
+    def _counted(self, events: Events, rows: Int64s, records: int) -> Int64s:
         root = np.stack(events.position[:3])
         fresh = np.append(True, (root[:, 1:] != root[:, :-1]).any(axis=0))
-        starts = np.flatnonzero(fresh)[np.cumsum(fresh)[rows] - 1]
-        group, count = events.groups.group_of_row, len(events)
-        places: Int64s = np.searchsorted(group[self.rows] * count + self.rows, group[rows] * count + starts)
+        count = len(events)
+        edges = np.append(np.flatnonzero(fresh), count)[np.cumsum(fresh)[rows] - 1 + records]
+        group = events.groups.group_of_row
+        places: Int64s = np.searchsorted(group[self.rows] * (count + 1) + self.rows, group[rows] * (count + 1) + edges)
         return places
 
     def come_later(self, events: Events, rows: Int64s) -> Bools:
@@ -179,9 +187,25 @@ class Subscriptions:
         if self._events.setting.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
             outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
-            high[ends] = np.where(self._answered[enders], outlived, high[ends])
+            unanswered = self._unanswered(rights, np.flatnonzero(ends), following[ends], low, high[ends])
+            high[ends] = np.where(self._answered[enders], outlived, unanswered)
         high[self._stored :][(self._verbs & PUT) == 0] = 0
         return low, np.maximum(high, low)
+
+    def _unanswered(self, rights: Rights, versions: Int64s, following: Int64s, low: Int64s, high: Int64s) -> Int64s:
+        """Where versions end whose followers give no result: a row that stays as it was hears all of that record.
+
+        Kafka Streams tells stale answers by the left value's hash, so an answer to an equal value is not stale.
+        """
+        behind = rights.of_record_too(self._events, self._messages[following - self._stored])
+        behind = np.minimum(behind, low[following])  # of the rest the follower hears
+        more = np.flatnonzero(behind > high)
+        if not len(more):
+            return high
+        same = equal_keys(self.values(versions[more]), self.values(following[more]))
+        high = high.copy()
+        high[more[same]] = behind[more[same]]
+        return high
 
     def _never_stood(self, rights: Rights, low: Int64s) -> Bools:
         """Versions of the batch that find their right row deleted before they had a result, here or elsewhere."""
