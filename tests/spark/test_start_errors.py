@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import millpond as mp
 from millpond._spark.batch_writer import warn_of_replays
 from millpond._spark.start_options import StartOptions
+from tests.spark.test_streaming import put, reader
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def start(spark: SparkSession, tmp_path: Path) -> Start:
+    put(spark, tmp_path / "in", (1, "a", 1))
+
+    def started(*sinks: Any, checkpoint: str | None = None, **options: Any) -> Any:
+        b = mp.StreamsBuilder("refused")
+        stream = b.stream(reader(spark, tmp_path / "in"), name="in", key="k", value="v", timestamp="ts")
+        for number, sink in enumerate(sinks):
+            stream.to(sink, name=f"out{number}")
+        return b.build().start(spark, checkpoint=checkpoint or str(tmp_path / "cp"), local_cache=None, **options)
+
+    return started
+
+
+def test_an_unknown_format_is_refused_and_nothing_is_recorded(start: Start, tmp_path: Path) -> None:
+    for more in ((), (mp.Writer("noop"),)):
+        with pytest.raises(mp.ConfigError, match=r"no such format(.|\n)*Given: mp.Writer\('parket'\)(.|\n)*Hint: "):
+            start(mp.Writer("parket", path="/nowhere"), *more)
+    assert not (tmp_path / "cp").exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for checkpoint in (tmp_path / "file", tmp_path / "file" / "cp", "nosuch://x", "nosuch://host/cp"):
+        with pytest.raises(mp.ConfigError, match=r"The checkpoint cannot be written(.|\n)*Hint: Give a folder"):
+            start(mp.Writer("noop"), checkpoint=str(checkpoint))
 
 
 @pytest.mark.parametrize("trigger", ["nonsense", "1 fortnight", 5, "-1 second"])

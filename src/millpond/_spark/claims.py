@@ -19,6 +19,8 @@ from pyspark.sql.streaming import StreamingQuery
 from millpond._spark.settings import on_this_disk, path_on_this_machine
 from millpond.errors import ConfigError
 
+END_SECONDS = 1.0
+"""For so long a query may take to end when that is decided, without being left to the background."""
 _lock = threading.Lock()
 _taken: dict[str, Claim] = {}
 
@@ -38,6 +40,7 @@ class Claim:
         self.key = checkpoint.rstrip("/") if here is None else os.path.realpath(here)
         self._checkpoint = checkpoint
         self._file: Any = None
+        self._ending: threading.Thread | None = None
 
     def secure(self) -> None:
         """Take the lock, where the checkpoint exists already and has one; once is enough.
@@ -70,6 +73,17 @@ class Claim:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def release_at_end(self) -> None:
+        """Give it back when its query, whose end is decided, has ended: now, or in the background."""
+        if self._ending is None:
+            self._ending = threading.Thread(target=self._release_behind, name=f"end of {self.key}", daemon=True)
+            self._ending.start()
+        self._ending.join(END_SECONDS)
+
+    def _release_behind(self) -> None:
+        self.wait()
+        self.release()
 
     @property
     def ended(self) -> bool:

@@ -183,7 +183,7 @@ class Query:
         finally:
             # a query that is drained gives its claim back when its batch is committed
             if self._claim.ended and not self._gate.closed:
-                self._claim.release()
+                self._claim.release_at_end()
 
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
@@ -203,22 +203,27 @@ class Query:
             found = failures.named(failure, self._checkpoint)
             if found is failure:
                 raise
-            raise found from failure
+            # what Spark says of a setting may quote it
+            raise found from (None if isinstance(found, ConfigError) else failure)
 
     def stop(self) -> None:
-        """Stop the query; the batch under way is computed again at the next start."""
+        """Stop the query; the batch under way is computed again at the next start.
+
+        When it returns nothing of the query runs any more, but for what waits for a Kafka that does not answer: that
+        ends in the background, which a warning says, and keeps the checkpoint until then.
+        """
         self._silence.close()
         silence.stop(self.streaming, self._spark)
-        self._claim.release()
+        self._claim.release_at_end()
         self._counts.close()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Stop the query when the batch under way is written and committed: the next start runs nothing again.
 
         `stop` breaks that batch off instead, which loses no record either, but the next start has it to do again.
-        A query that has nothing to do stops at once; one that has ended already stays as it is. Where one Spark
-        writer is the only sink (`Writer`), Spark leaves no place to stop behind a batch: the batch is broken off
-        and run again to its end here.
+        A query that has nothing to do, or that Kafka does not answer, stops at once; one that has ended already
+        stays as it is. Where one Spark writer is the only sink (`Writer`), Spark leaves no place to stop behind a
+        batch: the batch is broken off and run again to its end here.
 
         Parameters
         ----------
@@ -235,21 +240,28 @@ class Query:
         """
         check_threads()
         self._gate.close(self.streaming.stop)
-        until = None if timeout is None else time.monotonic() + timeout
         with self._named():
-            while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
-                if until is not None and time.monotonic() > until:
-                    return False
-                if not self.streaming.status["isTriggerActive"] or not self._gate.stands:
-                    self.streaming.stop()
-            # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
-            self.streaming.awaitTermination()
-        self._claim.release()
+            if not self._drained(None if timeout is None else time.monotonic() + timeout):
+                return False
+        self._claim.release_at_end()
         self._counts.close()
         rest = self._rest()
         if rest is not None:
             rest.awaitTermination()
             rest.stop()
+        return True
+
+    def _drained(self, until: float | None) -> bool:
+        """Whether the query has ended behind its batch, before it was too late."""
+        waits = False
+        while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
+            if until is not None and time.monotonic() > until:
+                return False
+            if not self.streaming.status["isTriggerActive"] or not self._gate.stands or self._silence.lasts:
+                waits = not silence.stop(self.streaming, self._spark)
+        if not waits:
+            # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
+            self.streaming.awaitTermination()
         return True
 
 

@@ -24,10 +24,14 @@ SECONDS = 2.0
 """Between two looks."""
 SAID_AFTER = 10.0
 """Seconds without an answer before the first warning; each of the next comes after twice the time."""
-STOP_MS = 4_000
+STOP_MS = 3_000
 """How long a stop waits for Spark's thread before it looks what that waits for."""
 _TIMEOUT = "spark.sql.streaming.stopTimeout"
 _ASKING = "Getting offsets from "
+_BROKEN_OFF = "Stopped"
+"""Said when a query has left its batches for good and closes its sources, where a client of Kafka's waits as well."""
+_stopping = threading.Lock()
+"""The timeout is a setting of the session: of two stops at once one would leave the other's behind."""
 
 
 class Silence:
@@ -36,11 +40,16 @@ class Silence:
     Parameters
     ----------
     query : the query; followed by a thread until it ends or `close`.
+
+    Attributes
+    ----------
+    lasts : whether Kafka has not answered for so long that it was said.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._closed = threading.Event()
+        self.lasts = False
         threading.Thread(target=self._follow, name=f"silence of {query.runId}", daemon=True).start()
 
     def close(self) -> None:
@@ -57,9 +66,10 @@ class Silence:
                 since = (since or (time.monotonic(), datetime.now())) if asking else None
                 waited = time.monotonic() - since[0] if since else 0.0
                 if since is None:
-                    said = 0.0
+                    said, self.lasts = 0.0, False
                 elif waited >= max(SAID_AFTER, 2 * said):
                     said = waited
+                    self.lasts = True
                     LOG.warning(_TEXT, since[1].isoformat(" ", "seconds"), waited)
 
 
@@ -75,19 +85,28 @@ def asks(query: StreamingQuery) -> bool:
     return str(status["message"]).startswith(_ASKING)
 
 
-def stop(query: StreamingQuery, spark: SparkSession) -> None:
+def stop(query: StreamingQuery, spark: SparkSession) -> bool:
     """Stop a query as `StreamingQuery.stop` does, but without waiting for a Kafka that does not answer.
 
-    What waits for an answer has nothing under way, and plans no batch when the answer comes.
+    Returns
+    -------
+    bool : whether it has ended. False: no batch is under way, and none is to come; it ends when Kafka answers, or
+        when its client gives up.
     """
     while True:  # a turn each time that the thread has not ended in time
         try:
-            with overridden(spark, {_TIMEOUT: str(STOP_MS)}):
+            with _stopping, overridden(spark, {_TIMEOUT: str(STOP_MS)}):
                 query.stop()
-            return
+            return True
         except Exception as error:  # what a timeout is raised as differs with Spark's version
             if _TIMEOUT not in str(error):
                 raise
-            if asks(query):
-                LOG.warning("Stopped without Kafka's answer, which the query was waiting for.")
-                return
+            if asks(query) or query.status["message"] == _BROKEN_OFF:
+                LOG.warning(_LEFT)
+                return False
+
+
+_LEFT = (
+    "The query is stopped, but closing its sources takes long, as where Kafka does not answer: that ends in the "
+    "background. Until then nobody else gets the checkpoint; a start in this process waits for it."
+)

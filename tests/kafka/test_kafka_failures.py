@@ -1,0 +1,144 @@
+"""What goes wrong with a Kafka source: named, with what to do; and a Kafka that does not answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from millpond._spark import silence
+from tests.kafka.topics import new_topic
+
+PATIENCE = 300.0
+"""Seconds after which what is waited for is not believed in."""
+
+
+def produce(broker: KafkaBroker, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(count):
+        producer.produce(topic, key=b"k", value=str(number).encode())
+    assert producer.flush(30) == 0
+
+
+def started(spark: SparkSession, folder: Path, topic: str, kafka: mp.Kafka, **options: Any) -> Any:
+    b = mp.StreamsBuilder("failures")
+    b.stream(topic, key="string", value="string").to(mp.Writer("noop"), name="out")
+    return b.build().start(spark, checkpoint=str(folder / "cp"), kafka=kafka, local_cache=None, **options)
+
+
+def test_a_wrong_consumer_setting_is_named_without_its_value(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    kafka = mp.Kafka(broker.bootstrap_servers, consumer={"fetch.max.wait.ms": "canary"})
+    topic = new_topic(broker)
+    # what only the consumers take is read first where there are records
+    produce(broker, topic, 1)
+    with pytest.raises(mp.ConfigError, match="refuses a setting") as refused:
+        started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
+    assert refused.value.given == "fetch.max.wait.ms"
+    assert "canary" not in str(refused.value)
+
+
+def test_a_topic_that_was_made_anew_is_named(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
+    topic, kafka = new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    produce(broker, topic, 5)
+    started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    partitions = len(admin.list_topics(topic, 30).topics[topic].partitions)
+    admin.delete_topics([topic])[topic].result(30)
+    until = time.monotonic() + PATIENCE
+    while True:  # a topic is there for a while after it was deleted
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+            break
+        except Exception:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+    produce(broker, topic, 2)
+    with pytest.raises(mp.SourceError, match=r"made anew(.|\n)*was changed from 5 to 2(.|\n)*Hint: .*new checkpoint"):
+        started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
+
+
+@contextmanager
+def silenced(broker: KafkaBroker) -> Iterator[None]:
+    """The broker takes connections and answers nothing."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+def until_said(queries: list[Any]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not all(query._silence.lasts for query in queries):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drain(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(silence, "SAID_AFTER", 0.5)
+    caplog.set_level(logging.WARNING, "millpond.query")
+    topic, folders = new_topic(broker), (tmp_path / "stopped", tmp_path / "drained")
+    produce(broker, topic, 1)
+    # Spark's own stop waits for an answer, or as long as this
+    kafka = mp.Kafka(broker.bootstrap_servers, consumer={"default.api.timeout.ms": 300_000})
+    queries = [started(spark, folder, topic, kafka) for folder in folders]
+    for query in queries:
+        query.processAllAvailable()
+    with silenced(broker):
+        until_said(queries)
+        assert caplog.text.count("Kafka has not answered since 20") >= len(queries)
+        queries[0].stop()
+        assert queries[1].drain()
+        for query, folder in zip(queries, folders, strict=True):
+            assert not query.isActive
+            # its thread still waits, so nobody else gets the checkpoint
+            assert "in another process" in claimed_elsewhere(folder)
+    assert caplog.text.count("ends in the background") == len(queries)
+    produce(broker, topic, 1)
+    for folder in folders:
+        again = started(spark, folder, topic, mp.Kafka(broker.bootstrap_servers), available_now=True)
+        again.awaitTermination()
+        assert sum(each["numInputRows"] for each in again.recentProgress) == 1
+        assert claimed_elsewhere(folder) == ""
+
+
+def claimed_elsewhere(folder: Path) -> str:
+    """What another process is told that takes the checkpoint."""
+    program = "import sys; from millpond._spark import claims; claims.take(sys.argv[1])"
+    command = [sys.executable, "-c", program, str(folder / "cp")]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def test_a_kafka_that_does_not_answer_for_too_long_is_an_error(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = new_topic(broker)
+    patience = {"default.api.timeout.ms": 3_000, "request.timeout.ms": 2_000}
+    kafka = mp.Kafka(broker.bootstrap_servers, consumer=patience, source={"fetchOffset.numRetries": 1})
+    query = started(spark, tmp_path, topic, kafka)
+    query.processAllAvailable()
+    hint = r"Kafka does not answer(.|\n)*Hint: .*fetchOffset.numRetries"
+    with silenced(broker), pytest.raises(mp.SourceError, match=hint):
+        assert query.awaitTermination(PATIENCE)
