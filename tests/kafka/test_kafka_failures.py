@@ -113,7 +113,9 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
         assert queries[1].drain()
         for query, folder in zip(queries, folders, strict=True):
             assert not query.isActive
-            # its thread still waits, so nobody else gets the checkpoint
+            # its thread still waits, so nobody else gets the checkpoint, though Spark says that it has ended
+            assert query.awaitTermination(0.1)
+            query.stop()
             assert "in another process" in claimed_elsewhere(folder)
     assert caplog.text.count("ends in the background") == len(queries)
     produce(broker, topic, 1)

@@ -213,7 +213,7 @@ class Query:
         ends in the background, which a warning says, and keeps the checkpoint until then.
         """
         self._silence.close()
-        silence.stop(self.streaming, self._spark)
+        self._silence.stop(self._spark)
         self._claim.release_at_end()
         self._counts.close()
 
@@ -258,7 +258,7 @@ class Query:
             if until is not None and time.monotonic() > until:
                 return False
             if not self.streaming.status["isTriggerActive"] or not self._gate.stands or self._silence.lasts:
-                waits = not silence.stop(self.streaming, self._spark)
+                waits = not self._silence.stop(self._spark)
         if not waits:
             # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
             self.streaming.awaitTermination()

@@ -50,11 +50,33 @@ class Silence:
         self._query = query
         self._closed = threading.Event()
         self.lasts = False
+        self._left = False
         threading.Thread(target=self._follow, name=f"silence of {query.runId}", daemon=True).start()
 
     def close(self) -> None:
         """Stop following."""
         self._closed.set()
+
+    def stop(self, spark: SparkSession) -> bool:
+        """Stop the query as `StreamingQuery.stop` does, but without waiting for a Kafka that does not answer.
+
+        Returns
+        -------
+        bool : whether it has ended. False: no batch is under way, and none is to come; it ends when Kafka answers,
+            or when its client gives up.
+        """
+        while not self._left:  # a turn each time that the thread has not ended in time
+            try:
+                with _stopping, overridden(spark, {_TIMEOUT: str(STOP_MS)}):
+                    self._query.stop()
+                return True
+            except Exception as error:  # what a timeout is raised as differs with Spark's version
+                if _TIMEOUT not in str(error):
+                    raise
+                if asks(self._query) or self._query.status["message"] == _BROKEN_OFF:
+                    self._left = True
+                    LOG.warning(_LEFT)
+        return False
 
     def _follow(self) -> None:
         since, said = None, 0.0
@@ -77,36 +99,13 @@ _TEXT = (
     "Kafka has not answered since %s (%.0f seconds). The query waits and asks again; it fails after "
     "fetchOffset.numRetries (source=, default 3) times default.api.timeout.ms (consumer=, default 60000) of mp.Kafka."
 )
+_LEFT = (
+    "The query is stopped, but closing its sources takes long, as where Kafka does not answer: that ends in the "
+    "background. Until then nobody else gets the checkpoint; a start in this process waits for it."
+)
 
 
 def asks(query: StreamingQuery) -> bool:
     """Whether the query waits for a source to say how far it reaches."""
     status: dict[str, Any] = query.status
     return str(status["message"]).startswith(_ASKING)
-
-
-def stop(query: StreamingQuery, spark: SparkSession) -> bool:
-    """Stop a query as `StreamingQuery.stop` does, but without waiting for a Kafka that does not answer.
-
-    Returns
-    -------
-    bool : whether it has ended. False: no batch is under way, and none is to come; it ends when Kafka answers, or
-        when its client gives up.
-    """
-    while True:  # a turn each time that the thread has not ended in time
-        try:
-            with _stopping, overridden(spark, {_TIMEOUT: str(STOP_MS)}):
-                query.stop()
-            return True
-        except Exception as error:  # what a timeout is raised as differs with Spark's version
-            if _TIMEOUT not in str(error):
-                raise
-            if asks(query) or query.status["message"] == _BROKEN_OFF:
-                LOG.warning(_LEFT)
-                return False
-
-
-_LEFT = (
-    "The query is stopped, but closing its sources takes long, as where Kafka does not answer: that ends in the "
-    "background. Until then nobody else gets the checkpoint; a start in this process waits for it."
-)
