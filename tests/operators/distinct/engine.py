@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from millpond._engine.lookup import own_before
 from millpond._engine.operator import Dropped, Events, Setting, Values, kept_table, store_last
 from millpond._engine.runs import State
+from millpond._engine.sizes import in_pieces
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
@@ -20,10 +21,11 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
         return
     table = kept_table(setting, state)
     values = Values(events, 0, table)
-    now, before = (values.gather(pointers) for pointers in (events.own, own_before(events, [values, values])))
     store_last(events, 0, events.groups.last, values.prior, table)
-    repeated = pc.equal(now, before).fill_null(False).to_numpy(zero_copy_only=False)
+    now, before = (values.picked(pointers) for pointers in (events.own, own_before(events, [values, values])))
+    whole = [each.part(0, len(events)) for each in (now, before)]
+    repeated = pc.equal(*whole).fill_null(False).to_numpy(zero_copy_only=False)
     yield Dropped("repeated", events.tables[0], events.own[repeated])
     rows = np.flatnonzero(~repeated)
     if len(rows):
-        yield pa.table(events.meta(rows, events.ts[rows]) | {"value": now.take(pa.array(rows))})
+        yield from in_pieces(events.meta(rows, events.ts[rows]) | {"value": values.picked(events.own[rows])})
