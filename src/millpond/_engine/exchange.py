@@ -208,8 +208,12 @@ def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
 
 def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:
     """All rows of a plain DataFrame's batch in order of its ordering columns, which become offsets."""
-    ordered = frame.sort_by([(name, "ascending") for name in order_columns])
-    offsets = pa.array(np.arange(len(ordered), dtype=np.int64))
+    return numbered(frame.sort_by([(name, "ascending") for name in order_columns]), order_columns, 0)
+
+
+def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.Table:
+    """Rows that are in order, with offsets from `first` on in place of their ordering columns."""
+    offsets = pa.array(np.arange(first, first + len(ordered), dtype=np.int64))
     ordered = ordered.drop_columns(list(order_columns))
     at = ordered.schema.get_field_index("offset")
     return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)

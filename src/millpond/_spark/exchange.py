@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from millpond._engine import blob
 from millpond._engine.columns import array, bools, ints, position_columns, stacked, visible_columns
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, number_rows, pack, stamp_piped, stamp_sources
+from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, pack, stamp_piped, stamp_sources
 from millpond._engine.heartbeat import Beat, times
 from millpond._engine.position import PART_ROWS, parts_by_position
 from millpond._engine.sizes import refuse_large
@@ -24,6 +24,7 @@ from millpond._spark.arrow_types import loosened
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
 from millpond._spark.sequence import SEQUENCE, Numbers
+from millpond._spark.spool import in_order
 from millpond._spark.wire import END, Exits, Labels, operator_of
 from millpond._spark.worker import settle
 
@@ -88,7 +89,7 @@ class Pack:
         settle()
         drops: Drops = Counter()
         clock = Clock()
-        for gathered in _gather(batches, None if self.order else PACK_ROWS):
+        for gathered in in_order(batches, self.order) if self.order else _gather(batches, PACK_ROWS):
             frame = self._prepared(loosened(gathered), clock, drops)
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
@@ -102,8 +103,6 @@ class Pack:
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
         if self.plain:
             frame = self.plain(frame)
-        if self.order:
-            frame = number_rows(frame, self.order)
         if self.sources:
             refuse_large(frame, self.roots)
         root = frame.column("root").fill_null(-1).to_numpy()
@@ -270,8 +269,8 @@ def _in_types(frame: pa.Table) -> pa.Table:
     return frame
 
 
-def _gather(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.Table]:
-    """Tables of at least `rows` rows or PACK_BYTES each, the last one apart; all in one if None."""
+def _gather(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Tables of at least `rows` rows or PACK_BYTES each, the last one apart."""
     held: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:
@@ -280,7 +279,7 @@ def _gather(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.
         held.append(batch)
         count += len(batch)
         size += batch.nbytes
-        if rows is not None and (count >= rows or size >= PACK_BYTES):
+        if count >= rows or size >= PACK_BYTES:
             yield pa.Table.from_batches(held).combine_chunks()
             held, count, size = [], 0, 0
     if held:
