@@ -61,6 +61,7 @@ class Topology:
         available_now: bool = False,
         local_cache: str | os.PathLike[str] | None = None,
         allow_partition_change: bool = False,
+        allow_changed_functions: bool = False,
         idle_after: Duration | None = None,
         record_cache: bool = False,
         name: str | None = None,
@@ -80,11 +81,14 @@ class Topology:
         local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
             its user alone; one that others may write to is not used, with a warning.
         allow_partition_change : start although a topic has another number of partitions than at the first start.
+        allow_changed_functions : start although a function that state depends on is another than before: what that
+            one has left in state stays, and meets what the new one gives. Others may change: a warning names them.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
             then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What
-            streams look up is not cached. It may be another one at each start, behind a `drain()`.
+            streams look up is not cached. It may be another one at each start: a batch that was not finished is
+            first finished as it was begun.
         name : the query's name in Spark.
 
         Notes
@@ -109,7 +113,7 @@ class Topology:
         place = _folder(checkpoint)
         if not self.plan.sinks:
             raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
-        from millpond._spark.query import start
+        from millpond._spark.start import start
         from millpond._spark.start_options import StartOptions
 
         options = StartOptions(
@@ -120,6 +124,7 @@ class Topology:
             available_now=available_now,
             local_cache=None if local_cache is None else os.fspath(local_cache),
             allow_partition_change=allow_partition_change,
+            allow_changed_functions=allow_changed_functions,
             idle_after=idle_after,
             record_cache=record_cache,
             name=name,

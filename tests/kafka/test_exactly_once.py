@@ -19,7 +19,7 @@ from dev.broker import KafkaBroker
 from millpond._spark.compile import Compiled
 from millpond._spark.producers import BY_KEY, TransactionalSender
 from millpond._spark.selection import Selection
-from millpond._spark.sinks import start_writer
+from millpond._spark.sinks import prepared
 from millpond.errors import SinkError
 from millpond.options import Kafka, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks, closed
@@ -211,7 +211,7 @@ def test_a_transaction_that_outlasts_kafkas_patience_is_an_error_and_leaves_noth
 
 def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic: str) -> None:
     frame = spark.readStream.schema("key string, value string, ts long").parquet(str(source))
-    query = start_writer(
+    query = prepared(
         Compiled(closed(frame.repartition(2, "key")), {"out": Selection(F.lit(True), "key", "value")}, ENDS),
         [(SimpleNamespace(name="out"), TopicSink(topic))],
         kafka=kafka,
@@ -219,7 +219,7 @@ def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic
         checkpoint=str(checkpoint),
         trigger={"availableNow": True},
         identity=f"app-{topic}",
-    )
+    ).start()
     query.awaitTermination()
 
 

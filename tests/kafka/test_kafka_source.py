@@ -168,6 +168,29 @@ def test_a_query_that_meets_undecodable_bytes_fails_with_one_error_wherever_they
     assert error.value.hint == HINT
 
 
+def test_a_bad_record_stops_a_query_and_the_same_checkpoint_goes_on_when_it_is_to_be_skipped(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out = new_topic(broker), new_topic(broker, PARTITIONS)
+    produce(broker, name, [(b"a", b'{"a":1}', 1), (b"b", b'{"a":', 2), (b"c", b'{"a":3}', 3)])
+
+    def run(policy: Any) -> Any:
+        b = mp.StreamsBuilder("bad")
+        records = b.stream(name, key="string", value=json("a int"), on_undecodable=policy, name="in")
+        records.to_table(store="kept").to_stream().to(out)
+        given: dict[str, Any] = {"checkpoint": str(tmp_path / "cp"), "local_cache": str(tmp_path / "cache")}
+        query = b.build().start(spark, available_now=True, kafka=kafka, **given)
+        query.awaitTermination()
+        return query
+
+    with pytest.raises(SourceError, match=r'Hint: .*on_undecodable="skip"'):
+        run("fail")
+    with pytest.raises(ConfigError, match='Hint: Take "skip"'):
+        run(DeadLetter("bad"))
+    assert run("skip").drops == {("in", "undecodable"): 1}
+    assert [record.key for record in committed(broker, out)] == [b"a", b"c"]
+
+
 def test_plain_formats_beside_json_and_a_topic_that_is_read_twice_come_through(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._spark.checkpoint import Facts, read_facts, verify_or_create
+from millpond._spark.checkpoint import Checkpoint, Facts, _digest, look
+from millpond._spark.files import Folder
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 FACTS = Facts(
@@ -25,6 +28,18 @@ FACTS = Facts(
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
     return str(tmp_path / "a checkpoint")
+
+
+def read_facts(spark: SparkSession, folder: str) -> Facts | None:
+    return look(Folder(spark, folder)).binding
+
+
+def verify_or_create(spark: SparkSession, folder: str, facts: Facts, **options: Any) -> Checkpoint:
+    """What a start does, whose first batch begins."""
+    place = look(Folder(spark, folder)).fitting(facts, **options)
+    place.record()
+    begin_batches(folder)
+    return place
 
 
 def record_of(folder: str) -> Path:
@@ -97,7 +112,9 @@ def test_other_partition_counts_are_refused_until_they_are_allowed(spark: SparkS
     grown = replace(FACTS, partitions={"orders": 8, "customers": 4})
     with pytest.raises(ChangedTopology, match="allow_partition_change"):
         verify_or_create(spark, folder, grown)
-    assert verify_or_create(spark, folder, grown, allow_partition_change=True).id == first.id
+    changed = verify_or_create(spark, folder, grown, allow_partition_change=True)
+    assert changed.id == first.id
+    assert (first.begun, changed.begun, changed.created) == (False, True, False)
     # from then on the new counts are the ones that hold
     assert verify_or_create(spark, folder, grown).facts == grown
     with pytest.raises(ChangedTopology):
@@ -121,6 +138,18 @@ def test_a_damaged_record_is_noticed(spark: SparkSession, folder: str, damage) -
     record.with_name(f".{record.name}.crc").unlink()
     with pytest.raises(CorruptData, match="altered or cut off"):
         verify_or_create(spark, folder, replace(FACTS, shards=8))
+
+
+def test_a_checkpoint_of_another_version_is_refused_with_what_to_do(spark: SparkSession, folder: str) -> None:
+    verify_or_create(spark, folder, FACTS)
+    record = record_of(folder)
+    body = json.loads(record.read_text())
+    del body["sha256"]
+    body["version"] = 1
+    record.write_text(json.dumps({**body, "sha256": _digest(body)}))
+    record.with_name(f".{record.name}.crc").unlink()
+    with pytest.raises(ChangedTopology, match=r"Another version(.|\n)*record version 1(.|\n)*Hint: .*new checkpoint"):
+        verify_or_create(spark, folder, FACTS)
 
 
 def test_batches_without_a_record_are_refused(spark: SparkSession, folder: str) -> None:

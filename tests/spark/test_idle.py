@@ -78,7 +78,7 @@ def test_pending_results_come_out_when_the_input_rests_and_are_not_repeated_by_a
     finally:
         query.stop()
     assert sorted(sink.values()) == ["a+null", "b+null", "far+null", "late+null"]
-    with pytest.raises(ChangedTopology, match="another topology"):
+    with pytest.raises(ChangedTopology, match="another clock"):
         made.start(spark, **options)
 
 

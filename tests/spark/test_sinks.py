@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from millpond._spark.compile import Compiled
 from millpond._spark.selection import Selection
-from millpond._spark.sinks import BatchSinks, start_writer
+from millpond._spark.sinks import BatchSinks, prepared
 from millpond.errors import ConfigError
 from millpond.options import ForeachBatch, TopicSink, Writer
 from millpond.origins import SinkTarget
@@ -66,7 +66,7 @@ def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Se
     frame = spark.readStream.schema(rows(spark).schema).parquet(source)
     names = [f"sink{i}" for i in range(len(chosen))]
     selectors = {name: selection for name, (_, selection) in zip(names, chosen, strict=True)}
-    query = start_writer(
+    query = prepared(
         Compiled(frame, selectors, "root"),
         [(SimpleNamespace(name=name), target) for name, (target, _) in zip(names, chosen, strict=True)],
         kafka=None,
@@ -74,7 +74,7 @@ def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Se
         checkpoint=str(folder / "checkpoint"),
         trigger={"availableNow": True},
         identity="app-1",
-    )
+    ).start()
     query.awaitTermination()
 
 

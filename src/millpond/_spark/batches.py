@@ -2,7 +2,7 @@
 
 A batch N is planned in offsets/N, leaves state of version N + 1, and is done when commits/N is there. Spark
 reads the last two plans and the last commit, and believes them: where the plans are older than the commits or
-the state, it would plan batches anew that a sink has, or begin at 0 upon old state. Called by `query`.
+the state, it would plan batches anew that a sink has, or begin at 0 upon old state.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import json
 import re
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from millpond._spark.files import RESTORE, contents, names
+from millpond._spark.files import RESTORE, Folder
 from millpond.errors import CorruptData
 
 NONE = -1
@@ -25,7 +23,7 @@ _FILES = (
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
-def last_planned(spark: SparkSession, checkpoint: str, levels: int) -> int:
+def last_planned(checkpoint: Folder, levels: int) -> int:
     """Number of the last batch whose plan is in the checkpoint; -1: none.
 
     Parameters
@@ -37,8 +35,8 @@ def last_planned(spark: SparkSession, checkpoint: str, levels: int) -> int:
     CorruptData : a log cannot be read, or logs and state do not fit each other.
     """
     # the state first: if a query runs upon it after all, the plans are the newer ones
-    state = max((int(name.split(".")[0].split("_")[0]) for name in _state(spark, checkpoint)), default=0)
-    files = contents(spark, checkpoint, *_FILES)
+    state = max((int(name.split(".")[0].split("_")[0]) for name in _state(checkpoint)), default=0)
+    files = checkpoint.contents(*_FILES)
     logs = _by_log(files)
     planned, done = (max(logs.get(name, ()), default=NONE) for name in ("offsets", "commits"))
     if done > planned or state > planned + 1:
@@ -66,12 +64,12 @@ def _by_log(files: dict[str, bytes]) -> dict[str, dict[int, bytes]]:
     return logs
 
 
-def _state(spark: SparkSession, checkpoint: str) -> list[str]:
+def _state(checkpoint: Folder) -> list[str]:
     """The first shard's versions: all shards get theirs with each batch."""
-    return names(spark, checkpoint, "state/0/0/[0-9]*.*")
+    return checkpoint.names("state/0/0/[0-9]*.*")
 
 
-def _check_metadata(checkpoint: str, files: dict[str, bytes]) -> None:
+def _check_metadata(checkpoint: Folder, files: dict[str, bytes]) -> None:
     content = next((content for path, content in files.items() if path.endswith("/metadata")), None)
     if content is None:
         raise _unfit(checkpoint, "batches, but no file metadata")
@@ -83,7 +81,7 @@ def _check_metadata(checkpoint: str, files: dict[str, bytes]) -> None:
         raise _broken(f"{checkpoint}/metadata")
 
 
-def _check_schemas(checkpoint: str, entries: list[Any], files: dict[str, bytes]) -> None:
+def _check_schemas(checkpoint: Folder, entries: list[Any], files: dict[str, bytes]) -> None:
     """What the state's metadata names is there; Spark's own complaint of an empty one says nothing."""
     stores = entries[0].get("stateStoreInfo", ())
     named = [path for store in stores for path in store.get("stateSchemaFilePaths", ())]
@@ -95,7 +93,7 @@ def _check_schemas(checkpoint: str, entries: list[Any], files: dict[str, bytes])
             raise _broken(f"{checkpoint}/{name}")
 
 
-def _check_plans(checkpoint: str, plans: dict[int, bytes], planned: int) -> None:
+def _check_plans(checkpoint: Folder, plans: dict[int, bytes], planned: int) -> None:
     """The last two plans can be read, and the last one goes on where the one before it ended."""
     before: list[Any] | None = None
     for number in (planned - 1, planned):  # the two plans that Spark reads
@@ -109,7 +107,7 @@ def _check_plans(checkpoint: str, plans: dict[int, bytes], planned: int) -> None
         before = ends
 
 
-def _entries(checkpoint: str, log: str, files: dict[int, bytes], number: int) -> list[Any]:
+def _entries(checkpoint: Folder, log: str, files: dict[int, bytes], number: int) -> list[Any]:
     """The lines of a log file behind its version: an object, and for each source what Spark keeps of it."""
     version, *lines = files[number].decode("utf-8", "replace").split("\n")
     try:
@@ -143,7 +141,7 @@ def _broken(path: str) -> CorruptData:
     return CorruptData("A file of the checkpoint was altered or cut off.", given=path, hint=RESTORE)
 
 
-def _unfit(checkpoint: str, what: str) -> CorruptData:
+def _unfit(checkpoint: Folder, what: str) -> CorruptData:
     return CorruptData(
         "Files of the checkpoint are missing: what is left of it does not fit together.",
         given=f"{checkpoint}: {what}",

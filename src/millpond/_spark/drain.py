@@ -4,7 +4,7 @@ Spark's own stop interrupts the batch under way. But within the function that wr
 carried out by the very thread of the JVM that runs the query and waits for that function: it marks the query as
 ended, finds itself alive and gives up waiting for its own end; then it commits the batch and, seeing the mark, plans
 no other. (PySpark keeps a thread of the JVM for each of Python's: spark's setting PYSPARK_PIN_THREAD, on by default.
-On any other thread the interruption would meet the commit of the batch.) Called by `query` and `sinks`.
+On any other thread the interruption would meet the commit of the batch.)
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from pyspark.sql import SparkSession
-
-from millpond._spark.files import names
+from millpond._spark.files import Folder
 from millpond.errors import ConfigError
 
 LOOK_SECONDS = 0.1
@@ -71,9 +69,9 @@ def check_threads() -> None:
         )
 
 
-def is_unfinished(spark: SparkSession, checkpoint: str) -> bool:
+def is_unfinished(checkpoint: Folder) -> bool:
     """Whether a batch was planned and not committed: the next start would run it (again)."""
     planned, committed = (
-        max(map(int, names(spark, checkpoint, f"{log}/[0-9]*")), default=-1) for log in ("offsets", "commits")
+        max(map(int, checkpoint.names(f"{log}/[0-9]*")), default=-1) for log in ("offsets", "commits")
     )
     return planned > committed

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery
+
 from millpond import errors
 from millpond._spark.files import RESTORE
 from millpond._spark.kafka_failures import kafka_failure
@@ -50,6 +53,15 @@ _UNWRITABLE = re.compile(
 )
 _LINES = 3
 """As many lines of Spark's are shown."""
+
+
+def ended(query: StreamingQuery, checkpoint: str) -> None:
+    """Wait until a query has ended; raise why, where it has failed."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as failure:
+        found = named(failure, checkpoint)
+        raise found from (None if found is failure else failure)
 
 
 def named(failure: Exception, checkpoint: str) -> Exception:

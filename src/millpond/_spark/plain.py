@@ -33,7 +33,10 @@ WIDTHS = {kind: number.byte_width for kind, number in _NUMBERS.items()}
 NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
 """Why a record does not pass; 0 where it does."""
 NOT_TEXT = "not valid UTF-8"
-HINT = 'name another format, or set on_undecodable="skip".'
+HINT = (
+    'set on_undecodable="skip", with which the same checkpoint goes on, and query.drops counts; or name the right '
+    "format, with a new checkpoint."
+)
 
 
 @dataclass(frozen=True)

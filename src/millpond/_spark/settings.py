@@ -95,6 +95,9 @@ AT_START = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 
+_EFFECTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
+"""The user's own, on which the results of functions depend."""
+
 _PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
 _starting = threading.RLock()
 """Settings belong to a session: of two starts at once one would run under the other's, and leave them behind."""
@@ -147,21 +150,37 @@ def check_running(setting: Callable[[str, str], str]) -> None:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, tasks: int, checkpoint: str) -> Iterator[None]:
+def query_settings(
+    spark: SparkSession, tasks: int, checkpoint: str, effects: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """While it lasts, the session has what a topology's query needs; then again what it had. One at a time.
 
     Parameters
     ----------
     tasks : of each exchange.
     checkpoint : the query's, with millpond's record in it.
+    effects : what functions' results depend on, where that is to be another than the session's.
     """
     with _starting:
-        wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
+        wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
         wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
         if on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
             wanted[FILE_MANAGER] = PLAIN_FILES
         with overridden(spark, wanted):
             yield
+
+
+def effects(spark: SparkSession) -> dict[str, str]:
+    """The session's own settings on which the results of functions depend."""
+    with _starting:
+        return {name: str(spark.conf.get(name)) for name in _EFFECTS}
+
+
+@contextmanager
+def alone(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """While it lasts, the session has these settings, and no start has others."""
+    with _starting, overridden(spark, wanted):
+        yield
 
 
 def on_this_disk(checkpoint: str) -> bool:

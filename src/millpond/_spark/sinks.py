@@ -1,4 +1,4 @@
-"""Starts the one streaming query of a topology: every sink's rows leave through it.
+"""The one streaming query of a topology, ready to be started: every sink's rows leave through it.
 
 One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass,
 and the frame persisted where more than one reader needs it, so that nothing upstream is computed twice. A
@@ -14,13 +14,12 @@ from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._spark.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from millpond._spark.compile import Compiled
 from millpond._spark.drain import Gate
-from millpond._spark.files import names
+from millpond._spark.files import Folder
 from millpond._spark.handover import handed_over
 from millpond._spark.kafka_client import check_topics, client_settings
 from millpond._spark.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
@@ -35,7 +34,7 @@ from millpond.origins import SinkTarget
 Chosen = tuple[SinkTarget, Selection]
 
 
-def start_writer(
+def prepared(
     compiled: Compiled,
     sinks: Sequence[tuple[Any, SinkTarget]],
     *,
@@ -46,8 +45,8 @@ def start_writer(
     identity: str,
     gate: Gate | None = None,
     written: Written | None = None,
-) -> StreamingQuery:
-    """Start the query that writes all sinks.
+) -> DataStreamWriter:
+    """The query that writes all sinks, checked and yet to be started.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ def start_writer(
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
-    return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger).start()
+    return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
 
 
 def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
@@ -140,7 +139,7 @@ class Written:
 
 def _check_list(spark: SparkSession, path: str, planned: int) -> None:
     """Raise where Spark's file sink has listed later batches: it would leave out those of the same numbers."""
-    listed = max((int(name.split(".")[0]) for name in names(spark, path, "_spark_metadata/[0-9]*")), default=-1)
+    listed = max((int(name.split(".")[0]) for name in Folder(spark, path).names("_spark_metadata/[0-9]*")), default=-1)
     if listed > planned:
         raise CorruptData(
             "The output has batches that the checkpoint has not: those of the same numbers would not be written.",

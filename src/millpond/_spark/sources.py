@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 
 from millpond._plan.nodes import Source
 from millpond._spark import formats, static
+from millpond._spark.files import Folder
 from millpond._spark.plain import Plain
 from millpond._spark.rows import row_types, rows_of
 from millpond._spark.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
-from millpond.options import DeadLetter, Kafka, Rows, Topic
+from millpond.options import Kafka, Rows, Topic
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def scan(
     spark: SparkSession,
     sources: Sequence[Source],
     kafka: Kafka | None = None,
-    checkpoint: str | None = None,
+    checkpoint: Folder | None = None,
     *,
     begun: bool = False,
     partitions: Mapping[str, int] | None = None,
@@ -63,7 +64,7 @@ def scan(
     sources : all of the plan, in its order.
     kafka : the connection, where there are topics.
     checkpoint : folder that static DataFrames are copied into.
-    begun : whether it has batches.
+    begun : whether its sources have begun.
     partitions : how many each topic has; records of others fail the query. None: any pass.
 
     Raises
@@ -84,7 +85,7 @@ def scan(
             names = tuple(source.name for _, source in some)
             scans.append(Scan(read.frame, names, plain=read.plain, bare=read.bare))
     plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
-    return scans + [_scan_rows(spark, number, source, headers, checkpoint, begun) for number, source in plain]
+    return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in plain]
 
 
 def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
@@ -104,9 +105,7 @@ def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
     return kafka
 
 
-def _scan_rows(
-    spark: SparkSession, number: int, source: Source, headers: bool, checkpoint: str | None, begun: bool
-) -> Scan:
+def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | None, begun: bool) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
     if not source.origin.frame.isStreaming:
@@ -116,8 +115,8 @@ def _scan_rows(
                 given=f"source {source.name!r}",
                 hint="Start the topology with checkpoint=...",
             )
-        folder, at_once = f"{checkpoint}/millpond/static", source.shape.kind == "global"
-        frame = static.as_stream(spark, frame, order, folder, source.name, at_once=at_once, begun=begun)
+        folder, at_once = checkpoint.below("millpond/static"), source.shape.kind == "global"
+        frame = static.as_stream(frame, order, folder, source.name, at_once=at_once, begun=begun)
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
     return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)
@@ -127,8 +126,7 @@ def describe_origin(origin: Topic | Rows) -> str:
     """An origin in describe() and in the checkpoint: one line, without secrets, the same at every start."""
     if isinstance(origin, Topic):
         parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
-        policy = origin.on_undecodable
-        parts.append(f"undecodable: {f'to {policy.topic}' if isinstance(policy, DeadLetter) else policy}")
+        # what becomes of undecodable records changes nothing of what is kept, so it may change
         return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
     kind = "streaming" if origin.frame.isStreaming else "static"
     parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]

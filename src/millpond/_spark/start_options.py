@@ -21,6 +21,7 @@ class StartOptions:
     available_now: bool = False
     local_cache: str | None = None
     allow_partition_change: bool = False
+    allow_changed_functions: bool = False
     idle_after: Duration | None = None
     record_cache: bool = False
     name: str | None = None
