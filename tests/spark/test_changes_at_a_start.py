@@ -100,22 +100,24 @@ def test_a_changed_function_is_said_and_refused_where_state_depends_on_it(spark:
 def test_a_batch_that_was_not_finished_is_finished_as_it_was_begun_and_the_next_one_has_the_new_options(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    def start(sink: Collector, **options: Any) -> None:
+    def start(sink: Collector, **options: Any) -> Any:
         def hour(value: Column) -> Column:
             return F.concat(value, F.date_format(F.timestamp_millis(F.lit(0)), "-HH"))
 
-        run(topology(spark, tmp_path, mp.ForeachBatch(sink), behind=hour), spark, tmp_path, **options)
+        return run(topology(spark, tmp_path, mp.ForeachBatch(sink), behind=hour), spark, tmp_path, **options)
 
     sink = Collector(fail_in=0)
-    put(spark, tmp_path / "in", (1, "a", 1), (1, "b", 2))
+    put(spark, tmp_path / "in", (1, "a", 1), (1, "b", 2), (1, "no time", -5))
     zone = "spark.sql.session.timeZone"
     with overridden(spark, {zone: "UTC"}), pytest.raises(Exception, match="killed behind the sink"):
         start(sink)
-    put(spark, tmp_path / "in", (1, "c", 3), (1, "d", 4))
+    put(spark, tmp_path / "in", (1, "c", 3), (1, "d", 4), (1, "no time", -5))
     with overridden(spark, {zone: "Asia/Tokyo"}), pytest.warns(UserWarning, match=r"Some\(UTC\).*Some\(Asia/Tokyo\)"):
-        start(sink, record_cache=True)
+        query = start(sink, record_cache=True)
     assert [[row[1] for row in rows] for rows in sink.batches[0]] == [["A-00", "B-00"], ["A-00", "B-00"]]
     assert [row[1] for row in sink.rows()] == ["A-00", "B-00", "D-09"]
+    # those of the batch that was finished as well
+    assert query.drops == {("in", "negative_timestamp"): 2}
 
 
 def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_does_not(spark: SparkSession) -> None:

@@ -38,7 +38,7 @@ class Pausing(Collector):
 @pytest.fixture
 def folder(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     for file in range(FILES):
-        put(spark, tmp_path / "in", *((n, f"{file}", 10 * file) for n in range(5)))
+        put(spark, tmp_path / "in", *((n, f"{file}", 10 * file) for n in range(5)), (9, "no time", -5))
     yield tmp_path
     for query in spark.streams.active:
         query.stop()
@@ -123,6 +123,7 @@ def test_behind_one_spark_writer_the_batch_is_run_to_its_end(spark: SparkSession
         query.awaitTermination(0.05)
     assert query.drain()
     assert logged(folder, "offsets") == logged(folder, "commits")
+    assert query.drops == {("in", "negative_timestamp"): len(logged(folder, "commits"))}
     started(spark, folder, out, available_now=True).awaitTermination()
     rows = spark.read.parquet(str(folder / "out"))
     assert sorted((row["key"], row["value"]) for row in rows.collect()) == sorted(

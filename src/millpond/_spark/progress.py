@@ -2,7 +2,7 @@
 
 Spark keeps the progress of the last batches only, so a thread looks in now and then. A streaming listener
 written in Python would see every batch too, but costs 0.1 CPU-seconds each: the JVM hands over the progress
-field by field. Called by `query`.
+field by field.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ class DropCounts:
     ----------
     query : the query; followed by a thread until it ends or `close`.
     metrics : (node, reason) of each metric number.
+    before : what was counted before its first batch.
     """
 
-    def __init__(self, query: StreamingQuery, metrics: Metrics) -> None:
+    def __init__(self, query: StreamingQuery, metrics: Metrics, before: Drops | None = None) -> None:
         self._query = query
         self._metrics = metrics
-        self._total: Drops = {}
+        self._total: Drops = dict(before or {})
         self._last = -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -46,6 +47,11 @@ class DropCounts:
         self._look()
         with self._lock:
             return dict(self._total)
+
+    def add(self, more: Drops) -> None:
+        """Count what another query has dropped, which went on with this one's batch."""
+        with self._lock:
+            self._total = total_of([self._total, more])
 
     def close(self) -> None:
         """Stop following; what was counted stays."""

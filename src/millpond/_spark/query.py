@@ -140,6 +140,7 @@ class Query:
         if rest is not None:
             rest.awaitTermination()
             rest.stop()
+            self._counts.add(rest.drops)
         return True
 
     def _drained(self, until: float | None) -> bool:

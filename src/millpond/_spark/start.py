@@ -21,7 +21,7 @@ from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
-from millpond._spark import batches, claims, failures, idle, settings, sinks, sources
+from millpond._spark import batches, claims, failures, idle, settings, silence, sinks, sources
 from millpond._spark.checkpoint import Checkpoint, Facts, Found, look
 from millpond._spark.compile import Compiled, Input, Settings, compile_plan
 from millpond._spark.counting import PREFIX, counted
@@ -30,7 +30,7 @@ from millpond._spark.files import Folder
 from millpond._spark.function_texts import function_texts
 from millpond._spark.leaving import can_leave
 from millpond._spark.processor import DEFAULT_CACHE
-from millpond._spark.progress import DropCounts
+from millpond._spark.progress import DropCounts, Drops
 from millpond._spark.query import Query
 from millpond._spark.start_options import StartOptions
 from millpond._spark.wire import metric_names, spread_labels
@@ -79,7 +79,7 @@ class _Start:
             # what Spark says may quote a setting
             raise found from None
 
-    def _begun(self, trigger: dict[str, Any], claim: claims.Claim) -> Query:
+    def _begun(self, trigger: dict[str, Any], claim: claims.Claim, before: Drops | None = None) -> Query:
         found = look(self.folder)
         effects = {
             "record_cache": self.options.record_cache,
@@ -91,9 +91,7 @@ class _Start:
         if found.binding and found.binding.effects != place.facts.effects and is_unfinished(self.folder):
             # its replay must write the same bytes
             old = self._place(found, found.binding.effects)
-            first, _ = self._running(old, planned, {"once": True}, claim, Gate())
-            failures.ended(first, self.folder.path)
-            return self._begun(trigger, claim)
+            return self._begun(trigger, claim, self._finished(old, planned, claim))
         gate = Gate()
         streaming, metrics = self._running(place, planned, trigger, claim, gate)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
@@ -101,13 +99,28 @@ class _Start:
         unfinished = partial(is_unfinished, self.folder)
         return Query(
             streaming,
-            DropCounts(streaming, metrics),
+            DropCounts(streaming, metrics, before),
             self.folder.path,
             claim,
             gate,
             lambda: rest() if unfinished() else None,
             self.spark,
         )
+
+    def _finished(self, place: Checkpoint, planned: int, claim: claims.Claim) -> Drops:
+        """Finish the batch that was not; what it drops."""
+        query, metrics = self._running(place, planned, {"once": True}, claim, Gate())
+        waiting = silence.Silence(query)
+        try:
+            failures.ended(query, self.folder.path)
+        finally:
+            waiting.close()
+            silence.stop(query, self.spark)
+        # the claim is that of the query to come
+        claim.query = None
+        counts = DropCounts(query, metrics)
+        counts.close()
+        return counts.total()
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
