@@ -115,6 +115,8 @@ class StreamsBuilder:
         Parameters
         ----------
         source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
+            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
         key, value : of a topic the formats, such as "long" or mp.json("customer string"); of a DataFrame a column's
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
@@ -185,6 +187,8 @@ class StreamsBuilder:
         Parameters
         ----------
         source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
+            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
         key, value : of a topic the formats, such as "long" or mp.json("customer string"); of a DataFrame a column's
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns

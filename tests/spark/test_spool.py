@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millpond._spark import spool
 from millpond._spark.spool import PACK_ROWS, in_order
 
 ROWS = PACK_ROWS + 5_000
@@ -36,8 +37,10 @@ def expected() -> list[int]:
 @pytest.mark.parametrize("held_bytes", [1 << 40, 100_000, 0])
 def test_rows_come_in_order_with_their_numbers_from_memory_and_from_a_file(held_bytes: int, shuffled: bool) -> None:
     before = set(os.listdir(tempfile.gettempdir()))
-    parts = list(in_order(batches(shuffled=shuffled), ("order_0", "order_1"), held_bytes))
+    large: list[int] = []
+    parts = list(in_order(batches(shuffled=shuffled), ("order_0", "order_1"), held_bytes, lambda: large.append(1)))
     assert len(parts) == (1 if held_bytes == 1 << 40 else 2)
+    assert len(large) == len(parts) - 1
     rows = pa.concat_tables(parts)
     assert rows.column_names == ["offset", "value"]
     assert rows.column("value").to_pylist() == expected()
@@ -48,3 +51,13 @@ def test_rows_come_in_order_with_their_numbers_from_memory_and_from_a_file(held_
 
 def test_a_batch_without_rows_gives_nothing() -> None:
     assert list(in_order(iter(()), ("order_0",))) == []
+
+
+def test_large_rows_come_from_the_file_in_pieces_of_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "HELD_BYTES", 1 << 20)
+    large = [b"x" * 400_000 if place < 7 else b"" for place in range(1_000)]
+    batch = pa.RecordBatch.from_arrays([pa.array(range(1_000)), pa.array(large)], ["order_0", "value"])
+    parts = list(in_order(iter([batch]), ("order_0",), 0))
+    assert [len(part) for part in parts[:3]] == [2, 2, 2]
+    assert max(part.nbytes for part in parts) < 1 << 20
+    assert pa.concat_tables(parts).column("value").to_pylist() == large

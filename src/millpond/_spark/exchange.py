@@ -24,9 +24,9 @@ from millpond._spark.arrow_types import loosened
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
 from millpond._spark.sequence import SEQUENCE, Numbers
-from millpond._spark.spool import in_order
+from millpond._spark.spool import LARGE, in_order
 from millpond._spark.wire import END, Exits, Labels, operator_of
-from millpond._spark.worker import settle
+from millpond._spark.worker import SPOOL, say, settle
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
@@ -89,7 +89,7 @@ class Pack:
         settle()
         drops: Drops = Counter()
         clock = Clock()
-        for gathered in in_order(batches, self.order) if self.order else _gather(batches, PACK_ROWS):
+        for gathered in self._gathered(batches):
             frame = self._prepared(loosened(gathered), clock, drops)
             self._show(frame)
             parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
@@ -99,6 +99,11 @@ class Pack:
         yield from wire_batches(count_rows(drops, self.metrics, _task()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
+
+    def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        if not self.order:
+            return _gather(batches, PACK_ROWS)
+        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
         if self.plain:

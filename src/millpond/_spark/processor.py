@@ -7,14 +7,12 @@ them, results go out as blobs. Blobs for later levels pass untouched. Called by 
 from __future__ import annotations
 
 import getpass
-import mmap
 import os
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,12 +32,10 @@ from millpond._engine.sizes import RESULT_BYTES
 from millpond._spark.exchange import count_rows, wire_rows
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import END, Labels, output_port
-from millpond._spark.worker import settle
+from millpond._spark.worker import CACHE, say, settle
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
-_SAID = mmap.mmap(-1, 1)
-"""One byte, shared by the processes that are forked from this one: whether one of them has said what is wrong."""
 
 _Wire = Row("label", "port", "blob", "count")
 
@@ -178,7 +174,7 @@ def _cache(root: str | None) -> RunCache | None:
     """One cache per worker process, so that opened maps outlive a batch."""
     if root is None:
         return None
-    return RunCache(default_cache() if root == DEFAULT_CACHE else root, say=_say)
+    return RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
 
 
 def default_cache() -> str:
@@ -186,10 +182,3 @@ def default_cache() -> str:
     # a container's user may have a number alone
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
     return os.path.join(tempfile.gettempdir(), f"millpond-{user}")
-
-
-def _say(text: str) -> None:
-    """Once for all workers of a daemon that has millpond imported (`daemon`), else once in each."""
-    if _SAID[0] == 0:
-        _SAID[0] = 1
-        warnings.warn(text, stacklevel=1)

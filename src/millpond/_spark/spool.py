@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -16,21 +16,32 @@ import pyarrow.compute as pc
 
 from millpond._engine.columns import Int64s
 from millpond._engine.exchange import number_rows, numbered
+from millpond._engine.sizes import cut, row_bytes
 
 PACK_ROWS = 65_536
 """Rows that come from the file at once, fewer where they are large."""
 HELD_BYTES = 256 << 20
-"""Bytes of rows that are sorted in memory."""
+"""Bytes of rows that are sorted in memory, and of those that come from the file at once."""
+LARGE = (
+    f"A batch of the DataFrame of {{}} has more than {HELD_BYTES >> 20} MiB: it is put in order through a file, by one "
+    'task.\nHint: limit a batch where the DataFrame is read: .option("maxFilesPerTrigger", ...), "maxBytesPerTrigger", '
+    "or as its source has it."
+)
+"""What is to be said of one, with the name of its input."""
 
 
 def in_order(
-    batches: Iterator[pa.RecordBatch], order: Sequence[str], held_bytes: int = HELD_BYTES
+    batches: Iterator[pa.RecordBatch],
+    order: Sequence[str],
+    held_bytes: int = HELD_BYTES,
+    large: Callable[[], None] = lambda: None,
 ) -> Iterator[pa.Table]:
     """All rows, numbered in order of their ordering columns; nulls last.
 
     Parameters
     ----------
     held_bytes : more than that is written to a file on this machine, and read from it in pieces.
+    large : called where that is so.
     """
     held: list[pa.RecordBatch] = []
     size = 0
@@ -40,6 +51,7 @@ def in_order(
         held.append(batch)
         size += batch.nbytes
         if size > held_bytes:
+            large()
             yield from _through_file(chain(_given_up(held), batches), batch.schema, order)
             return
     if held:
@@ -66,9 +78,9 @@ def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: S
             keys = pa.Table.from_batches(parts).select(list(order))
             places = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]).to_numpy()
             starts = np.cumsum([0, *(len(part) for part in parts)])
-            step = int(np.clip(len(places) * HELD_BYTES // max(1, os.path.getsize(file.name)), 1, PACK_ROWS))
-            for first in range(0, len(places), step):
-                rows = _rows_at(parts, starts, places[first : first + step].astype(np.int64))
+            sizes = np.concatenate([row_bytes(part) for part in parts])[places]
+            for first, end in cut(np.maximum(sizes, HELD_BYTES // PACK_ROWS), HELD_BYTES):
+                rows = _rows_at(parts, starts, places[first:end].astype(np.int64))
                 yield numbered(rows, order, first)
 
 

@@ -1,12 +1,16 @@
-"""What millpond does for the Python processes that Spark runs its functions in.
-
-Called by the functions that `compile` gives to Spark, at their first row in a process.
-"""
+"""What millpond does for the Python processes that Spark runs its functions in."""
 
 from __future__ import annotations
 
 import gc
+import mmap
+import warnings
 from functools import cache
+
+CACHE, SPOOL = range(2)
+"""What there may be to say."""
+_SAID = mmap.mmap(-1, 2)
+"""A byte for each, shared by the processes that are forked from this one: whether one of them has said it."""
 
 
 @cache
@@ -18,3 +22,10 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def say(what: int, text: str) -> None:
+    """Warn, once for all workers of a daemon that has millpond imported (`daemon`), else once in each."""
+    if _SAID[what] == 0:
+        _SAID[what] = 1
+        warnings.warn(text, stacklevel=1)
