@@ -61,7 +61,8 @@ def ended(query: StreamingQuery, checkpoint: str) -> None:
         query.awaitTermination()
     except StreamingQueryException as failure:
         found = named(failure, checkpoint)
-        raise found from (None if found is failure else failure)
+        # what Spark says of a setting may quote it
+        raise found from (None if found is failure or isinstance(found, ConfigError) else failure)
 
 
 def named(failure: Exception, checkpoint: str) -> Exception:

@@ -72,7 +72,7 @@ class _Start:
         try:
             return self._begun(trigger, claim)
         except BaseException as failure:
-            claim.release()
+            claim.release_at_end()
             found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
             if found is failure:
                 raise
@@ -115,7 +115,7 @@ class _Start:
             failures.ended(query, self.folder.path)
         finally:
             waiting.close()
-            silence.stop(query, self.spark)
+            waiting.stop(self.spark)
         # the claim is that of the query to come
         claim.query = None
         counts = DropCounts(query, metrics)
