@@ -100,6 +100,12 @@ def test_the_readmes_topology_gives_what_it_says(spark: SparkSession) -> None:
     assert [(record.key, record.value) for record in driver.read("warm-clicks")] == [(1, "home ann")]
 
 
+def test_the_readme_makes_its_session_before_its_topology() -> None:
+    """A reader's process has no session yet, as that of the tests has, and functions cannot be read without one."""
+    code = "".join(BLOCK.findall((ROOT / "README.md").read_text()))
+    assert code.index("mp.session(") < code.index("mp.StreamsBuilder(")
+
+
 def test_a_name_that_is_not_there_is_found() -> None:
     with pytest.raises((AttributeError, ImportError)):
         resolve("millpond.testing.TopologyTestDrivr")
