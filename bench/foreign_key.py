@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.datasets import values
-from millpond._engine import blob
-from millpond._engine.columns import position_columns
-from millpond._engine.exchange import Outlet, pack
-from millpond._engine.level import run_operator
-from millpond._engine.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.exchange.routing import Outlet, pack
+from millpond._engine.operators.level import run_operator
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import position_columns
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import setting_of
 from millpond.testing.stages import run_root, with_extra

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.datasets import SIDES
 from bench.workloads import ROUNDS, Data
-from millpond._engine.big_endian import as_bytes
+from millpond._engine.keys.big_endian import as_bytes
 
 PARTITIONS = 4
 Ends = Mapping[tuple[str, int], int]

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from millpond._engine.cache import RunCache
-from millpond._engine.columns import position_columns
-from millpond._engine.keys import hash_keys
-from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.operators.level import run_operator
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows.columns import position_columns
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import setting_of
 

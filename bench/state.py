@@ -22,10 +22,10 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from millpond._engine.cache import RunCache
-from millpond._engine.keys import encode_keys, equal_keys, group_keys, hash_keys
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import encode_keys, equal_keys, group_keys, hash_keys
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 
 BATCH = 100_000
 BATCHES = 30

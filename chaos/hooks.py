@@ -202,9 +202,9 @@ def offsets_in(text: str) -> list[str]:
 
 
 _WRAPPED: dict[str, Callable[[Any], None]] = {
-    "millpond._engine.exchange": _wrap_exchange,
-    "millpond._engine.level": _wrap_level,
-    "millpond._engine.merge": _wrap_merge,
+    "millpond._engine.exchange.routing": _wrap_exchange,
+    "millpond._engine.operators.level": _wrap_level,
+    "millpond._engine.state.merge": _wrap_merge,
     "millpond._spark.producers": _wrap_producers,
     "millpond._spark.sinks": _wrap_sinks,
     "millpond._spark.state": _wrap_state,

@@ -209,20 +209,20 @@ for name in {inner!r}:
 
 
 BAD = [
-    (layer_breaches, "millpond._engine.table", "from millpond._spark.state import Store"),
+    (layer_breaches, "millpond._engine.operators.table", "from millpond._spark.state import Store"),
     (layer_breaches, "millpond._plan.nodes", "from millpond import _engine"),
-    (layer_breaches, "millpond._engine.table", "import millpond"),
+    (layer_breaches, "millpond._engine.operators.table", "import millpond"),
     (layer_breaches, "millpond._spark.compile", "def late():\n    from millpond.kstream import KStream"),
-    (layer_breaches, "millpond._engine.table", "from .._spark import state"),
+    (layer_breaches, "millpond._engine.operators.table", "from .._spark import state"),
     (layer_breaches, "millpond.errors", "from . import options, _plan"),
     (layer_breaches, "millpond._engine.__init__", "from ..builder import StreamsBuilder"),
-    (package_breaches, "millpond._engine.table", "import pandas as pd"),
-    (package_breaches, "millpond._engine.table", "from pyspark.sql import DataFrame"),
+    (package_breaches, "millpond._engine.operators.table", "import pandas as pd"),
+    (package_breaches, "millpond._engine.operators.table", "from pyspark.sql import DataFrame"),
     (package_breaches, "millpond._plan.nodes", "import pyspark.sql.functions as F"),
     (package_breaches, "millpond.testing.driver", "import pyspark"),
-    (package_breaches, "millpond._engine.table", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
+    (package_breaches, "millpond._engine.operators.table", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
     (layer_breaches, "millpond.unheard_of", "import struct"),
-    (oracle_breaches, "millpond.testing.oracle.table", "from millpond._engine.match import pairs"),
+    (oracle_breaches, "millpond.testing.oracle.table", "from millpond._engine.matching.match import pairs"),
     (oracle_breaches, "millpond.testing.oracle.table", "from millpond.testing.driver import run"),
     (oracle_breaches, "millpond.testing.oracle.table", "import numpy as np"),
     (jvm_breaches, "millpond._spark.compile", "from py4j.java_gateway import JavaObject"),
@@ -234,7 +234,7 @@ BAD = [
     (engine_test_breaches, "tests.engine.test_table", "from dev.broker import KafkaBroker"),
 ]
 GOOD = [
-    (layer_breaches, "millpond._engine.table", "from millpond._plan.nodes import Table\nfrom . import runs"),
+    (layer_breaches, "millpond._engine.operators.table", "from millpond._plan.nodes import Table\nfrom . import runs"),
     (layer_breaches, "millpond.ktable", "if TYPE_CHECKING:\n    from millpond.builder import StreamsBuilder"),
     (
         layer_breaches,
@@ -243,7 +243,7 @@ GOOD = [
     ),
     (
         package_breaches,
-        "millpond._engine.table",
+        "millpond._engine.operators.table",
         "import numpy as np\nimport pyarrow.compute as pc\nimport struct",
     ),
     (package_breaches, "millpond.kstream", "from pyspark.sql import Column"),

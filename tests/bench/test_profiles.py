@@ -27,12 +27,15 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
 @pytest.mark.parametrize(
     ("stack", "part"),
     [
-        (["_engine/blob.py:encode", "_engine/rundata.py:_store_run"], "state: new runs and merges"),
-        (["_engine/blob.py:encode", "_spark/exchange.py:Pack._rows"], "pack"),
-        (["_engine/merge.py:joined", "_engine/tables.py:StateTable.lookup"], "state: lookups"),
+        (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
+        (["_engine/rows/blob.py:encode", "_spark/exchange.py:Pack._rows"], "pack"),
+        (["_engine/state/merge.py:joined", "_engine/state/tables.py:StateTable.lookup"], "state: lookups"),
         (["pyspark/serializers.py:dumps", "_spark/state.py:SparkChunkStore.put_chunk"], SENT),
         (["sql/conversion.py:flatten_struct", "_spark/exchange.py:_gather", "_spark/exchange.py:Pack.__call__"], READ),
-        (["pyarrow/compute.py:take", "_engine/table.py:run", "_engine/level.py:run_operator"], "level: operators"),
+        (
+            ["pyarrow/compute.py:take", "_engine/operators/table.py:run", "_engine/operators/level.py:run_operator"],
+            "level: operators",
+        ),
     ],
 )
 def test_a_worker_s_stack_has_its_part(stack: list[str], part: str) -> None:

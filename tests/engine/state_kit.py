@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine import manifest as mf
-from millpond._engine.keys import hash_keys
-from millpond._engine.merge import Policy
-from millpond._engine.runs import State, StateTable
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state import manifest as mf
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import State, StateTable
+from millpond._engine.state.store import MemoryChunkStore
 
 SCHEMA = pa.schema(
     [

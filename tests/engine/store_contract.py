@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys import hash_keys
-from millpond._engine.runs import Policy, State
-from millpond._engine.store import ChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state.runs import Policy, State
+from millpond._engine.state.store import ChunkStore
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.string())])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.big_endian import integers
+from millpond._engine.keys.big_endian import integers
 
 EDGES = {
     pa.int64(): [0, 1, -1, 255, -256, 2**53 + 1, 2**63 - 1, -(2**63)],

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from millpond._engine import blob
-from millpond._engine.blob import decode, encode
+from millpond._engine.rows import blob
+from millpond._engine.rows.blob import decode, encode
 from millpond.errors import CorruptData
 
 TABLE = pa.table(

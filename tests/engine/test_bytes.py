@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine import blob, columns, sizes, tables
-from millpond._engine.columns import gather, joined
-from millpond._engine.keys import hash_keys
-from millpond._engine.merge import Policy
-from millpond._engine.runs import State
-from millpond._engine.sizes import Picked, cut, in_pieces, row_bytes
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.rows import blob, columns, sizes
+from millpond._engine.rows.columns import gather, joined
+from millpond._engine.rows.sizes import Picked, cut, in_pieces, row_bytes
+from millpond._engine.state import tables
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import SourceError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import Batch, EngineDriver

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.cache import RunCache
-from millpond._engine.runs import Policy, State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import Policy, State
+from millpond._engine.state.store import MemoryChunkStore
 from tests.engine.state_kit import SCHEMA, looked_up, scanned, write
 
 

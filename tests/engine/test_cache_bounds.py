@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.cache import RunCache, own_folder
-from millpond._engine.runs import Policy, State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.state.cache import RunCache, own_folder
+from millpond._engine.state.runs import Policy, State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import ConfigError
 from tests.engine.state_kit import SCHEMA, looked_up, write
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine import subscriptions
+from millpond._engine.operators import subscriptions
 from millpond.errors import TopologyError
 from millpond.testing import engine
 from millpond.testing.arrow import arrow_builder

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine import exchange, foreign_key_send, subscriptions
+from millpond._engine.exchange import routing as exchange
+from millpond._engine.operators import foreign_key_send, subscriptions
 from tests.engine.kit import (
     PLUS,
     Step,

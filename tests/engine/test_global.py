@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.exchange import Clock, Outlet, stamp_sources
+from millpond._engine.exchange.routing import Clock, Outlet, stamp_sources
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys import hash_keys
-from millpond._engine.merge import Policy
-from millpond._engine.runs import LogTable, State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import LogTable, State
+from millpond._engine.state.store import MemoryChunkStore
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("ts", pa.int64()), ("part", pa.int64())])
 SCHEMA = SCHEMA.append(pa.field("odd", pa.bool_()))

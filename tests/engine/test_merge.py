@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.manifest import Level, Run, whole
-from millpond._engine.merge import Policy, is_wasteful, plan
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.state.manifest import Level, Run, whole
+from millpond._engine.state.merge import Policy, is_wasteful, plan
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from tests.engine.state_kit import (
     POLICIES,
     SCHEMA,

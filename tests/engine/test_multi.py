@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys import hash_keys
-from millpond._engine.merge import Policy
-from millpond._engine.runs import MultiTable, State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import MultiTable, State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import StateError
 from tests.engine.state_kit import HASHERS, POLICIES, Hasher, check_stored
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
-from millpond._engine.keybytes import combined_bytes
+from millpond._engine.keys.keybytes import combined_bytes
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver

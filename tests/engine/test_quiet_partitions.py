@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond._engine.runs import State
+from millpond._engine.state.runs import State
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver
 from millpond.windows import JoinWindows

@@ -7,10 +7,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from millpond._engine import rundata
-from millpond._engine.keys import hash_keys
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state import rundata
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import CorruptData, StateError
 from tests.engine.state_kit import (
     SCHEMA,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.cache import RunCache
-from millpond._engine.keys import hash_keys
-from millpond._engine.merge import Policy
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import StateError
 from tests.engine.state_kit import (
     EAGER,

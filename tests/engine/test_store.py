@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from millpond._engine.store import ChunkStore, MemoryChunkStore
+from millpond._engine.state.store import ChunkStore, MemoryChunkStore
 from tests.engine.store_contract import CONTRACT
 
 

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine import meetings, waiting
-from millpond._engine.cache import RunCache
-from millpond._engine.columns import ints
-from millpond._engine.exchange import Outlet, Route, pack
-from millpond._engine.keys import hash_keys
-from millpond._engine.level import run_operator
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.exchange.routing import Outlet, Route, pack
+from millpond._engine.keys.keys import hash_keys
+from millpond._engine.matching import matches as meetings
+from millpond._engine.operators import unmatched_rows as waiting
+from millpond._engine.operators.level import run_operator
+from millpond._engine.rows.columns import ints
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import TopologyError
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver, setting_of

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine import exchange
+from millpond._engine.exchange import routing as exchange
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver, Result
 

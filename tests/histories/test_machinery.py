@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from millpond._engine import runs, table_table
+from millpond._engine.operators import table_table
+from millpond._engine.state import runs
 from millpond.testing.histories import Blueprint, Case, Input, check, shrink
 from millpond.testing.histories.__main__ import main
 from millpond.testing.histories.case import of_json, to_json

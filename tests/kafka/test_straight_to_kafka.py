@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.broker import KafkaBroker
-from millpond._engine import blob
+from millpond._engine.rows import blob
 from millpond._spark.kafka_sink import KafkaWrite
 from millpond._spark.leaving import WriteLeaving, can_leave
 from millpond._spark.wire import END, Exits, Labels

@@ -19,25 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine import (
-    exchange,
-    foreign_key_send,
-    keys,
-    level,
-    meetings,
-    merge,
-    operator,
-    runs,
-    stream_stream,
-    subscriptions,
-    table_table,
-    tables,
-)
-from millpond._engine.cache import RunCache
-from millpond._engine.columns import position_columns
-from millpond._engine.manifest import Manifest
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.exchange import routing as exchange
+from millpond._engine.keys import keys
+from millpond._engine.matching import matches as meetings
+from millpond._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
+from millpond._engine.rows.columns import position_columns
+from millpond._engine.state import merge, runs, tables
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.manifest import Manifest
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond._plan import rewrite
 from millpond.errors import StateError
 from millpond.testing import engine

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine import level
+from millpond._engine.operators import level
 from millpond._plan import operators
 from millpond.testing.arrow import arrow_builder
 from millpond.testing.engine import EngineDriver

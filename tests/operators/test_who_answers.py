@@ -18,7 +18,7 @@ NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, na
 STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table"}
 FREE = ("millpond._plan.nodes", "millpond._plan.operators", "millpond.testing.oracle")
 # Where a stem leads to its engine file.
-DISPATCHERS = frozenset({"millpond._engine.level"})
+DISPATCHERS = frozenset({"millpond._engine.operators.level"})
 
 
 def breaches(source: str, module: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_nobody_asks_which_operator_or_node_something_is() -> None:
 BAD = [
     ("millpond._plan.rewrite", "if operator.stem == kind:\n    pass"),
     ("millpond._plan.timing", "keeps = operator.stem in KEEPING"),
-    ("millpond._engine.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
+    ("millpond._engine.exchange.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
     ("millpond._spark.compile", "found = [o for o in operators if o.spec is TABLE]"),
     ("millpond._spark.compile", "JOINS = ('foreign_key_send',)"),
     ("millpond._plan.tables", "if isinstance(node, StreamTable | Reference):\n    pass"),
@@ -79,7 +79,10 @@ BAD = [
 ]
 GOOD = [
     ("millpond._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
-    ("millpond._engine.level", "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]"),
+    (
+        "millpond._engine.operators.level",
+        "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]",
+    ),
     ("millpond._spark.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
     ("millpond.kstream", "if isinstance(node, GlobalView):\n    pass"),
     ("millpond._plan.explain", "text = f'{node.stem} {node.name}'"),

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millpond._engine.exchange import Outlet, Seen
-from millpond._engine.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.exchange.routing import Outlet, Seen
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond.topology import Topology

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millpond._engine import blob
-from millpond._engine.exchange import Parcel
+from millpond._engine.exchange.routing import Parcel
+from millpond._engine.rows import blob
 from millpond._spark.exchange import WIRE_ROWS, Leave, wire_batches, wire_rows
 from millpond._spark.wire import Exits, Labels
 

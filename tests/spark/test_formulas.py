@@ -11,7 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from millpond._engine.formula import with_values
+from millpond._engine.expressions.expression import with_values
 from millpond._spark.arrow_types import arrow_schema
 from millpond._spark.formulas import formula_of
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
-from millpond._engine.columns import HELD_KEY, LET_GO, position_columns
-from millpond._engine.position import places_of
+from millpond._engine.rows.columns import HELD_KEY, LET_GO, position_columns
+from millpond._engine.rows.position import places_of
 from millpond._plan.physical import Physical
 from millpond._spark import settings
 from millpond._spark.compile import HEADERS, Compiled, Input, Settings, compile_plan

@@ -24,11 +24,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from millpond._engine.columns import HELD_KEY
-from millpond._engine.exchange import Outlet
-from millpond._engine.heartbeat import Beat, beat_of
-from millpond._engine.operator import Setting
-from millpond._engine.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
+from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
+from millpond._engine.exchange.routing import Outlet
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows.columns import HELD_KEY
+from millpond._engine.time.watermark import Beat, beat_of
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._spark import idle

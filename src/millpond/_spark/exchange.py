@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from millpond._engine import blob
-from millpond._engine.columns import array, bools, ints, position_columns, stacked, visible_columns
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, pack, stamp_piped, stamp_sources
-from millpond._engine.heartbeat import Beat, times
-from millpond._engine.position import PART_ROWS, parts_by_position
-from millpond._engine.sizes import refuse_large
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, pack, stamp_piped, stamp_sources
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import array, bools, ints, position_columns, stacked, visible_columns
+from millpond._engine.rows.position import PART_ROWS, parts_by_position
+from millpond._engine.rows.sizes import refuse_large
+from millpond._engine.time.watermark import Beat, times
 from millpond._spark.arrow_types import loosened
 from millpond._spark.ends import end_rows
 from millpond._spark.plain import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain

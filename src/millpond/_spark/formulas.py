@@ -16,7 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from millpond._engine.formula import Concat, Field, Formula, Operand, Record
+from millpond._engine.expressions.expression import Concat, Field, Formula, Operand, Record
 from millpond._spark.function_texts import expression_texts, operand_columns
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._engine.heartbeat import told_clock
+from millpond._engine.time.watermark import told_clock
 from millpond._plan.physical import Physical
 from millpond._spark.exchange import told_ends, wire_batches, wire_rows
 from millpond._spark.wire import WIRE, Labels

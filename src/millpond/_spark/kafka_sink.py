@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from millpond._engine.columns import valid
-from millpond._engine.murmur import murmur2
+from millpond._engine.keys.murmur import murmur2
+from millpond._engine.rows.columns import valid
 from millpond._spark.ends import LAST
 from millpond._spark.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.handover import received

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from millpond._engine import blob
-from millpond._engine.big_endian import as_bytes
-from millpond._engine.columns import array, position_columns, stacked
-from millpond._engine.position import parts_by_position
+from millpond._engine.keys.big_endian import as_bytes
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import array, position_columns, stacked
+from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.ends import LAST

@@ -20,15 +20,15 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from millpond._engine import blob
-from millpond._engine.cache import RunCache
-from millpond._engine.columns import stacked
-from millpond._engine.exchange import Drops, Outlet, pack
-from millpond._engine.formula import Formula, Record, with_values
-from millpond._engine.level import run_operator
-from millpond._engine.operator import Setting
-from millpond._engine.runs import State
-from millpond._engine.sizes import RESULT_BYTES
+from millpond._engine.exchange.routing import Drops, Outlet, pack
+from millpond._engine.expressions.expression import Formula, Record, with_values
+from millpond._engine.operators.level import run_operator
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import stacked
+from millpond._engine.rows.sizes import RESULT_BYTES
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import State
 from millpond._spark.exchange import count_rows, wire_rows
 from millpond._spark.state import SparkChunkStore
 from millpond._spark.wire import END, Labels, output_port

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from millpond._engine.columns import HELD_KEY, ROOT_POSITION
+from millpond._engine.rows.columns import HELD_KEY, ROOT_POSITION
 from millpond._spark.sequence import SEQUENCE, of_batch
 
 

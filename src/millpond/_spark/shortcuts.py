@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from millpond._engine.exchange import Outlet
-from millpond._engine.formula import Formula, Record
-from millpond._engine.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
+from millpond._engine.exchange.routing import Outlet
+from millpond._engine.expressions.expression import Formula, Record
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._spark.arrow_types import arrow_type
 from millpond._spark.formulas import formula_of

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.columns import Int64s
-from millpond._engine.exchange import number_rows, numbered
-from millpond._engine.sizes import cut, row_bytes
+from millpond._engine.exchange.routing import number_rows, numbered
+from millpond._engine.rows.columns import Int64s
+from millpond._engine.rows.sizes import cut, row_bytes
 
 PACK_ROWS = 65_536
 """Rows that come from the file at once, fewer where they are large."""

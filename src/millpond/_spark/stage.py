@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from millpond._engine.outlets import FlowColumns, extra_column
+from millpond._engine.exchange.outlets import FlowColumns, extra_column
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
 

@@ -15,8 +15,8 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from millpond._engine.blob import VERSION as BLOB_VERSION
-from millpond._engine.manifest import VERSION as STATE_VERSION
+from millpond._engine.rows.blob import VERSION as BLOB_VERSION
+from millpond._engine.state.manifest import VERSION as STATE_VERSION
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.physical import Physical

@@ -27,8 +27,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine import blob
-from millpond._engine.columns import (
+from millpond._engine.exchange.outlets import (
+    FlowColumns,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_outlets,
+)
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, counted, pack, with_time
+from millpond._engine.operators.level import run_operator, tables_of
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import (
     LET_GO,
     PARTITION_BITS,
     Int64s,
@@ -38,20 +48,10 @@ from millpond._engine.columns import (
     position_columns,
     stacked,
 )
-from millpond._engine.exchange import Clock, Drops, Outlet, Parcel, counted, pack, with_time
-from millpond._engine.heartbeat import beat_of, times, told_clock
-from millpond._engine.level import run_operator, tables_of
-from millpond._engine.operator import Setting
-from millpond._engine.outlets import (
-    FlowColumns,
-    counted_outlets,
-    direct_outlet,
-    edge_outlet,
-    exit_outlets,
-)
-from millpond._engine.position import places_of, sort_by_position
-from millpond._engine.runs import State
-from millpond._engine.store import MemoryChunkStore
+from millpond._engine.rows.position import places_of, sort_by_position
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.time.watermark import beat_of, times, told_clock
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond.errors import TopologyError

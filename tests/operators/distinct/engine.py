@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.lookup import own_before
-from millpond._engine.operator import Dropped, Events, Setting, Values, kept_table, store_last
-from millpond._engine.runs import State
-from millpond._engine.sizes import in_pieces
+from millpond._engine.matching.lookup import own_before
+from millpond._engine.operators.operator import Dropped, Events, Setting, Values, kept_table, store_last
+from millpond._engine.rows.sizes import in_pieces
+from millpond._engine.state.runs import State
 
 
 def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millpond._engine import blob
-from millpond._engine.store import MemoryChunkStore, Snapshot
+from millpond._engine.rows import blob
+from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Operator
 from millpond.testing.engine import Batch, EngineDriver
 from millpond.topology import Topology

@@ -1,0 +1,1 @@
+"""What stands between two levels: rows cut by operator and shard."""

@@ -1,0 +1,1 @@
+"""Users' functions that Arrow evaluates."""

@@ -1,0 +1,1 @@
+"""Keys: how they are hashed, compared, grouped and written as bytes."""

@@ -1,0 +1,42 @@
+"""murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics, section 2).
+
+Called by the Kafka sink where something else than a record's own key is to decide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millpond._engine.keys.keyform import flat, spans
+from millpond._engine.rows.columns import Int64s
+
+UInt32s = npt.NDArray[np.uint32]
+_SEED, _FACTOR, _BYTE = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(8)
+
+
+def murmur2(contents: pa.Array | pa.ChunkedArray) -> Int64s:
+    """The 32-bit hash of each byte string, from 0 on; that of a null means nothing."""
+    starts, lengths, data = spans(flat(contents))
+    octets = np.append(data, np.zeros(4, np.uint8)).astype(np.uint32)
+    hashes = _SEED ^ lengths.astype(np.uint32)
+    # One turn per four bytes of the longest.
+    for at in range(0, int(lengths.max(initial=0)) // 4 * 4, 4):
+        rows = np.flatnonzero(lengths >= at + 4)
+        word = _word(octets, starts[rows] + at) * _FACTOR
+        mixed = (word ^ word >> np.uint32(24)) * _FACTOR
+        hashes[rows] = (hashes[rows] * _FACTOR) ^ mixed
+    left = lengths % 4
+    rows = np.flatnonzero(left)
+    mask = (np.uint32(1) << (8 * left[rows]).astype(np.uint32)) - np.uint32(1)
+    tail = _word(octets, starts[rows] + lengths[rows] - left[rows]) & mask
+    hashes[rows] = (hashes[rows] ^ tail) * _FACTOR
+    mixed = (hashes ^ hashes >> np.uint32(13)) * _FACTOR
+    return (mixed ^ mixed >> np.uint32(15)).astype(np.int64)
+
+
+def _word(octets: UInt32s, at: Int64s) -> UInt32s:
+    """Four bytes each, little-endian."""
+    word: UInt32s = octets[at] | octets[at + 1] << _BYTE | octets[at + 2] << 2 * _BYTE | octets[at + 3] << 3 * _BYTE
+    return word

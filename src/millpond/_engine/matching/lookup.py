@@ -1,0 +1,88 @@
+"""What each row of a join sees: the value before it on its own side, and the other side's current value.
+
+Keeps law 1 (one record at a time, in order of position) and the visibility rule: a lookup sees every change
+whose table was updated before the looking record's position. The two differ only where one input record
+reaches both sides of the join (`Operator.shared_root`): then the table's store is updated before either
+path is followed, as in Kafka Streams' depth-first processing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.keys.keys import group_keys
+from millpond._engine.matching.match import Ordered
+from millpond._engine.operators.operator import Events, Values
+from millpond._engine.rows.columns import Int64s
+
+
+def own_before(events: Events, values: list[Values]) -> Int64s:
+    """Pointer to the value that each row's own side had before it, -1 for none: what the row says, if it does."""
+    result = _per_side(events, values, own=True)
+    for side in (0, 1):  # the two sides
+        carried = values[side].carried
+        if carried is not None:
+            mine = events.side == side
+            result[mine] = carried[events.own[mine]]
+    return result
+
+
+def other_side(events: Events, values: list[Values]) -> Int64s:
+    """Pointer to the value that the other side has at each row, -1 for none."""
+    if events.setting.operator.shared_root:
+        return _other_side_visible(events, values)
+    return _per_side(events, values, own=False)
+
+
+def _per_side(events: Events, values: list[Values], *, own: bool) -> Int64s:
+    ordered = Ordered(events.groups)
+    result = np.full(len(events), -1, dtype=np.int64)
+    for side in (0, 1):  # the two sides
+        looked_at = side if own else 1 - side
+        mine = events.side == side
+        last = ordered.last_before(events.side == looked_at, inclusive=False)
+        found = _pointers(events, last, values[looked_at])
+        result[mine] = found[mine]
+    return result
+
+
+def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
+    """Rows of the batch turned into pointers; where there is none, what the state holds."""
+    prior = values.prior[events.groups.group_of_row]
+    return np.where(last >= 0, np.where(events.present[last], events.own[last], -1), prior)
+
+
+def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
+    """As `_per_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
+    seen = Seen(events, events.position)
+    return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
+
+
+class Seen:
+    """What lookups see at a position of each row; of two changes at one place, both.
+
+    Parameters
+    ----------
+    events : the rows; each is an update where it becomes visible.
+    at : columns of the position at which each row looks, most significant first.
+    """
+
+    def __init__(self, events: Events, at: list[Int64s]) -> None:
+        rows = len(events)
+        columns = [np.concatenate(pair) for pair in zip(*map(events.ranked, (events.visible(), at)), strict=True)]
+        is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
+        # At one place updates stand before lookups.
+        order = np.lexsort((is_lookup, *reversed(columns)))
+        self._events = events
+        self._row = order % rows if rows else order
+        self._is_lookup = is_lookup[order] == 1
+        self._ordered = Ordered(group_keys(events.hash[self._row], events.key.take(pa.array(self._row))))
+
+    def pointers(self, side: int, values: Values) -> Int64s:
+        """Pointer to the value of a side that each row sees, -1 for none."""
+        updates = ~self._is_lookup & (self._events.side[self._row] == side)
+        last = self._ordered.last_before(updates, inclusive=False)[self._is_lookup]
+        found = np.empty(len(self._events), dtype=np.int64)
+        found[self._row[self._is_lookup]] = np.where(last >= 0, self._row[last], -1)
+        return _pointers(self._events, found, values)

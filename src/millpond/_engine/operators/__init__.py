@@ -1,0 +1,1 @@
+"""The operators of a level, one file each, and the door through which they are run."""

@@ -1,0 +1,44 @@
+"""global_lookup: join of a stream with a global table by a mapped key, driven by it (docs/semantics, section 9).
+
+Every shard keeps a copy of the table; rows of the stream stand in the shard of their own key and come in under
+the key that they look up. Updates of the table give no results. Results keep the stream record's key,
+timestamp and headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.operators.global_view import LEFT, View
+from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.rows.columns import Bools, Int64s, gather, joined
+from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.state.runs import State
+from millpond._plan.operators.global_lookup import LookupParams
+
+
+def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    view = View(setting, inputs, state)
+    if LEFT not in inputs:
+        return
+    events = Events(setting, inputs, sides=1)
+    found = view.present[events.own]
+    rows = np.flatnonzero(found | (setting.params(LookupParams).how == "left"))
+    if len(rows):
+        called = np.ones(len(rows), dtype=np.bool_)
+        yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
+
+
+def results(events: Events, rows: Int64s, view: View, called: Bools) -> dict[str, pa.Array | Picked]:
+    """Columns of results of the given rows of the left side, but for `joined`; no left value for a tombstone."""
+    left = events.tables[LEFT]
+    own = events.own[rows]
+    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
+    out["key"] = gather(joined([left.column("left_key")], dict(events.setting.extras)["left_key"]), own)
+    del out["hash"]
+    out["left"] = Picked(left.column("value"), np.where(called, own, -1))
+    return out | view.columns(own)

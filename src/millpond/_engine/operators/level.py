@@ -1,0 +1,67 @@
+"""One (operator, shard) of a level in one batch: rows in, rows out, state committed.
+
+The only door from the runners (Spark's processor, the runner without JVM) to the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from millpond._engine.exchange.routing import Drops
+from millpond._engine.operators import (
+    foreign_key_receive,
+    foreign_key_send,
+    global_lookup,
+    global_table_lookup,
+    one_to_many,
+    stream_stream,
+    stream_table,
+    table,
+    table_table,
+)
+from millpond._engine.operators.operator import Dropped, Setting, kept_multi_table, kept_table
+from millpond._engine.state.runs import MultiTable, State, StateTable
+
+OPERATORS = {
+    "table": table.run,
+    "table_table": table_table.run,
+    "stream_table": stream_table.run,
+    "stream_stream": stream_stream.run,
+    "foreign_key_send": foreign_key_send.run,
+    "foreign_key_receive": foreign_key_receive.run,
+    "one_to_many": one_to_many.run,
+    "global_lookup": global_lookup.run,
+    "global_table_lookup": global_table_lookup.run,
+}
+"""The function of each stem."""
+
+
+def tables_of(setting: Setting, state: State) -> Iterator[StateTable | MultiTable]:
+    """The tables that an operator keeps in a shard's state, logs apart, in the order of its stores."""
+    for number, kept in enumerate(setting.kept):  # one turn per table
+        if kept.identity:
+            opened = kept_table if len(kept.identity) == 1 else kept_multi_table
+            yield opened(setting, state, number)
+
+
+def run_operator(
+    setting: Setting, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
+) -> Iterator[pa.Table]:
+    """The results of one operator for one shard and batch, in order of position.
+
+    Parameters
+    ----------
+    setting : the operator.
+    inputs : rows of each side that has any, in any order (columns: `Setting.side_schema`).
+    state : the shard's state; it is committed when the last result has been taken.
+    drops : where rows that end here are counted, when the last result has been taken.
+    """
+    # One turn per table of results.
+    for given in OPERATORS[setting.operator.stem](setting, inputs, state):
+        if not isinstance(given, Dropped):
+            yield given
+        elif drops is not None:
+            drops[(setting.operator.node, given.reason)] += len(given)
+    state.commit()

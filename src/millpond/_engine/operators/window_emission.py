@@ -1,0 +1,90 @@
+"""Results that time brings about: their positions, and the order of those that stand at one moment.
+
+Law 3: such a result stands after all records of the last time at which it could still have been different,
+and so before the first record of a later time. Among those of one moment the order is Kafka's: timestamp,
+right before left, key bytes, arrival. The first eight bytes of the key are part of the position, the whole key goes
+with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.keys import keyform as form
+from millpond._engine.keys.keys import encode_keys
+from millpond._engine.operators.operator import HEADERS, Setting
+from millpond._engine.rows.columns import HELD_KEY, LET_GO, Int64s, ints, joined, position_columns
+from millpond._engine.rows.position import ranks
+
+_COUNT_BITS, _OPERATOR_BITS = 38, 10
+_BELOW = 1 << 61
+"""More than any of `_numbers`: what operators above let go of at the same place comes first."""
+
+
+def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
+    """Closing rows as results, in order of position.
+
+    Parameters
+    ----------
+    rows : columns ts, hash, arrival, domain, side, key, left, right.
+    stands : order_ts of the records that each stands behind.
+    now : the time of the sources that operators are to see at it.
+    """
+    ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
+    encoded = encode_keys(rows.column("key"))
+    prefix, rank, part = first_bytes(encoded), ranks(encoded), _partition(setting, rows)
+    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, now, stands))
+    rows = rows.take(pa.array(order))
+    own = [stands, LET_GO + now, 2 * ts + (1 - side), prefix, part]
+    place = _positions(setting, [column[order] for column in own], rank[order])
+    out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
+    out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
+    if setting.headers:
+        out["headers"] = pa.nulls(len(rows), HEADERS)
+    out |= {"left": rows.column("left"), "right": rows.column("right")}
+    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    out[HELD_KEY] = encoded.take(pa.array(order)).cast(pa.binary())
+    return pa.table(out).combine_chunks()
+
+
+def first_bytes(encoded: pa.Array) -> Int64s:
+    """The first eight bytes of each key's encoding as an integer of the same order."""
+    starts, lengths, content = form.spans(encoded)
+    padded = np.zeros(len(content) + 8, dtype=np.uint8)
+    padded[: len(content)] = content
+    words = np.ndarray((len(content) + 1,), ">u8", buffer=padded, strides=(1,))[starts].astype(np.uint64)
+    unused = (8 - np.minimum(lengths, 8)).astype(np.uint64) * np.uint64(8)
+    # A shift by 64 is no shift.
+    words = np.where(unused == 64, np.uint64(0), words >> (unused & np.uint64(63)) << (unused & np.uint64(63)))
+    return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
+
+
+def _positions(setting: Setting, own: list[Int64s], rank: Int64s) -> list[Int64s]:
+    """Position columns of results that are in order, `own` being what each brings itself."""
+    operator = setting.operator
+    columns = own[: 3 + operator.slot]
+    columns += [np.full(len(rank), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [_numbers(operator.id, [*own, rank]) * operator.fan]
+    return columns + [np.zeros(len(rank), dtype=np.int64)] * (setting.slots - operator.slot - 1)
+
+
+def _partition(setting: Setting, rows: pa.Table) -> Int64s:
+    """What stands in the second path slot where the results' number does not: the partition they belong to.
+
+    Operators below ask for it where partitions have times of their own (`partitions`).
+    """
+    operator = setting.operator
+    return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
+
+
+def _numbers(operator: int, same: list[Int64s]) -> Int64s:
+    """Numbers that tell apart what has all else in common: by operator, then counted through."""
+    rows = np.arange(len(same[0]), dtype=np.int64)
+    fresh = np.zeros(len(rows), dtype=np.bool_)
+    # One turn per column.
+    for column in same:
+        fresh |= np.append(True, column[1:] != column[:-1])[: len(rows)]
+    count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
+    number = operator & ((1 << _OPERATOR_BITS) - 1)
+    return (number << _COUNT_BITS) + count

@@ -1,0 +1,1 @@
+"""Rows: their columns, their positions, their bytes."""

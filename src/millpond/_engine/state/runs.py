@@ -1,0 +1,247 @@
+"""State of one (operator, shard): named tables of rows, kept as runs under a manifest in a chunk store.
+
+Law 5 (bulk verbs, plain bytes) and law 9 (a batch costs O(batch x log state)). Lookups see the state as it
+was at the last commit; changes are buffered, and nothing is written before `commit`, which makes one level of
+each table's changes, does the merging that is due, and writes the manifest last. What a commit does is a
+function of the state and the changes, so a batch replayed after a crash writes the same. Operators call this.
+
+>>> from millpond._engine.keys.keys import hash_keys
+>>> from millpond._engine.state.store import MemoryChunkStore
+>>> state = State(MemoryChunkStore())
+>>> schema = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("value", pa.int64())])
+>>> table, keys = state.table("totals", schema), pa.array(["a", "b"])
+>>> table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": [1, 2]}))
+>>> state.commit()
+>>> table.lookup(hash_keys(keys), keys).aligned("value").to_pylist()
+[1, 2]
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from millpond._engine.state import manifest as mf
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.log import LogTable
+from millpond._engine.state.manifest import Level, Manifest, Run, TableEntry
+from millpond._engine.state.merge import TOMBSTONE, Layout, Policy, is_wasteful, plan, share, take_front
+from millpond._engine.state.rundata import RunReader, RunWriter
+from millpond._engine.state.store import ChunkStore
+from millpond._engine.state.tables import Lookup, MultiLookup, MultiTable, StateTable
+from millpond.errors import StateError
+
+__all__ = ["CHUNK_BYTES", "LogTable", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
+
+CHUNK_BYTES = 1 << 20
+"""Size of the values put into the store: the JVM copies larger ones into memory of their own each time."""
+
+AnyTable = TypeVar("AnyTable", StateTable, MultiTable, LogTable)
+Tables = StateTable | MultiTable | LogTable
+
+
+class State:
+    """The tables and scalars of one (operator, shard).
+
+    Parameters
+    ----------
+    store : where the bytes lie.
+    cache : the machine's cache of runs; without it rows are held in memory.
+    chunk_bytes : size of the values put into the store; only a row of its own may be larger.
+    policy : when to merge runs, and how much at a time.
+    """
+
+    def __init__(
+        self,
+        store: ChunkStore,
+        cache: RunCache | None = None,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        policy: Policy | None = None,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._chunk_bytes = chunk_bytes
+        self._policy = policy or Policy()
+        content = store.get_manifest()
+        self._manifest = Manifest() if content is None else mf.read(content)
+        self._scalars: dict[str, Any] = copy.deepcopy(dict(self._manifest.scalars))
+        self._tables: dict[str, Tables] = {}
+        self._reader = RunReader(store, cache)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the last commit wrote."""
+        return self._manifest
+
+    def table(self, name: str, schema: pa.Schema) -> StateTable:
+        """A table of one row per key, with columns `hash`, `key` and values; made at the first commit."""
+        return self._open(StateTable, name, schema, ("key",))
+
+    def multi_table(
+        self, name: str, schema: pa.Schema, *, sub_key: str, sort: Sequence[str] = (), time: str | None = None
+    ) -> MultiTable:
+        """A table of many rows per key, told apart by the column `sub_key`; see `Layout` for the rest."""
+        return self._open(MultiTable, name, schema, ("key", sub_key), tuple(sort), time)
+
+    def log_table(self, name: str, schema: pa.Schema, *, time: str, sort: Sequence[str] = ()) -> LogTable:
+        """A table of rows that are only added, sorted within a key by `time` and `sort`, and dropped by `time`."""
+        return self._open(LogTable, name, schema, ("key",), (time, *sort), time)
+
+    def get_scalar(self, name: str, default: Any = None) -> Any:
+        """A small value kept in the manifest, this batch's change included."""
+        return copy.deepcopy(self._scalars[name]) if name in self._scalars else default
+
+    def set_scalar(self, name: str, value: Any) -> None:
+        """Change a small value, of what JSON knows; kept from the next commit on."""
+        try:
+            kept = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            kept = None
+        if kept != value:
+            raise StateError(
+                f"the scalar {name!r} does not survive JSON",
+                given=repr(value)[:200],
+                hint="use integers, text, lists, and dictionaries with text as keys",
+            )
+        self._scalars[name] = kept
+
+    def commit(self, *, compact: bool = False) -> None:
+        """Write the batch's changes, merge what is due (with `compact` everything), then the manifest."""
+        if self._cache is not None:
+            # That we stand on this manifest proves that the commit which retired these runs succeeded.
+            self._cache.remove(self._manifest.retired)
+        before = self._manifest.tables
+        expired = {n for n, t in self._tables.items() if n in before and t.has_expired(before[n].levels)}
+        touched = [t for n, t in self._tables.items() if t.changed or compact or n in expired]
+        if not touched and self._scalars == self._manifest.scalars:
+            return
+        number = self._manifest.commit + 1
+        writer = RunWriter(self._store, self._reader, number, self._chunk_bytes)
+        tables = dict(self._manifest.tables)
+        retired: list[Run] = []
+        for table in touched:  # one turn per table
+            entry = tables.get(table.name, TableEntry(table.layout.schema))
+            levels, gone = self._absorb(table, entry, writer, compact=compact)
+            runs = {run.id: run for run in entry.runs()}
+            retired += [runs[run_id] for run_id in gone if run_id in runs]
+            tables[table.name] = replace(entry, levels=writer.store_levels(table.name, levels))
+        for run in retired:  # one turn per run
+            for chunk in range(len(run.chunks)):  # one turn per chunk
+                self._store.remove_chunk(run.id, chunk)
+        scalars = copy.deepcopy(self._scalars)
+        manifest = Manifest(number, tables, scalars, tuple(run.id for run in retired))
+        self._store.put_manifest(mf.write(manifest))
+        self._settle(manifest, writer)
+
+    def _settle(self, manifest: Manifest, writer: RunWriter) -> None:
+        self._manifest = manifest
+        live = [run.id for entry in manifest.tables.values() for run in entry.runs()]
+        self._reader.settle(writer.renamed, live)
+        for table in self._tables.values():  # one turn per table
+            table.forget_changes()
+
+    def _absorb(
+        self, table: Tables, entry: TableEntry, writer: RunWriter, *, compact: bool
+    ) -> tuple[list[Level], list[str]]:
+        """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
+
+        levels, gone = table.drop_expired(entry.levels)
+        changes = table.changes(self._policy.segment, drop_tombstones=not levels)
+        added = tuple(p for rows in changes for p in writer.add(rows, table.layout, self._policy.segment))
+        count, size = sum(piece.rows for piece in added), sum(piece.size for piece in added)
+
+        def wasteful(layers: Sequence[mf.Layer]) -> bool:
+            return is_wasteful(layers, self._manifest.commit, self._reader.load, table.count_left, count)
+
+        if added:
+            levels = (Level((added,)), *levels)
+        levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
+        kept: list[Level] = []
+        # From the oldest on: whether anything older is left decides what becomes of tombstones.
+        for level in reversed(levels):
+            if level.merging or compact:
+                work, level = share(level, size, self._policy)
+                level, used_up = self._advance(
+                    level, level.remaining if compact else work, table, writer, is_oldest=not kept
+                )
+                gone += used_up
+            if level.rows:
+                kept.insert(0, level)
+        return kept, gone
+
+    def _advance(
+        self, level: Level, work: int, table: Tables, writer: RunWriter, *, is_oldest: bool
+    ) -> tuple[Level, list[str]]:
+        """Merge about `work` bytes of a level, in steps of a bounded size."""
+        gone: list[str] = []
+        everything = work >= level.remaining
+        while (everything or work > 0) and any(level.layers):  # one turn per step of megabytes
+            taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
+            merged = table.merge(taken.slices, self._policy.segment, drop_tombstones=is_oldest)
+            added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment))
+            done = (*level.done, *added)
+            before = level.remaining
+            level = replace(level, layers=tuple(filter(None, taken.layers)), done=done)
+            gone += taken.used_up
+            work -= max(1, before - level.remaining)
+        return level if level.layers else Level((level.done,)), gone
+
+    def _open(
+        self,
+        kind: type[AnyTable],
+        name: str,
+        schema: pa.Schema,
+        identity: tuple[str, ...],
+        sort: tuple[str, ...] = (),
+        time: str | None = None,
+    ) -> AnyTable:
+        layout = Layout(_stored_schema(name, schema, identity), identity, sort, time)
+        table = self._tables.get(name)
+        if table is not None and (type(table) is not kind or table.layout != layout):
+            raise _changed(name, table.layout.schema, layout.schema)
+        entry = self._manifest.tables.get(name)
+        if entry is not None and entry.schema != layout.schema:
+            raise _changed(name, entry.schema, layout.schema)
+        if table is None:
+            table = kind(name, schema.remove_metadata(), layout, lambda: self._layers(name), self._reader.load)
+            self._tables[name] = table
+        assert isinstance(table, kind)
+        return table
+
+    def _layers(self, name: str) -> list[mf.Layer]:
+        entry = self._manifest.tables.get(name)
+        return [] if entry is None else entry.layers()
+
+
+def _all_layers(levels: Iterable[Level]) -> list[mf.Layer]:
+    return [layer for level in levels for layer in (*level.layers, level.done) if layer]
+
+
+def _stored_schema(name: str, schema: pa.Schema, identity: tuple[str, ...]) -> pa.Schema:
+    missing = {"hash", *identity} - set(schema.names)
+    if missing or TOMBSTONE in schema.names or schema.field("hash").type != pa.int64():
+        raise StateError(
+            f"the table {name!r} cannot have these columns",
+            given=", ".join(f"{field.name}: {field.type}" for field in schema),
+            hint=f"it needs hash: int64 and {', '.join(identity)}, and none called {TOMBSTONE}",
+        )
+    fields = [pa.field(field.name, field.type) for field in schema]
+    return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())])
+
+
+def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
+    return StateError(
+        f"the table {name!r} is stored with other columns than it is asked for",
+        given=f"asked {_columns(asked)}; stored {_columns(stored)}",
+        hint="a checkpoint keeps the columns it was started with: start a new one, or undo the change",
+    )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

@@ -1,0 +1,156 @@
+"""The rows that a windowed join keeps: what a record may meet, and which unmatched records wait.
+
+One `LogTable` per side (one for both in a self join), rows under (key, ts, arrival). A row waits when it was
+unmatched at the end of its batch and its window is still open; that is a flag of the row. When it is matched
+in a later batch, its number goes into a small table of its own, since rows are never changed. Nothing else
+is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition that is
+quiet keeps nothing of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.rows.columns import Bools, Int64s, bools, ints, joined
+from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.state.runs import LogTable, State
+from millpond._engine.state.search import Hits
+from millpond._plan.operators.spec import Kept
+
+FLAGS = ("waits", "waits_right")
+_NUMBERS = pa.schema([(name, pa.int64()) for name in ("hash", "key", "close", "domain")])
+
+
+@dataclass(frozen=True)
+class Book:
+    """Rows of one side that records of the other side may meet, stored ones and the batch's.
+
+    Parameters
+    ----------
+    group, ts, arrival, domain : of each row; `group` is its key group, `domain` its domain's number.
+    pointer : its value among `values`.
+    row : its event, -1 for a stored row.
+    number : what it is known by while it waits, -1 where it does not.
+    values : values of the batch's rows of the side, then of the stored rows.
+    """
+
+    group: Int64s
+    ts: Int64s
+    arrival: Int64s
+    domain: Int64s
+    pointer: Int64s
+    row: Int64s
+    number: Int64s
+    values: pa.Array
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Key groups that are looked for in a side's stored rows, each with its earliest and latest ts."""
+
+    group: Int64s
+    low: Int64s
+    high: Int64s
+
+
+class WindowLog:
+    """The state of one windowed join."""
+
+    def __init__(self, setting: Setting, state: State) -> None:
+        self._setting = setting
+        self._state = state
+        self.shared = len(setting.kept) == 1
+        tables = [self._open(kept) for kept in setting.kept]
+        self._tables = [tables[0], tables[-1]]
+        name = f"{setting.operator.node}.matched"
+        self._matched = state.log_table(name, _NUMBERS, time="close")
+        self.arrivals = int(state.get_scalar("arrivals", 0))
+
+    def _open(self, kept: Kept) -> LogTable:
+        assert kept.order is not None, kept.name
+        numbers = [pa.field(n, pa.int64()) for n in ("ts", "arrival", "domain")]
+        flags = [pa.field(n, pa.bool_()) for n in (FLAGS if self.shared else FLAGS[:1])]
+        key, value = kept.columns
+        schema = pa.schema([pa.field("hash", pa.int64()), key, *numbers, *flags, value])
+        return self._state.log_table(kept.name, schema, time=kept.order, sort=("arrival",))
+
+    def _flag(self, side: int) -> str:
+        return FLAGS[side] if self.shared else FLAGS[0]
+
+    def book(self, side: int, events: Events, rows: Int64s, asked: Asked, domain: Int64s) -> Book:
+        """The given events of a side (`domain`: of each) and the stored rows that are asked for."""
+        first = events.groups.first[asked.group]
+        keys = events.key.take(pa.array(first))
+        found = self._tables[side].lookup(events.hash[first], keys, asked.low, asked.high)
+        stored = found.rows
+        waits = bools(stored, self._flag(side))
+        number = np.where(waits, ints(stored, "arrival") * 2 + side, -1)
+        batch = events.tables[side].column("value")
+        count = len(stored)
+        group, ts, arrival, domains, pointer, row, known = (
+            np.concatenate([asked.group[found.query], events.groups.group_of_row[rows]]),
+            np.concatenate([ints(stored, "ts"), events.ts[rows]]),
+            np.concatenate([ints(stored, "arrival"), self.arrivals + rows]),
+            np.concatenate([ints(stored, "domain"), domain]),
+            np.concatenate([len(batch) + np.arange(count, dtype=np.int64), events.own[rows]]),
+            np.concatenate([np.full(count, -1, dtype=np.int64), rows]),
+            np.concatenate([number, np.full(len(rows), -1, dtype=np.int64)]),
+        )
+        values = joined([batch, stored.column("value")], self._setting.values[side])
+        return Book(group, ts, arrival, domains, pointer, row, known, values)
+
+    def waiting(self, side: int, low: int, high: int) -> Iterator[Hits]:
+        """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
+        return self._tables[side].hits(low, high, self._flag(side))
+
+    def gathered(self, side: int, hits: Sequence[Hits]) -> pa.Table:
+        """The stored rows at these places."""
+        return self._tables[side].gather(hits, ["hash", "key", "ts", "arrival", "domain", "value"])
+
+    def matched_between(self, low: int, high: int) -> Int64s:
+        """Numbers of stored rows that were matched, of those whose window closes in [low, high)."""
+        return ints(self._matched.between(low, high, ["key"]), "key")
+
+    def match(self, numbers: Int64s, closes: Int64s, domain: Int64s) -> None:
+        """Remember that these waiting rows, each given once, have been matched; when each closes, in which domain."""
+        known = pa.array(numbers)
+        anything = np.zeros(len(numbers), dtype=np.int64)
+        lowest, highest = anything + np.iinfo(np.int64).min, anything + np.iinfo(np.int64).max
+        before = self._matched.lookup(numbers, known, lowest, highest, ["key"])
+        fresh = np.ones(len(numbers), dtype=np.bool_)
+        fresh[before.query] = False
+        if fresh.any():
+            columns = {"hash": numbers[fresh], "key": numbers[fresh], "close": closes[fresh], "domain": domain[fresh]}
+            self._matched.put(pa.table({name: pa.array(column) for name, column in columns.items()}))
+
+    def put(self, side: int, events: Events, rows: Int64s, domain: Int64s, waits: list[Bools]) -> None:
+        """Store events of a side; `waits`: one flag each, in a self join also for its right half."""
+        if not len(rows):
+            return
+        columns = {
+            "hash": pa.array(events.hash[rows]),
+            "key": events.key.take(pa.array(rows)),
+            "ts": pa.array(events.ts[rows]),
+            "arrival": pa.array(self.arrivals + rows),
+            "domain": pa.array(domain),
+            "value": Picked(events.tables[side].column("value"), events.own[rows]),
+        }
+        columns |= {name: pa.array(flags) for name, flags in zip(FLAGS, waits, strict=False)}
+        table = self._tables[side]
+        for piece in in_pieces(columns):  # one turn per piece of bounded size
+            table.put(piece.select(table.schema.names).cast(table.schema))
+
+    def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:
+        """Count the events, and let go what its domain's time has passed: rows below their floor, numbers."""
+        self._state.set_scalar("arrivals", self.arrivals + events)
+        for side in range(len(floors)):  # the two sides
+            self._tables[side].expire(floors[side], "domain")
+        if self.shared:
+            lowest = {d: min(floor.get(d, f) for floor in floors) for d, f in floors[0].items()}
+            self._tables[0].expire(lowest, "domain")
+        self._matched.expire(closed, "domain")

@@ -1,0 +1,1 @@
+"""Stream time: how operators learn it, and what it lets go."""

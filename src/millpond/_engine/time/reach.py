@@ -1,0 +1,103 @@
+"""Reach: how far the timestamps of an edge's rows go, told to every shard of a windowed join.
+
+A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
+section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
+is every millisecond that has a record: so positions travel as differences in as few bytes as hold them, about
+two a step, and are read only where a late record asks. Law 3: the result does not depend on the shards.
+Written by `exchange.pack`, read by `times`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.rows.columns import Int64s, array, ints, partitions, position_columns, valid
+from millpond._engine.rows.position import order_by
+
+_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
+
+
+def told_reach(rows: pa.Table, cases: Int64s | None, slots: int) -> Iterator[tuple[int, pa.Table]]:
+    """(case, what every shard is told) of how far rows with a key and a value reach."""
+    stored = valid(rows.column("key")) & valid(rows.column("value"))
+    cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases
+    # One turn per case, not per row.
+    for case in np.unique(cases[stored]):
+        chosen = pa.array(np.flatnonzero(stored & (cases == case)))
+        yield int(case), _told(rows.take(chosen), position_columns(slots))
+
+
+def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    columns = [ints(rows, name) for name in names]
+    order = order_by(columns)
+    part = partitions(columns)
+    told = []
+    # One turn per source partition: a task reads one, as a rule.
+    for number in np.unique(part):
+        mine = order[part[order] == number]
+        reach = np.maximum.accumulate(ints(rows, "ts")[mine])
+        fresh = np.append(True, reach[1:] > reach[:-1])
+        steps = {name: column[mine][fresh] for name, column in zip(names, columns, strict=True)}
+        told.append(_packed(int(number), steps, reach[fresh]))
+    return pa.concat_tables(told)
+
+
+def _packed(part: int, steps: dict[str, Int64s], reach: Int64s) -> pa.Table:
+    """One row: the partition, its last reach, and the steps."""
+    columns: dict[str, pa.Array] = {"partition": pa.array([part]), "reach": pa.array(reach[-1:])}
+    columns["count"] = pa.array([len(reach)])
+    # As a rule the reach is the order_ts, and so their difference nothing. One turn per column.
+    for name, values in (steps | {"behind": steps["order_ts"] - reach}).items():
+        columns[f"{name}_first"] = pa.array(values[:1])
+        columns[f"{name}_steps"] = pa.array([_narrow(np.diff(values)).tobytes()], pa.binary())
+    return pa.table(columns)
+
+
+def _narrow(values: Int64s) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
+    """The values in the smallest type that holds them; none at all where every one is 0."""
+    if not values.any():
+        return np.zeros(0, dtype=np.int8)
+    kind = next(t for t in _WIDTHS if np.iinfo(t).min <= values.min() and values.max() <= np.iinfo(t).max)
+    return values.astype(kind)
+
+
+class Steps:
+    """The steps of one side of a batch, unpacked.
+
+    Attributes
+    ----------
+    position : columns of their positions, most significant first.
+    reach : how far the rows of the partition reach from there on.
+    partition : number of the partition.
+    """
+
+    def __init__(self, told: pa.Table, slots: int) -> None:
+        count = ints(told, "count")
+        self.position = [_unpacked(told, name, count) for name in position_columns(slots)]
+        self.reach = self.position[0] - _unpacked(told, "behind", count)
+        self.partition = np.repeat(ints(told, "partition"), count)
+
+
+def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:
+    firsts, packed = ints(told, f"{name}_first"), array(told, f"{name}_steps")
+    parts = []
+    # One turn per partition and packed piece of a batch.
+    for first, length, steps in zip(firsts, count, packed, strict=True):
+        content = steps.as_buffer()
+        values = np.full(length, first)
+        if content.size:
+            kind = next(t for t in _WIDTHS if np.dtype(t).itemsize * (length - 1) == content.size)
+            values[1:] += np.cumsum(np.frombuffer(content, dtype=kind), dtype=np.int64)
+        parts.append(values)
+    return np.concatenate(parts)
+
+
+def furthest_before(steps: Int64s, reach: Int64s, events: Int64s, start: int) -> Int64s:
+    """How far it went before each event: steps and events are given by their ranks in one order."""
+    order = np.argsort(steps)
+    furthest = np.maximum.accumulate(np.append(start, reach[order]))
+    result: Int64s = furthest[np.searchsorted(steps[order], events)]
+    return result

@@ -1,0 +1,96 @@
+"""Heartbeats: the times of the sources, told to every shard of an operator, records or none.
+
+Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. In a test driver, where order_ts is
+the number of a piped record, they say the time as well. Called by the source packs, read by `times`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.exchange.routing import Parcel
+from millpond._engine.rows.columns import Bools, Int64s, bools, ints
+from millpond._engine.time.idle import clock_row
+from millpond._plan.physical import Operator, Physical
+
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The times that an operator is told.
+
+    Parameters
+    ----------
+    port, target : where they go.
+    every : whether it is told every time, or the latest.
+    roots : boolean columns of the frame that mark the rows of the operator's sources; empty: all rows.
+    """
+
+    port: int
+    target: int
+    every: bool
+    roots: tuple[str, ...] = ()
+
+
+def beat_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Beat:
+    """The beat of an operator that is told times."""
+    return Beat(physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots)
+
+
+def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[Parcel]:
+    """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
+    return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
+
+
+def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Parcel]:
+    """What a source stage's frame, with its positions, tells every shard of the time."""
+    if not beats or not len(frame):
+        return
+    case, piped = _cases(frame), "time" in frame.column_names
+    # One turn per operator and case, not per row.
+    for beat in beats:
+        marked = _marked(frame, beat) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
+        # One turn per case.
+        for number in np.unique(case[marked]):
+            rows = frame.filter(pa.array(marked & (case == number)))
+            told = _moved(rows) if piped else _told(rows, every=beat.every)
+            yield from _to_all(beat.target, beat.port, told, shards, int(number))
+
+
+def _moved(rows: pa.Table) -> pa.Table:
+    """The piped records that moved time, and to what; another stage may know of others between them."""
+    order = np.argsort(ints(rows, "order_ts"))
+    time = np.maximum.accumulate(ints(rows, "time")[order])
+    moved = order[np.append(True, time[1:] > time[:-1])]
+    return rows.select(["srcpart", "order_ts", "time"]).take(pa.array(moved))
+
+
+def _told(rows: pa.Table, *, every: bool) -> pa.Table:
+    order_ts, srcpart = ints(rows, "order_ts"), ints(rows, "srcpart")
+    order = np.lexsort((order_ts, srcpart))
+    order_ts, srcpart = order_ts[order], srcpart[order]
+    last = np.append(srcpart[1:] != srcpart[:-1], True)
+    if every:
+        last[:-1] |= order_ts[1:] != order_ts[:-1]
+    return pa.table({"srcpart": pa.array(srcpart[last]), "order_ts": pa.array(order_ts[last])})
+
+
+def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[Parcel]:
+    return (Parcel(target, case * shards + shard, port, rows) for shard in range(shards))
+
+
+def _marked(frame: pa.Table, beat: Beat) -> Bools:
+    marked = np.full(len(frame), not beat.roots, dtype=np.bool_)
+    # One turn per source.
+    for name in beat.roots:
+        marked |= bools(frame, name)
+    return marked
+
+
+def _cases(frame: pa.Table) -> Int64s:
+    return ints(frame, "case") if "case" in frame.column_names else np.zeros(len(frame), dtype=np.int64)
