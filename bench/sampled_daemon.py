@@ -48,4 +48,4 @@ class Samples:
 
 if __name__ == "__main__":
     os.register_at_fork(after_in_child=lambda: Samples(os.environ[FOLDER]))
-    runpy.run_module("millpond._spark.daemon", run_name="__main__")
+    runpy.run_module("millpond._spark.session.daemon", run_name="__main__")

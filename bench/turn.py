@@ -24,7 +24,7 @@ from bench import joins
 from bench.measure import batches_of, folder_bytes
 from bench.workloads import SHARDS, WORKLOADS
 from dev.jars import spark_jars
-from millpond._spark.settings import AT_START
+from millpond._spark.session.settings import AT_START
 
 STARTS = {
     "millpond": joins.start_millpond,

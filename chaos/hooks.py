@@ -205,7 +205,7 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "millpond._engine.exchange.routing": _wrap_exchange,
     "millpond._engine.operators.level": _wrap_level,
     "millpond._engine.state.merge": _wrap_merge,
-    "millpond._spark.producers": _wrap_producers,
-    "millpond._spark.sinks": _wrap_sinks,
-    "millpond._spark.state": _wrap_state,
+    "millpond._spark.sinks.producers": _wrap_producers,
+    "millpond._spark.sinks.sinks": _wrap_sinks,
+    "millpond._spark.dataflow.state": _wrap_state,
 }

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
 from dev.jars import spark_jars
-from millpond._spark.session import session
+from millpond._spark.session.session import session
 from millpond.options import Kafka
 
 BYTES_OF_A_PROCESS = 3 << 30

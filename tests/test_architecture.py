@@ -209,10 +209,10 @@ for name in {inner!r}:
 
 
 BAD = [
-    (layer_breaches, "millpond._engine.operators.table", "from millpond._spark.state import Store"),
+    (layer_breaches, "millpond._engine.operators.table", "from millpond._spark.dataflow.state import Store"),
     (layer_breaches, "millpond._plan.nodes", "from millpond import _engine"),
     (layer_breaches, "millpond._engine.operators.table", "import millpond"),
-    (layer_breaches, "millpond._spark.compile", "def late():\n    from millpond.kstream import KStream"),
+    (layer_breaches, "millpond._spark.dataflow.compile", "def late():\n    from millpond.kstream import KStream"),
     (layer_breaches, "millpond._engine.operators.table", "from .._spark import state"),
     (layer_breaches, "millpond.errors", "from . import options, _plan"),
     (layer_breaches, "millpond._engine.__init__", "from ..builder import StreamsBuilder"),
@@ -225,9 +225,9 @@ BAD = [
     (oracle_breaches, "millpond.testing.oracle.table", "from millpond._engine.matching.match import pairs"),
     (oracle_breaches, "millpond.testing.oracle.table", "from millpond.testing.driver import run"),
     (oracle_breaches, "millpond.testing.oracle.table", "import numpy as np"),
-    (jvm_breaches, "millpond._spark.compile", "from py4j.java_gateway import JavaObject"),
-    (jvm_breaches, "millpond._spark.compile", "spark._jvm.System.gc()"),
-    (jvm_breaches, "millpond._spark.compile", "getattr(frame, '_jdf')"),
+    (jvm_breaches, "millpond._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
+    (jvm_breaches, "millpond._spark.dataflow.compile", "spark._jvm.System.gc()"),
+    (jvm_breaches, "millpond._spark.dataflow.compile", "getattr(frame, '_jdf')"),
     (engine_test_breaches, "tests.engine.test_table", "import pyspark"),
     (engine_test_breaches, "tests.engine.test_table", "from millpond._spark import state"),
     (engine_test_breaches, "tests.engine.test_table", "from millpond import StreamsBuilder"),
@@ -252,7 +252,7 @@ GOOD = [
         "millpond.testing.oracle.table",
         "from millpond.generation import Generation\nimport struct",
     ),
-    (jvm_breaches, "millpond._spark.compile", "'''No py4j here.'''\n_joined = 1"),
+    (jvm_breaches, "millpond._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
     (
         engine_test_breaches,
         "tests.engine.test_table",

@@ -30,7 +30,7 @@ Example::
 
 from typing import TYPE_CHECKING, Any
 
-from millpond._spark.latest import latest
+from millpond._spark.query.latest import latest
 from millpond.builder import StreamsBuilder
 from millpond.errors import (
     ChangedTopology,

@@ -318,6 +318,6 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _spark_functions() -> FunctionBackend:
-    from millpond._spark.functions import ColumnFunctions
+    from millpond._spark.functions.functions import ColumnFunctions
 
     return ColumnFunctions()

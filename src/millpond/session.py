@@ -33,6 +33,6 @@ def session(
     ConfigError : there is a session already, and it was made with other settings than wanted here; or the connector
         is not there and cannot be had.
     """
-    from millpond._spark.session import session as make
+    from millpond._spark.session.session import session as make
 
     return make(app_name, master=master, kafka=kafka, jars=jars, config=None if config is None else dict(config))

@@ -20,7 +20,7 @@ from millpond.windows import Duration
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from millpond._spark.query import Query
+    from millpond._spark.query.query import Query
 
 
 class Topology:
@@ -113,8 +113,8 @@ class Topology:
         place = _folder(checkpoint)
         if not self.plan.sinks:
             raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
-        from millpond._spark.start import start
-        from millpond._spark.start_options import StartOptions
+        from millpond._spark.query.start import start
+        from millpond._spark.query.start_options import StartOptions
 
         options = StartOptions(
             kafka=kafka,

@@ -130,7 +130,7 @@ def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act) -
 
 
 def test_no_hint_names_dead_letters_which_a_start_refuses() -> None:
-    from millpond._spark import plain
+    from millpond._spark.formats import deserializers as plain
 
     assert "DeadLetter" not in plain.HINT
 

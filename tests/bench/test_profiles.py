@@ -28,10 +28,17 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
     ("stack", "part"),
     [
         (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
-        (["_engine/rows/blob.py:encode", "_spark/exchange.py:Pack._rows"], "pack"),
+        (["_engine/rows/blob.py:encode", "_spark/dataflow/packing.py:Pack._rows"], "pack"),
         (["_engine/state/merge.py:joined", "_engine/state/tables.py:StateTable.lookup"], "state: lookups"),
-        (["pyspark/serializers.py:dumps", "_spark/state.py:SparkChunkStore.put_chunk"], SENT),
-        (["sql/conversion.py:flatten_struct", "_spark/exchange.py:_gather", "_spark/exchange.py:Pack.__call__"], READ),
+        (["pyspark/serializers.py:dumps", "_spark/dataflow/state.py:SparkChunkStore.put_chunk"], SENT),
+        (
+            [
+                "sql/conversion.py:flatten_struct",
+                "_spark/dataflow/packing.py:_gather",
+                "_spark/dataflow/packing.py:Pack.__call__",
+            ],
+            READ,
+        ),
         (
             ["pyarrow/compute.py:take", "_engine/operators/table.py:run", "_engine/operators/level.py:run_operator"],
             "level: operators",

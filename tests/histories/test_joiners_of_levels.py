@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.shortcuts import Shortcuts
+from millpond._spark.dataflow.fusion import Shortcuts
 from millpond.testing.histories import Op, functions
 from millpond.testing.histories.report import page
 from millpond.testing.histories.spark import Bundle, bundle_of, check_bundle

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.jars import spark_jars
-from millpond._spark.session import session
+from millpond._spark.session.session import session
 from tests.spark.test_streaming import reader
 
 STANDSTILL = "stand still"

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.jars import spark_jars
-from millpond._spark.session import session
+from millpond._spark.session.session import session
 
 CANARIES = {place: f"canary-{place}-5431" for place in ("common", "consumer", "producer", "source", "typing")}
 LOG4J = """

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
-from millpond._spark.compile import Compiled
-from millpond._spark.producers import BY_KEY, TransactionalSender
-from millpond._spark.selection import Selection
-from millpond._spark.sinks import prepared
+from millpond._spark.dataflow.compile import Compiled
+from millpond._spark.sinks.producers import BY_KEY, TransactionalSender
+from millpond._spark.sinks.selection import Selection
+from millpond._spark.sinks.sinks import prepared
 from millpond.errors import SinkError
 from millpond.options import Kafka, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks, closed

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import millpond as mp
 from dev.broker import KafkaBroker
-from millpond._spark import silence
+from millpond._spark.query import silence
 from tests.kafka.topics import new_topic
 
 PATIENCE = 300.0

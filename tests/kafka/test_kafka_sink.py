@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
-from millpond._spark.kafka_client import check_topics
-from millpond._spark.selection import Selection
-from millpond._spark.sinks import BatchSinks
+from millpond._spark.sinks.kafka_client import check_topics
+from millpond._spark.sinks.selection import Selection
+from millpond._spark.sinks.sinks import BatchSinks
 from millpond.errors import ConfigError, MillpondError, TopologyError
 from millpond.options import Delivery, ForeachBatch, Kafka, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks

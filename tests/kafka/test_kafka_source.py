@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._plan.nodes import Kind, Shape, Source
-from millpond._spark import topics as kafka_topics
-from millpond._spark.formats import type_of
-from millpond._spark.plain import HINT
-from millpond._spark.sources import partition_counts, scan
+from millpond._spark.formats.deserializers import HINT
+from millpond._spark.formats.formats import type_of
+from millpond._spark.sources import topics as kafka_topics
+from millpond._spark.sources.sources import partition_counts, scan
 from millpond.errors import ConfigError, SourceError
 from millpond.options import DeadLetter, Kafka, Topic, json
 from tests.kafka.topics import PARTITIONS, committed

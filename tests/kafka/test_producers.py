@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from millpond._spark.producers import Sender
+from millpond._spark.sinks.producers import Sender
 from millpond.errors import SinkError
 
 

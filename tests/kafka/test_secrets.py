@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dev.broker import KafkaBroker
-from millpond._spark import handover
+from millpond._spark.session import credentials as handover
 from millpond.errors import ConfigError
 from tests.kafka import secret_run
 from tests.kafka.topics import new_topic

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._engine.rows import blob
-from millpond._spark.kafka_sink import KafkaWrite
-from millpond._spark.leaving import WriteLeaving, can_leave
-from millpond._spark.wire import END, Exits, Labels
+from millpond._spark.dataflow.wire import END, Exits, Labels
+from millpond._spark.sinks.direct_sink import WriteLeaving, can_leave
+from millpond._spark.sinks.kafka_sink import KafkaWrite
 from millpond.errors import SinkError
 from tests.kafka.topics import committed, new_topic
 
@@ -201,7 +201,7 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     b = mp.StreamsBuilder("cut")
     b.stream(source, key="long", value="string").to(out)
     monkeypatch.setattr(
-        "millpond._spark.sinks.in_order",
+        "millpond._spark.sinks.sinks.in_order",
         lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
     )
     with pytest.raises(SinkError, match=r"The rows of a task broke off"):

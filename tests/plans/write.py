@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dev.jars import spark_jars
-from millpond._spark.session import session
+from millpond._spark.session.session import session
 from tests.plans.topologies import KEPT, KEPT_WITH_SPARK, kept, text_of
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from millpond._plan.kept import kept_functions
-from millpond._spark.settings import overridden
+from millpond._spark.session.settings import overridden
 from tests.spark.test_streaming import Collector, put, reader, run
 
 Function = Callable[[Column], Column]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._spark.checkpoint import Checkpoint, Facts, _digest, look
-from millpond._spark.files import Folder
+from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, _digest, look
+from millpond._spark.checkpoint.files import Folder
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 FACTS = Facts(

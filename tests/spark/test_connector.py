@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dev.jars import spark_jars
-from millpond._spark.connector import KNOWN, SETTINGS, kafka_jars
+from millpond._spark.session.connector import KNOWN, SETTINGS, kafka_jars
 from millpond.errors import ConfigError
 
 MIRROR = """<ivysettings>

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.start_options import StartOptions
+from millpond._spark.query.start_options import StartOptions
 from millpond.testing import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 import millpond as mp
-from millpond._spark.values import Unfit, fitted
+from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import SourceError, TopologyError
 from millpond.testing import TestRecord, TopologyTestDriver
 

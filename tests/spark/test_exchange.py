@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from millpond._engine.exchange.routing import Parcel
 from millpond._engine.rows import blob
-from millpond._spark.exchange import WIRE_ROWS, Leave, wire_batches, wire_rows
-from millpond._spark.wire import Exits, Labels
+from millpond._spark.dataflow.packing import WIRE_ROWS, Leave, wire_batches, wire_rows
+from millpond._spark.dataflow.wire import Exits, Labels
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)

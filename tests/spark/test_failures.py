@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.failures import named, of_start
+from millpond._spark.query.failures import named, of_start
 from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, SourceError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted

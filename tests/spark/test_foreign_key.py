@@ -13,8 +13,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.formats import ENCODING, encode_combined
-from millpond._spark.settings import overridden
+from millpond._spark.formats.formats import ENCODING, encode_combined
+from millpond._spark.session.settings import overridden
 from millpond.errors import FunctionError, TopologyError
 from millpond.options import Format
 from millpond.testing.conformance_compare import judge

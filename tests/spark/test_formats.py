@@ -20,8 +20,8 @@ from pyspark.sql.types import (
 )
 
 from millpond import options
-from millpond._spark import formats
-from millpond._spark.settings import overridden
+from millpond._spark.formats import formats
+from millpond._spark.session.settings import overridden
 from millpond.errors import TopologyError
 from millpond.options import Format
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from millpond._engine.expressions.expression import with_values
-from millpond._spark.arrow_types import arrow_schema
-from millpond._spark.formulas import formula_of
+from millpond._spark.dataflow.expressions import formula_of
+from millpond._spark.formats.arrow_types import arrow_schema
 
 NAMES = ("key", "left", "right")
 TEXT, LONG = StringType(), LongType()

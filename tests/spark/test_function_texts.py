@@ -9,7 +9,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.function_texts import function_texts
+from millpond._spark.functions.function_texts import function_texts
 
 pytestmark = pytest.mark.usefixtures("spark")
 VALUE = mp.json("id long, name string, tags array<int>")

@@ -11,7 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.start_options import StartOptions
+from millpond._spark.query.start_options import StartOptions
 from millpond.errors import ChangedTopology, ConfigError
 
 SCHEMA = "k string, v string, ts long"

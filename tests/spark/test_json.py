@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
 from millpond import options
-from millpond._spark import formats
-from millpond._spark.arrow_types import arrow_type
-from millpond._spark.plain import PlainPart
+from millpond._spark.formats import formats
+from millpond._spark.formats.arrow_types import arrow_type
+from millpond._spark.formats.deserializers import PlainPart
 from millpond.options import Format
 
 pytestmark = pytest.mark.usefixtures("spark")

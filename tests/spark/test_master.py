@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.cluster import cleaned, spark_home
-from millpond._spark.master import configured_master, is_one_jvm
+from millpond._spark.session.master import configured_master, is_one_jvm
 
 CASES = [
     ("", "", "", None),

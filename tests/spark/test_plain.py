@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark import formats
-from millpond._spark.plain import Plain, PlainPart
+from millpond._spark.formats import formats
+from millpond._spark.formats.deserializers import Plain, PlainPart
 from millpond.errors import SourceError
 from millpond.options import Format
 

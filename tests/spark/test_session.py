@@ -17,9 +17,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond._spark import daemon, settings
-from millpond._spark.connector import kafka_package
-from millpond._spark.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
+from millpond._spark.session import daemon, settings
+from millpond._spark.session.connector import kafka_package
+from millpond._spark.session.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
 from millpond.errors import ConfigError
 
 PARTITIONS = "spark.sql.shuffle.partitions"

@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.shortcuts import Shortcuts
+from millpond._spark.dataflow.fusion import Shortcuts
 from millpond.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]

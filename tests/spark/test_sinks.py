@@ -12,9 +12,9 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.compile import Compiled
-from millpond._spark.selection import Selection
-from millpond._spark.sinks import BatchSinks, prepared
+from millpond._spark.dataflow.compile import Compiled
+from millpond._spark.sinks.selection import Selection
+from millpond._spark.sinks.sinks import BatchSinks, prepared
 from millpond.errors import ConfigError
 from millpond.options import ForeachBatch, TopicSink, Writer
 from millpond.origins import SinkTarget

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from millpond._plan.nodes import Shape, Source
-from millpond._spark.files import Folder
-from millpond._spark.sources import Scan, describe_origin, row_types, scan
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.sources.sources import Scan, describe_origin, row_types, scan
 from millpond.errors import ChangedTopology, ConfigError, TopologyError
 from millpond.options import DeadLetter, Rows, Topic, json
 

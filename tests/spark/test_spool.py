@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._spark import spool
-from millpond._spark.spool import PACK_ROWS, in_order
+from millpond._spark.sources import spool
+from millpond._spark.sources.spool import PACK_ROWS, in_order
 
 ROWS = PACK_ROWS + 5_000
 PARTS = 31

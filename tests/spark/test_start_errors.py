@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.batch_writer import warn_of_replays
-from millpond._spark.start_options import StartOptions
+from millpond._spark.query.start_options import StartOptions
+from millpond._spark.sinks.batch_writer import warn_of_replays
 from tests.spark.test_streaming import put, reader
 
 Start = Callable[..., Any]

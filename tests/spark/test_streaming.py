@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 import millpond as mp
-from millpond._spark.settings import query_settings
-from millpond._spark.state import SparkChunkStore
+from millpond._spark.dataflow.state import SparkChunkStore
+from millpond._spark.session.settings import query_settings
 from millpond.errors import ChangedTopology
 from tests.engine.store_contract import CONTRACT
 

@@ -27,10 +27,10 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
-from millpond._spark.bounded import BoundedRun, Drops
-from millpond._spark.functions import session
-from millpond._spark.piped import Header, Inlet, Piped
+from millpond._spark.functions.functions import session
 from millpond.errors import TopologyError
+from millpond.testing.bounded_run import BoundedRun, Drops
+from millpond.testing.piped import Header, Inlet, Piped
 from millpond.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from millpond.topology import Topology
 from millpond.windows import Duration, duration_ms

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _on_spark(seed: int, histories: int) -> int:
     """Bundles of a seed until there were so many histories; needs a session of its own."""
-    from millpond._spark.session import session
+    from millpond._spark.session.session import session
 
     spark = session("histories")
     done = number = failed = 0

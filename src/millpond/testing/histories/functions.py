@@ -122,6 +122,6 @@ class ColumnFunctions:
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
-        from millpond._spark.functions import python_udf
+        from millpond._spark.functions.functions import python_udf
 
         return python_udf(function, kind)

@@ -69,8 +69,8 @@ class SparkRunner:
 
 
 def _session() -> Any:
-    from millpond._spark import functions
-    from millpond._spark.session import session
+    from millpond._spark.functions import functions
+    from millpond._spark.session.session import session
 
     try:
         return functions.session()

@@ -1,0 +1,1 @@
+"""A plan over DataFrames: stages, exchanges, levels."""

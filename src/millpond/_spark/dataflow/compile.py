@@ -1,0 +1,360 @@
+"""A physical plan over DataFrames: scans, packs, levels, unpacks, and the frame that the sinks read.
+
+The same code makes a streaming query (labels spread over tasks) and a bounded run of the test driver (labels
+numbered through, one block per case). Called by `query` and by `millpond.testing.driver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
+from millpond._engine.exchange.routing import Outlet
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows.columns import HELD_KEY
+from millpond._engine.time.watermark import Beat, beat_of
+from millpond._plan.operators.spec import FLAG
+from millpond._plan.physical import Flow, Operator, Physical
+from millpond._spark.dataflow.fusion import Shortcuts
+from millpond._spark.dataflow.packing import Leave, Pack, PeekCall, Unpack, wide_schema_names
+from millpond._spark.dataflow.processor import LevelProcessor
+from millpond._spark.dataflow.stage import Stage
+from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
+from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
+from millpond._spark.formats.deserializers import Plain
+from millpond._spark.sinks.selection import Selection
+from millpond._spark.sinks.sequence import SEQUENCE
+from millpond._spark.sources import wall_clock as idle
+
+HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
+Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A frame of source rows (columns as `sources.Scan` describes them) and what it holds.
+
+    Parameters
+    ----------
+    frame : the rows.
+    sources : names of the sources among them.
+    order : ordering columns, where one task is to number the rows.
+    plain : what the rows bring as bytes, if they do.
+    bare : the same rows with these bytes alone, where `frame` has nothing but what was made of them.
+    """
+
+    frame: DataFrame
+    sources: frozenset[str]
+    order: tuple[str, ...] = ()
+    plain: Plain | None = None
+    bare: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a plan is laid out on Spark.
+
+    Parameters
+    ----------
+    labels : labels of the shards.
+    tasks : tasks of the exchanges.
+    cache_root : folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache.
+    headers : whether records carry headers.
+    cases : whether rows carry a case number (test driver).
+    observe : adds the counting of dropped records to a frame of wire rows.
+    leaving : whether all sinks can be written from wire rows.
+    numbered : whether the sinks' rows have the column `sequence`.
+    """
+
+    labels: Labels
+    tasks: int
+    cache_root: str | None
+    headers: bool
+    cases: bool
+    observe: Observer
+    leaving: bool = False
+    numbered: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The frame that holds every sink's rows, and per sink the way to select its own.
+
+    `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
+    there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
+    and there is nothing to select.
+    """
+
+    frame: DataFrame
+    selectors: Mapping[str, Selection]
+    ends: str
+    exits: Exits | None = None
+
+
+def compile_plan(
+    physical: Physical, inputs: Sequence[Input], settings: Settings, clock: DataFrame | None = None
+) -> Compiled:
+    """The plan over these inputs, and the wall clock where time goes on by it."""
+    return _Compiler(inputs[0].frame.sparkSession, physical, settings).run(inputs, clock)
+
+
+class _Compiler:
+    """One compilation."""
+
+    def __init__(self, spark: SparkSession, physical: Physical, settings: Settings) -> None:
+        self._physical = physical
+        self._settings = settings
+        self._metrics = metric_names(physical)
+        self._shortcuts = Shortcuts(spark, physical, headers=settings.headers, leaving=settings.leaving)
+
+    def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
+        wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
+        if clock is not None:
+            wires.append(idle.told(clock, self._physical, self._settings.labels, ends=self._leaves))
+        wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
+        for level in range(1, self._physical.levels + 1):
+            wire = self._level(wire, level)
+            unpacked = self._unpacked_operators(level)
+            if not unpacked:
+                continue
+            stage = Stage(self._physical, level, self._unpacked(wire, level), frozenset(o.node for o in unpacked))
+            if self._is_last(level):
+                return self._direct(stage)
+            wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+        if self._leaves:
+            return self._leaving(wire)
+        return self._left(wire)
+
+    @property
+    def _leaves(self) -> bool:
+        """Whether the sinks are written from wire rows."""
+        return self._settings.leaving and (self._physical.ordered_exit or self._shortcuts.exit)
+
+    # -- stages --------------------------------------------------------------------------------------------
+
+    def _source_stage(self, source: Input) -> Stage:
+        return Stage(self._physical, 0, source.frame, source.sources)
+
+    def _packed(self, stage: Stage, number: int, source: Input | None = None) -> DataFrame:
+        order = source.order if source else ()
+        outlets = [
+            edge_outlet(self._physical, edge, stage.naming)
+            for edge in self._physical.stage_edges(number)
+            if self._physical.flows[edge.flow] in stage.flows
+        ]
+        if self._physical.ordered_exit:
+            exits = exit_outlets(self._physical, number, partial(_naming_if, stage))
+            outlets += [o for o in exits if o.key]
+        mine_names = {flow.node for flow in stage.flows}
+        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, arriving=True))
+        outlets += [o for o in counted if o.key and o.node in mine_names]
+        peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
+        columns = self._columns(stage, outlets, peeks, number, order)
+        frame, plain = _read(stage, source, columns)
+        pack = Pack(
+            outlets=tuple(outlets),
+            labels=self._settings.labels,
+            slots=self._physical.slots,
+            metrics=self._metrics,
+            roots=self._roots(stage),
+            sources=number == 0,
+            order=order,
+            peeks=peeks,
+            beats=self._beats(stage) if number == 0 else (),
+            first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
+            plain=plain,
+            ends=number == 0 and self._leaves,
+        )
+        if plain:
+            columns = [*(name for name in columns if name not in plain.made), *plain.needed]
+        return frame.select(*columns).mapInArrow(pack, WIRE)
+
+    def _roots(self, stage: Stage) -> dict[int, str]:
+        return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+    def _beats(self, stage: Stage) -> tuple[Beat, ...]:
+        """What the stage's sources tell of time to the operators that they reach."""
+        beats = []
+        for operator, time in self._physical.timed:
+            mine = tuple(f"root:{number}" for number, name in self._roots(stage).items() if name in time.told_by)
+            if mine:
+                beats.append(beat_of(self._physical, operator, mine))
+        return tuple(beats)
+
+    def _peek(self, stage: Stage, flow: Flow) -> PeekCall:
+        columns = stage.naming(flow)
+        action = self._physical.node(flow).action  # type: ignore[attr-defined]
+        return PeekCall(action, columns.key, columns.value, columns.active)
+
+    def _columns(
+        self,
+        stage: Stage,
+        outlets: Sequence[Outlet],
+        peeks: Sequence[PeekCall],
+        number: int,
+        order: tuple[str, ...],
+    ) -> list[str]:
+        """The frame's columns that packing needs, each once."""
+        have = stage.frame.columns
+        wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", HELD_KEY]
+        wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
+        for outlet in outlets:
+            wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
+            wanted += [column for _, column in outlet.extras]
+            wanted += [outlet.route.shard_by or ""]
+            moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
+            wanted += [move.index or "" for move in moves]
+        for peek in peeks:
+            wanted += [peek.key, peek.value, peek.active or ""]
+        if number:
+            wanted += ["label", "port", "blob"]
+        return [name for name in dict.fromkeys(wanted) if name in have]
+
+    # -- levels --------------------------------------------------------------------------------------------
+
+    def _level(self, wire: DataFrame, level: int) -> DataFrame:
+        operators = [o for o in self._physical.operators if o.level == level]
+        processor = LevelProcessor(
+            {o.id: self._setting(o) for o in operators},
+            self._physical.side_of,
+            self._settings.labels,
+            self._settings.cache_root,
+            {o.id: onward for o in operators if (onward := self._shortcuts.onward(o)) is not None},
+            self._metrics,
+        )
+        ran = wire.groupBy("label").transformWithState(
+            statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
+        )
+        return self._settings.observe(ran, f"level{level}", self._metrics)
+
+    def _setting(self, operator: Operator) -> Setting:
+        reads = self._physical.reads(operator)
+        extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
+        kept = tuple(each.typed(arrow_type) for each in operator.keeps)
+        values = tuple(arrow_type(kind) for kind in reads.values)
+        return Setting(
+            operator, self._physical.slots, arrow_type(reads.key), values, self._settings.headers, extras, kept
+        )
+
+    def _unpacked_operators(self, level: int) -> list[Operator]:
+        """Operators of the level whose results meet columns; those of the others go straight on."""
+        return [o for o in self._physical.operators if o.level == level and self._shortcuts.onward(o) is None]
+
+    def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
+        schema = self._wide_schema(level)
+        operators = frozenset(o.id for o in self._unpacked_operators(level))
+        arrow = arrow_schema(schema)
+        unpack = Unpack(arrow, operators, self._settings.labels, ends=self._is_last(level))
+        return wire.mapInArrow(unpack, schema)
+
+    def _is_last(self, level: int) -> bool:
+        """Whether the sinks read what this level gives."""
+        return level == self._physical.levels and not self._physical.ordered_exit
+
+    def _wide_schema(self, level: int) -> StructType:
+        operators = self._unpacked_operators(level)
+        visible = any(o.emits_visible for o in operators)
+        fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+        fields += [("case", LongType())] if self._settings.cases else []
+        # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
+        ordered = self._is_last(level) and not self._settings.cases
+        names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
+        fields += [(n, LongType()) for n in names]
+        fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
+        fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
+        fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
+        fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._settings.numbered else []
+        fields += [("headers", HEADERS)] if self._settings.headers else []
+        for operator in operators:
+            fields += self._result_fields(operator)
+        if self._passes(level):
+            fields += [("label", IntegerType()), ("port", IntegerType()), ("blob", BinaryType())]
+        return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    def _result_fields(self, operator: Operator) -> list[tuple[str, DataType]]:
+        prefix, key = f"o{operator.id}_", self._physical.plan.by_name[operator.node].shape.key
+        columns = (("key", key), *self._physical.results(operator).columns)
+        return [(prefix + name, BooleanType() if kind == FLAG else kind) for name, kind in columns]
+
+    def _passes(self, level: int) -> bool:
+        """Whether blobs for later levels or for the exit pass through this one."""
+        physical = self._physical
+        over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
+        over = over or any(op.level > level for op, _ in physical.timed)
+        leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
+        return over or (physical.ordered_exit and leaving) or self._leaves
+
+    # -- ways out ------------------------------------------------------------------------------------------
+
+    def _direct(self, stage: Stage) -> Compiled:
+        """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
+        selectors = {
+            sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
+            for flow, sink in self._physical.stage_sinks(self._physical.levels)
+        }
+        return Compiled(stage.frame, selectors, "root")
+
+    def _leaving(self, wire: DataFrame) -> Compiled:
+        """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
+        if self._physical.ordered_exit:
+            wire = wire.repartition(self._settings.tasks, "label")
+        return Compiled(wire, {}, "", Exits.of(self._physical, self._settings.labels))
+
+    def _left(self, wire: DataFrame) -> Compiled:
+        """Each sink reads the frame behind the last exchange."""
+        sinks = self._physical.sinks
+        # Rows lie in their order; only the test driver orders them anew, over its cases.
+        cases = self._settings.cases
+        names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
+        fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
+        fields += [(n, LongType()) for n in (*names, *([SEQUENCE] if self._settings.numbered else []))]
+        fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
+        fields += [("headers", HEADERS)] if self._settings.headers else []
+        for number, sink in enumerate(sinks):
+            shape = self._physical.plan.by_name[sink].shape
+            fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
+        schema = StructType([StructField(name, kind, True) for name, kind in fields])
+        arrow = arrow_schema(schema)
+        leave = Leave(arrow, Exits.of(self._physical, self._settings.labels))
+        frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
+        selectors = {
+            sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+            for number, sink in enumerate(sinks)
+        }
+        return Compiled(frame, selectors, "sink")
+
+    def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
+        return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
+
+
+def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Plain | None]:
+    """The frame that packing reads, and what it has to decode in it: all, where no function of Spark's did anything."""
+    if source is None or source.plain is None:
+        return stage.frame, None
+    if source.bare is None:
+        return stage.frame, source.plain.of(columns)
+    untouched = set(columns) <= {*source.bare.columns, *source.plain.made}
+    return (source.bare, source.plain) if untouched else (stage.frame, None)
+
+
+def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:
+    """Names of a flow's columns, empty ones for a flow of another frame of the stage."""
+    if flow not in stage.flows:
+        return FlowColumns("", "")
+    return stage.arriving(flow) if arriving else stage.naming(flow)

@@ -1,0 +1,365 @@
+"""Into and out of the exchange: wide frames to blobs and back, in the Python workers (mapInArrow).
+
+The callables are plain picklable dataclasses; the work is `_engine.exchange`'s. Called by `compile`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, pack, stamp_piped, stamp_sources
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import array, bools, ints, position_columns, stacked, visible_columns
+from millpond._engine.rows.position import PART_ROWS, parts_by_position
+from millpond._engine.rows.sizes import refuse_large
+from millpond._engine.time.watermark import Beat, times
+from millpond._spark.dataflow.wire import END, Exits, Labels, operator_of
+from millpond._spark.formats.arrow_types import loosened
+from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
+from millpond._spark.session.worker import SPOOL, say, settle
+from millpond._spark.sinks.ends import end_rows
+from millpond._spark.sinks.sequence import SEQUENCE, Numbers
+from millpond._spark.sources.spool import LARGE, in_order
+
+WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
+PACK_ROWS = 65_536
+"""Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
+PACK_BYTES = 256 << 20
+"""The same of large rows, whatever their number: an Arrow column of bytes ends at 2 GB."""
+WireRow = tuple[int, int, bytes | None, int]
+"""Label, port, blob, count."""
+WIRE_ROWS = 1_024
+"""Of one Arrow batch behind packing, at most."""
+
+REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable"}
+
+
+@dataclass(frozen=True)
+class PeekCall:
+    """A Python function and the columns it is shown."""
+
+    action: Any
+    key: str
+    value: str
+    active: str | None
+
+
+@dataclass(frozen=True)
+class Pack:
+    """mapInArrow function: a stage's wide frame to wire rows.
+
+    Parameters
+    ----------
+    outlets : where rows go.
+    labels : how (target, shard) are labelled.
+    slots : path slots of the plan.
+    metrics : (node, reason) of each metric number.
+    roots : name of each root number, for counting what sources drop.
+    sources : whether this is a source stage, whose rows have no position yet.
+    order : ordering columns, where the whole batch comes through one task and is numbered here.
+    peeks : functions to be shown rows.
+    beats : what operators are told of time.
+    first : numbers of the roots that are global tables.
+    plain : what comes as bytes, if anything does.
+    ends : whether to send ends behind the rows (see `wire`).
+    """
+
+    outlets: tuple[Outlet, ...]
+    labels: Labels
+    slots: int
+    metrics: tuple[tuple[str, str], ...]
+    roots: dict[int, str]
+    sources: bool
+    order: tuple[str, ...] = ()
+    peeks: tuple[PeekCall, ...] = ()
+    beats: tuple[Beat, ...] = ()
+    first: tuple[int, ...] = ()
+    plain: Plain | None = None
+    ends: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wire rows of one task."""
+        settle()
+        drops: Drops = Counter()
+        clock = Clock()
+        for gathered in self._gathered(batches):
+            frame = self._prepared(loosened(gathered), clock, drops)
+            self._show(frame)
+            parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+            yield from wire_batches(wire_rows(parcels, self.labels))
+            yield from wire_batches(wire_rows(times(frame, self.beats, self.labels.shards), self.labels))
+            yield from _passed_on(gathered)
+        yield from wire_batches(count_rows(drops, self.metrics, _task()))
+        if self.ends:
+            yield from wire_batches(told_ends(self.labels))
+
+    def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        if not self.order:
+            return _gather(batches, PACK_ROWS)
+        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
+
+    def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
+        if self.plain:
+            frame = self.plain(frame)
+        if self.sources:
+            refuse_large(frame, self.roots)
+        root = frame.column("root").fill_null(-1).to_numpy()
+        fine = np.ones(len(frame), dtype=np.bool_)
+        if self.sources:
+            reason = frame.column("reason").to_numpy()
+            fine = reason == 0
+            self._count_reasons(root, reason, drops)
+        for number in self.roots:
+            frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
+        if not self.sources:
+            return frame
+        if "order_ts" in frame.column_names:
+            return stamp_piped(frame, self.outlets)
+        return stamp_sources(_in_types(frame), self.outlets, clock, self.slots, self.first)
+
+    def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
+        for code in np.unique(reason[reason != 0]):
+            for number in np.unique(root[reason == code]):
+                drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
+
+    def _show(self, frame: pa.Table) -> None:
+        for peek in self.peeks:
+            rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
+            keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
+            # A plain Python function per record is what peek is for.
+            for key, value in zip(keys, values, strict=True):
+                peek.action(key, value)
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """mapInArrow function: wire rows to a stage's wide frame.
+
+    Parameters
+    ----------
+    schema : the wide frame's.
+    operators : the operators whose results this stage works on.
+    labels : gives the case of a row, where there are several.
+    ends : whether end rows follow, numbered in the column `root` (see `ends`).
+    """
+
+    schema: pa.Schema
+    operators: frozenset[int]
+    labels: Labels
+    ends: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wide rows of one task."""
+        settle()
+        numbers = Numbers()
+        for batch in batches:
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            passing = []
+            # One turn per blob.
+            for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
+                if port < 0 and operator_of(port) in self.operators:
+                    rows = blob.decode(batch.column("blob")[at].as_buffer())
+                    yield from self._widened(rows, operator_of(port), label, numbers)
+                else:
+                    passing.append(at)
+            if passing:
+                yield self._passing(batch.take(pa.array(passing)))
+        if self.ends:
+            yield from end_rows(self.schema, "root")
+
+    def _widened(self, rows: pa.Table, operator: int, label: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
+        for part in rows.combine_chunks().to_batches(max_chunksize=PART_ROWS):
+            given = {name: part.column(name) for name in part.schema.names}
+            given["root"] = pa.array(np.full(len(part), operator, dtype=np.int32))
+            given[SEQUENCE] = numbers.of(len(part))
+            if "case" in self.schema.names:
+                case = self.labels.place(label)[1] // self.labels.shards
+                given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
+            wide, own = self.schema.names, f"o{operator}_"
+            renamed = {(own + name if own + name in wide else name): column for name, column in given.items()}
+            yield _fitted(renamed, self.schema, len(part))
+
+    def _passing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return _fitted({n: rows.column(n) for n in ("label", "port", "blob")}, self.schema, len(rows))
+
+
+@dataclass(frozen=True)
+class Leave:
+    """mapInArrow function behind the last exchange: each sink's rows in order of position, then end rows.
+
+    Parameters
+    ----------
+    schema : columns of the frame that the sinks read: `sink`, and per sink `k{n}_key`, `k{n}_value`.
+    exits : how sinks are told apart.
+
+    The rows are numbered where the schema has the column `sequence`.
+    """
+
+    schema: pa.Schema
+    exits: Exits
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The sinks' rows of one task."""
+        settle()
+        mail: dict[int, dict[int, list[pa.Table]]] = {}
+        # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
+        for batch in batches:
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
+                rows = blob.decode(batch.column("blob")[at].as_buffer())
+                mail.setdefault(label, {}).setdefault(self.exits.ports[port], []).append(rows)
+        numbers = Numbers()
+        for label in sorted(mail):
+            shard = self.exits.labels.place(label)[1]
+            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards, numbers)
+        yield from end_rows(self.schema, "sink")
+
+    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
+        """Rows of one sink, or of all sinks of one topic, which have keys of one type."""
+        sinks = sorted(mail)
+        kind = self.schema.field(f"k{sinks[0]}_key").type
+        rows = together({sink: stacked(mail.pop(sink)) for sink in sinks}, kind)
+        read = frozenset(("key", *(f"value{sink}" for sink in sinks), *self.schema.names))
+        for part in parts_by_position(rows, position_columns(self.exits.slots), read):
+            given = {name: array(part, name) for name in part.column_names}
+            for sink in sinks:  # each of them; rows of another are never read as its own
+                given[f"k{sink}_key"], given[f"k{sink}_value"] = given["key"], given.pop(f"value{sink}")
+            given[SEQUENCE] = numbers.of(len(part))
+            if "case" in self.schema.names:
+                given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
+            yield _fitted(given, self.schema, len(part))
+
+
+def together(rows: Mapping[int, pa.Table], kind: pa.DataType) -> pa.Table:
+    """Rows of sinks of one topic in one table, with the number of each one's `sink`; their values in `value{sink}`.
+
+    Parameters
+    ----------
+    rows : by number of the sink.
+    kind : of the keys.
+    """
+    parts = []
+    for sink, table in rows.items():  # one turn per sink
+        columns = {name: table.column(name) for name in table.column_names if name not in ("key", "value")}
+        columns |= {"key": table.column("key").cast(kind), f"value{sink}": table.column("value")}
+        columns["sink"] = pa.array(np.full(len(table), sink, dtype=np.int32))
+        parts.append(pa.table(columns))
+    return stacked(parts)
+
+
+def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of `schema`; columns that are not given are null."""
+    columns = []
+    for wanted in schema:
+        column = given.get(wanted.name)
+        if column is None:
+            column = pa.nulls(rows, type=wanted.type)
+        elif column.type != wanted.type:
+            column = column.cast(wanted.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _in_types(frame: pa.Table) -> pa.Table:
+    for name in ("root", "partition", "offset", "ts"):
+        at = frame.schema.get_field_index(name)
+        frame = frame.set_column(at, name, pa.array(ints(frame, name)))
+    return frame
+
+
+def _gather(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Tables of at least `rows` rows or PACK_BYTES each, the last one apart."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        held.append(batch)
+        count += len(batch)
+        size += batch.nbytes
+        if count >= rows or size >= PACK_BYTES:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, count, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Blobs on their way to a later level, untouched."""
+    if "blob" not in frame.column_names:
+        return
+    rows = frame.select(["label", "port", "blob"]).filter(frame.column("blob").is_valid())
+    if len(rows):
+        rows = rows.append_column("count", pa.nulls(len(rows), pa.int64()))
+        yield from rows.cast(WIRE_ARROW).to_batches()
+
+
+def wire_rows(parcels: Iterable[Parcel], labels: Labels) -> Iterator[WireRow]:
+    """Parcels as rows for the shuffle."""
+    told: pa.Table | None = None
+    blobs: list[bytes] = []
+    # One turn per parcel. What every shard is told is encoded once: with many shards it is most of a small batch.
+    for parcel in parcels:
+        if parcel.rows is not told:
+            told, blobs = parcel.rows, [blob.encode(piece) for piece in blob.pieces(parcel.rows)]
+        label = labels.label(parcel.target, parcel.shard)
+        for content in blobs:
+            yield label, parcel.port, content, 0
+
+
+def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> Iterator[WireRow]:
+    """Counts of dropped records as rows for `counting`; metrics are (node, reason) by number.
+
+    Parameters
+    ----------
+    drops : all that one place has counted in the batch.
+    place : the number of the task, or the label: a task that runs again says the same of it, and counts once.
+    """
+    for what, count in drops.items():  # one turn per metric
+        if count:
+            yield place, metrics.index(what), None, count
+
+
+def _task() -> int:
+    """Number of the task that this is, among those of its stage."""
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def told_ends(labels: Labels) -> Iterator[WireRow]:
+    """An end for every task of the last exchange."""
+    for label in labels.ends:  # one turn per task
+        yield label, END, b"", 0
+
+
+def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
+    """The rows as batches, each of at most WIRE_ROWS rows and about one blob's bytes."""
+    held: list[WireRow] = []
+    size = 0
+    # One turn per blob: large ones go out as they are made, small ones together, since a batch has its own price.
+    for row in rows:
+        held.append(row)
+        size += len(row[2] or b"")
+        if size >= blob.PIECE_BYTES or len(held) == WIRE_ROWS:
+            yield _wire_batch(held)
+            held, size = [], 0
+    if held:
+        yield _wire_batch(held)
+
+
+def _wire_batch(rows: Sequence[WireRow]) -> pa.RecordBatch:
+    columns = zip(zip(*rows, strict=True), WIRE_ARROW, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(each, type=field.type) for each, field in columns], schema=WIRE_ARROW)
+
+
+def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:
+    """Names of the position columns of a wide frame."""
+    names = (*position_columns(slots), "ts")
+    return (*names, *visible_columns(slots)) if visible else names

@@ -1,0 +1,184 @@
+"""One level in Spark: a StatefulProcessor that hosts all operators of a level, keyed by label.
+
+Each (operator, shard) is handled once per batch: its blobs are decoded, the engine's operator runs over
+them, results go out as blobs. Blobs for later levels pass untouched. Called by `compile`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from millpond._engine.exchange.routing import Drops, Outlet, pack
+from millpond._engine.expressions.expression import Formula, Record, with_values
+from millpond._engine.operators.level import run_operator
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import stacked
+from millpond._engine.rows.sizes import RESULT_BYTES
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.runs import State
+from millpond._spark.dataflow.packing import count_rows, wire_rows
+from millpond._spark.dataflow.state import SparkChunkStore
+from millpond._spark.dataflow.wire import END, Labels, output_port
+from millpond._spark.session.worker import CACHE, say, settle
+
+DEFAULT_CACHE = ""
+"""Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
+
+_Wire = Row("label", "port", "blob", "count")
+
+
+@dataclass(frozen=True)
+class Onward:
+    """How an operator's results go on without leaving its level.
+
+    Parameters
+    ----------
+    outlets : where they go.
+    formula, kind : what their value is made by, and its type; None where they have it.
+    """
+
+    outlets: tuple[Outlet, ...]
+    formula: Formula | Record | None = None
+    kind: pa.DataType | None = None
+
+    @property
+    def tells_reach(self) -> bool:
+        """Whether every shard is told how far results reach."""
+        return any(outlet.route.reach_port is not None for outlet in self.outlets)
+
+    def rows(self, results: pa.Table) -> pa.Table:
+        """The results with their values."""
+        return results if self.formula is None else with_values(results, self.formula, self.kind)
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs the operators of one level.
+
+    Parameters
+    ----------
+    settings : operators of the level, by number.
+    sides : side of each edge, by port.
+    labels : how (target, shard) are labelled.
+    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
+    onward : of operators whose results are packed here; those of the others go to `Unpack`.
+    metrics : (node, reason) of each metric number.
+    """
+
+    def __init__(
+        self,
+        settings: dict[int, Setting],
+        sides: dict[int, int],
+        labels: Labels,
+        cache_root: str | None,
+        onward: dict[int, Onward],
+        metrics: tuple[tuple[str, str], ...],
+    ) -> None:
+        self._onward = onward
+        self._metrics = metrics
+        self._settings = settings
+        self._sides = sides
+        self._labels = labels
+        self._cache_root = cache_root
+        self._store: SparkChunkStore | None = None
+        self._begun = False
+
+    def init(self, handle: Any) -> None:
+        """Declare the state variables; Spark calls this on the driver as well."""
+        self._store = SparkChunkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        """Run the label's operator over its blobs."""
+        settle()
+        label = key[0]
+        target, shard = self._labels.place(label)
+        setting = self._settings.get(target)
+        if setting is None:
+            yield from self._passed_on(label, rows)
+            return
+        assert self._store is not None
+        state = State(self._store, self._cache())
+        drops: Drops = Counter()
+        results, onward = run_operator(setting, self._inputs(rows), state, drops), self._onward.get(target)
+        if onward is None:
+            for table in results:
+                for piece in blob.pieces(table):
+                    yield _Wire(label, output_port(target), blob.encode(piece), None)
+        else:
+            for table in _in_one(results) if onward.tells_reach else results:
+                yield from self._handed_on(table, onward, shard, setting, drops)
+        for row in count_rows(drops, self._metrics, label):
+            yield _Wire(*row)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _cache(self) -> RunCache | None:
+        kept = _cache(self._cache_root)
+        if kept is not None and not self._begun:
+            # once in a task: tasks elsewhere have retired runs that this process knows
+            self._begun = True
+            kept.let_go()
+        return kept
+
+    def _passed_on(self, label: int, rows: Iterator[Any]) -> Iterator[Row]:
+        for row in rows:
+            yield _Wire(label, row["port"], row["blob"], None)
+            if row["port"] == END:
+                # one says as much as one from each task of the first stage
+                return
+
+    def _handed_on(
+        self, results: pa.Table, onward: Onward, shard: int, setting: Setting, drops: Drops
+    ) -> Iterator[Row]:
+        """The results, packed here."""
+        rows = onward.rows(results)
+        rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
+        parcels = pack(rows, onward.outlets, self._labels.shards, setting.slots, drops)
+        for row in wire_rows(parcels, self._labels):
+            yield _Wire(*row[:3], None)
+
+    def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:
+        sides: dict[int, list[pa.Table]] = {}
+        for row in rows:
+            sides.setdefault(self._sides[row["port"]], []).append(blob.decode(row["blob"]))
+        return {side: stacked(tables) for side, tables in sides.items()}
+
+
+def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Rows together, as far as memory bears, so that every shard is told once how far they reach."""
+    found: list[pa.Table] = []
+    for table in tables:
+        found.append(table)
+        if sum(rows.nbytes for rows in found) >= RESULT_BYTES:
+            yield stacked(found)
+            found = []
+    if found:
+        yield stacked(found)
+
+
+@cache
+def _cache(root: str | None) -> RunCache | None:
+    """One cache per worker process, so that opened maps outlive a batch."""
+    if root is None:
+        return None
+    return RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
+
+
+def default_cache() -> str:
+    """This machine's folder, below the one for temporary files."""
+    # a container's user may have a number alone
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    return os.path.join(tempfile.gettempdir(), f"millpond-{user}")

@@ -1,0 +1,159 @@
+"""Formats: their types, and as Spark columns, values to bytes, and bytes of plain formats to values.
+
+Law 6: a null is a tombstone and nothing else is; bytes that are not of the format give a null value together
+with a reason, so that they can never pass for one. JSON is decoded in the workers (`json_decode`).
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
+
+from millpond._spark.formats.deserializers import NOT_TEXT, WIDTHS, wrong_width
+from millpond._spark.formats.json import encode_json, nullable, readable
+from millpond.errors import TopologyError
+from millpond.options import Format
+
+_PLAIN: dict[str, DataType] = {
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+}
+ENCODING = {"spark.sql.ansi.enabled": "false"}
+"""What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
+
+
+def type_of(form: Format) -> DataType:
+    """The Spark type of the format's values; all fields within it may be null.
+
+    Raises
+    ------
+    TopologyError : the schema does not parse, or JSON cannot be read as this type.
+    """
+    if form.kind != "json":
+        return _PLAIN[form.kind]
+    kind = _schema(form)
+    if not readable(kind):
+        raise TopologyError(
+            "JSON cannot be read as this type.",
+            given=kind.simpleString(),
+            hint="Maps need string keys; intervals, variants and void have no JSON of their own.",
+        )
+    return nullable(kind)
+
+
+def _schema(form: Format) -> DataType:
+    if isinstance(form.schema, DataType):
+        return form.schema
+    try:
+        return DataType.fromDDL(str(form.schema))
+    except (PySparkException, ValueError) as error:
+        raise TopologyError(
+            "The schema of a JSON format does not parse.",
+            given=repr(form.schema),
+            hint=f'Fields and types: "id long, name string". {str(error).strip().splitlines()[0]}',
+        ) from None
+
+
+def format_for(kind: DataType) -> Format:
+    """The format that a sink takes for values of this type, when none was named."""
+    names = {type(plain): name for name, plain in _PLAIN.items()}
+    return Format(names.get(type(kind), "json"))
+
+
+def is_plain(form: Format) -> bool:
+    """Whether values of the format are texts, bytes or numbers, which need no parsing."""
+    return form.kind in _PLAIN
+
+
+def describe_format(form: Format | None) -> str:
+    """A format in describe() and in a checkpoint: however its schema was spelt."""
+    if form is None:
+        return "by type"
+    return form.kind if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
+
+
+# -- from bytes --------------------------------------------------------------------------------------------
+
+
+def decode(form: Format, raw: Column) -> tuple[Column, Column]:
+    """(value, reason) of bytes of a plain format: reason is null where they are of it, and where they are null."""
+    reason = reason_of(form, raw)
+    return value_of(form, raw, reason), reason
+
+
+def reason_of(form: Format, raw: Column) -> Column:
+    """First step: why bytes are not of the format. Who keeps each step in a column of its own has it computed once."""
+    if form.kind == "bytes":
+        return F.lit(None).cast("string")
+    if form.kind == "string":
+        return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT))
+    length = F.octet_length(raw)
+    said = F.concat(F.lit(wrong_width(form.kind, "")), length.cast("string"))
+    return F.when(length != WIDTHS[form.kind], said)
+
+
+def value_of(form: Format, raw: Column, reason: Column) -> Column:
+    """Second step: the value; null where there is a reason."""
+    if form.kind == "bytes":
+        return raw
+    value = raw.cast("string") if form.kind == "string" else _number(form, raw)
+    return F.when(reason.isNull() & raw.isNotNull(), value)
+
+
+def _number(form: Format, raw: Column) -> Column:
+    # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
+    digits = F.when(F.octet_length(raw) == WIDTHS[form.kind], F.hex(raw))
+    number = F.conv(digits, 16, -10).cast("bigint")
+    if form.kind == "int":
+        return F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+    return number
+
+
+# -- to bytes ----------------------------------------------------------------------------------------------
+
+
+def check_writable(form: Format, kind: DataType, what: str) -> None:
+    """Raise unless the format writes values of this type.
+
+    Parameters
+    ----------
+    what : names the values to the user.
+
+    Raises
+    ------
+    TopologyError : it does not; the hint names a format or a cast that does.
+    """
+    if form.kind == "json":
+        fits = form.schema is None or type_of(form) == nullable(kind)
+        hint = "A sink's JSON needs no schema: mp.json()."
+    else:
+        fits = type(_PLAIN[form.kind]) is type(kind)
+        cast = _PLAIN[form.kind].simpleString()
+        hint = f'Take the format "{format_for(kind).kind}", or change the values with .cast("{cast}").'
+    if not fits:
+        raise TopologyError(
+            f"The format {form.kind!r} does not write the {what}.",
+            given=f"{kind.simpleString()}, where the format is of {type_of(form).simpleString()}",
+            hint=hint,
+        )
+
+
+def encode(form: Format, value: Column) -> Column:
+    """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`."""
+    if form.kind == "bytes":
+        return value
+    # text as UTF-8, numbers as their two's complement, the highest byte first
+    return encode_json(value) if form.kind == "json" else value.cast("binary")
+
+
+def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Column:
+    """The bytes of a one-to-many join's keys as KIP-213 lays them out, so that "a" is no prefix of "ab".
+
+    That is the length of the prefix's bytes as 4 bytes big-endian, these bytes, and those of the suffix.
+    """
+    prefix, suffix = encode(prefix_form, key["prefix"]), encode(suffix_form, key["suffix"])
+    return F.concat(encode(Format("int"), F.octet_length(prefix)), prefix, suffix)

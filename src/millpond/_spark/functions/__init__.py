@@ -1,0 +1,1 @@
+"""Users' functions as Spark Columns."""

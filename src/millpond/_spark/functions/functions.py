@@ -1,0 +1,210 @@
+"""Users' functions as Spark Columns: their types are asked of Spark when the topology is built.
+
+Law 4: a schema error surfaces on the user's own line. Each function is applied once to an empty DataFrame of
+the right types and analysed; nothing runs. Called by the handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType, VariantType
+
+from millpond._spark.formats.formats import describe_format, format_for
+from millpond._spark.formats.json import nullable
+from millpond._spark.functions.analysis import analysed, flaw_of
+from millpond.errors import ConfigError, FunctionError
+from millpond.functions import Function
+from millpond.options import Format, Topic
+
+_SHOWN = 200
+_OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
+"""Roles of functions that give keys."""
+
+
+class ColumnFunctions:
+    """The function backend of ordinary topologies."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
+        """Types of a topic's formats, or of the columns that a DataFrame's key and value name."""
+        if isinstance(origin, Topic):
+            from millpond._spark.formats.formats import type_of
+
+            key, value = Format.of(origin.key), Format.of(origin.value)
+            if isinstance(key.schema, str) or isinstance(value.schema, str):
+                session()  # Spark parses the schema
+            key_type, value_type = type_of(key), type_of(value)
+        else:
+            from millpond._spark.sources.sources import row_types
+
+            key_type, value_type = map(nullable, row_types(origin))
+        _check_key(key_type, f"keys of {given!r}")
+        return key_type, value_type
+
+    def value_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Type of the Column that `function` returns.
+
+        Raises
+        ------
+        FunctionError : it fails, returns no Column, or names what is not there.
+        """
+        (kind,) = self._analyse(function, arguments, role, count=1)
+        if role in _OF_KEYS:
+            _check_key(kind, f"keys that the {role} gives")
+        return kind
+
+    def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
+        """Types of the (key, value) pair of Columns that `function` returns."""
+        key, value = self._analyse(function, arguments, role, count=2)
+        _check_key(key, f"keys that the {role} gives")
+        return key, value
+
+    def element_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Element type of the array Column that `function` returns."""
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, ArrayType):
+            raise FunctionError(
+                f"The {role} returns no array.", given=kind.simpleString(), hint="Wrap it in F.array(...)."
+            )
+        return kind.elementType
+
+    def element_pair(self, element: DataType, role: str) -> tuple[DataType, DataType]:
+        """Types of the two fields of the array's structs."""
+        if not isinstance(element, StructType) or len(element.fields) != 2:
+            raise FunctionError(
+                f"The {role} returns no array of structs of a key and a value.",
+                given=element.simpleString(),
+                hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
+            )
+        key, value = (field.dataType for field in element.fields)
+        _check_key(key, f"keys that the {role} gives")
+        return key, value
+
+    def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
+        """Raise unless `function` returns a boolean Column."""
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, BooleanType):
+            raise FunctionError(
+                f"The {role} returns no condition.",
+                given=kind.simpleString(),
+                hint="Return a boolean Column.",
+            )
+
+    def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
+        """A struct of `prefix` and `suffix`."""
+        return StructType([StructField("prefix", prefix, True), StructField("suffix", suffix, True)])
+
+    def combined_parts(self, key: Column) -> tuple[Column, Column]:
+        """(prefix, suffix) of a combined key."""
+        return key["prefix"], key["suffix"]
+
+    def written_as(self, form: Format | None, kind: DataType) -> str:
+        """Type and format, as text, in which a sink writes keys of type `kind`."""
+        return f"{kind.simpleString()} as {describe_format(form or format_for(kind))}"
+
+    def _analyse(self, function: Function, arguments: Sequence[DataType], role: str, count: int) -> list[DataType]:
+        frame = _empty(arguments)
+        columns = [frame[name] for name in frame.columns]
+        try:
+            result = function(*columns)
+        except Exception as error:
+            raise FunctionError(
+                f"The {role} failed when it was called with columns.",
+                given=f"{type(error).__name__}: {_first_line(error)}",
+                hint=_arguments_hint(arguments),
+            ) from error
+        results = _as_columns(result, role, count)
+        flaw = flaw_of(frame, results)
+        if flaw:
+            raise FunctionError(f"The {role} {flaw.what}.", given=_shown(results), hint=flaw.hint)
+        try:
+            # what cannot be null in one expression can in another, and is of the same type
+            return [nullable(kind) for kind in analysed(frame, *results)]
+        except AnalysisException as error:
+            raise FunctionError(
+                f"The {role} does not fit its arguments.",
+                given=_first_line(error),
+                hint=_arguments_hint(arguments),
+            ) from None
+
+
+def session() -> SparkSession:
+    """The active session.
+
+    Raises
+    ------
+    ConfigError : there is none; functions of Columns cannot be read without one.
+    """
+    active = SparkSession.getActiveSession()
+    if active is None:
+        raise ConfigError(
+            "A topology of Spark Columns needs a Spark session.",
+            given="no active session",
+            hint="Make one first: spark = millpond.session(...).",
+        )
+    return active
+
+
+def python_udf(function: Function, kind: str) -> Function:
+    """A plain Python function of values as a function of Columns; `kind` is its result's type in DDL.
+
+    Spark evaluates a UDF also on the rows that `when` leaves out; there the operands are null, and a function
+    of one operand is not called.
+    """
+
+    def guarded(*values: Any) -> Any:
+        return None if len(values) == 1 and values[0] is None else function(*values)
+
+    return F.udf(guarded, kind)
+
+
+def _empty(arguments: Sequence[DataType]) -> DataFrame:
+    fields = [StructField(f"argument{i}", kind) for i, kind in enumerate(arguments)]
+    return session().createDataFrame([], StructType(fields))
+
+
+def _as_columns(result: Any, role: str, count: int) -> list[Column]:
+    if count == 1:
+        if isinstance(result, Column):
+            return [result]
+        raise FunctionError(
+            f"The {role} returns no Column.",
+            given=f"{type(result).__name__}: {result!r:.80}",
+            hint="Build it from pyspark.sql.functions; a constant is F.lit(...), a record F.struct(...).",
+        )
+    if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
+        return list(result)
+    raise FunctionError(f"The {role} returns no pair of Columns.", given=repr(result)[:80], hint="return key, value")
+
+
+def _arguments_hint(arguments: Sequence[DataType]) -> str:
+    shown = "; ".join(kind.simpleString() for kind in arguments)
+    return f"It gets columns of these types, in this order (key first): {shown}."
+
+
+def _check_key(kind: DataType, what: str) -> None:
+    """Raise unless two keys of the type are either the same or not."""
+    if _unordered(kind):
+        raise FunctionError(
+            f"The {what} cannot be compared.",
+            given=kind.simpleString(),
+            hint="A map has no order: make a key of its entries, as F.sort_array(F.map_entries(...)), or of a field.",
+        )
+
+
+def _unordered(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_unordered(field.dataType) for field in kind.fields)
+    return _unordered(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, MapType | VariantType)
+
+
+def _shown(columns: Sequence[Column]) -> str:
+    return ", ".join(str(column) for column in columns)[:_SHOWN]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

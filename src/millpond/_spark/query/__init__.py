@@ -1,0 +1,1 @@
+"""A running topology: its start, its end, its failures, its counts."""

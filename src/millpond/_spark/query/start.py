@@ -1,0 +1,263 @@
+"""Starting a topology as one streaming query.
+
+Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before
+the first batch), sources, levels, sinks; what a start records is recorded last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from millpond._engine.rows.blob import VERSION as BLOB_VERSION
+from millpond._engine.state.manifest import VERSION as STATE_VERSION
+from millpond._plan.explain import explain
+from millpond._plan.kept import kept_functions
+from millpond._plan.physical import Physical
+from millpond._plan.record_cache import with_record_cache
+from millpond._spark.checkpoint import batches
+from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, Found, look
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.dataflow.compile import Compiled, Input, Settings, compile_plan
+from millpond._spark.dataflow.processor import DEFAULT_CACHE
+from millpond._spark.dataflow.wire import metric_names, spread_labels
+from millpond._spark.functions.function_texts import function_texts
+from millpond._spark.query import failures, silence
+from millpond._spark.query import leases as claims
+from millpond._spark.query.counting import PREFIX, counted
+from millpond._spark.query.drain import Gate, is_unfinished
+from millpond._spark.query.progress import DropCounts, Drops
+from millpond._spark.query.query import Query
+from millpond._spark.query.start_options import StartOptions
+from millpond._spark.session import settings
+from millpond._spark.sinks import sinks
+from millpond._spark.sinks.direct_sink import can_leave
+from millpond._spark.sources import sources
+from millpond._spark.sources import wall_clock as idle
+from millpond.errors import ConfigError
+from millpond.options import DeadLetter, Topic, TopicSink
+
+
+def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
+    """Start the topology; see `Topology.start`."""
+    settings.check(spark)
+    _refuse_dead_letters(topology)
+    _refuse_idle_time(topology, options)
+    sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
+    return _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One start.
+
+    Parameters
+    ----------
+    topology : what is started.
+    folder : the checkpoint's.
+    options : as they were given.
+    """
+
+    topology: Physical
+    folder: Folder
+    options: StartOptions
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.folder.spark
+
+    def launched(self, trigger: dict[str, Any]) -> Query:
+        """The query, upon a checkpoint that no other one has."""
+        claim = claims.take(self.folder.path)
+        try:
+            return self._begun(trigger, claim)
+        except BaseException as failure:
+            claim.release_at_end()
+            found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
+            if found is failure:
+                raise
+            # what Spark says may quote a setting
+            raise found from None
+
+    def _begun(self, trigger: dict[str, Any], claim: claims.Claim, before: Drops | None = None) -> Query:
+        found = look(self.folder)
+        effects = {
+            "record_cache": self.options.record_cache,
+            "idle_after_ms": self.options.idle_after_ms,
+            "session": settings.effects(self.spark),
+        }
+        place = self._place(found, effects)
+        planned = batches.last_planned(self.folder, self.topology.levels)
+        if found.binding and found.binding.effects != place.facts.effects and is_unfinished(self.folder):
+            # its replay must write the same bytes
+            old = self._place(found, found.binding.effects)
+            return self._begun(trigger, claim, self._finished(old, planned, claim))
+        gate = Gate()
+        streaming, metrics = self._running(place, planned, trigger, claim, gate)
+        # a query that is to run one batch takes the one that was planned last, where that was not committed
+        rest = partial(self.launched, {"once": True})
+        unfinished = partial(is_unfinished, self.folder)
+        return Query(
+            streaming,
+            DropCounts(streaming, metrics, before),
+            self.folder.path,
+            claim,
+            gate,
+            lambda: rest() if unfinished() else None,
+            self.spark,
+        )
+
+    def _finished(self, place: Checkpoint, planned: int, claim: claims.Claim) -> Drops:
+        """Finish the batch that was not; what it drops."""
+        query, metrics = self._running(place, planned, {"once": True}, claim, Gate())
+        waiting = silence.Silence(query)
+        try:
+            failures.ended(query, self.folder.path)
+        finally:
+            waiting.close()
+            waiting.stop(self.spark)
+        # the claim is that of the query to come
+        claim.query = None
+        counts = DropCounts(query, metrics)
+        counts.close()
+        return counts.total()
+
+    def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
+        """The checkpoint, if it fits; it is not written to."""
+        return found.fitting(
+            self._facts(found, effects),
+            kept=kept_functions(self.topology),
+            allow_partition_change=self.options.allow_partition_change,
+            allow_changed_functions=self.options.allow_changed_functions,
+        )
+
+    def _running(
+        self, place: Checkpoint, planned: int, trigger: dict[str, Any], claim: claims.Claim, gate: Gate
+    ) -> tuple[StreamingQuery, tuple[tuple[str, str], ...]]:
+        """The query that runs, and what its metrics count."""
+        topology, tasks = self.topology, place.facts.tasks
+        given = (self.spark, tasks, self.folder.path, place.facts.effects["session"])
+        with settings.query_settings(*given):
+            compiled, metrics = self._compiled(place.facts, begun=place.begun)
+            writer = sinks.prepared(
+                compiled,
+                [(sink, sink.target) for sink in topology.plan.sinks],
+                kafka=self.options.kafka,
+                query_name=self.options.name,
+                checkpoint=self.folder.path,
+                trigger=trigger,
+                identity=place.identity(topology.plan.application),
+                gate=gate,
+                written=sinks.Written(planned, 0 if place.created else tasks),
+            )
+        # everything has been checked
+        place.record()
+        claim.secure()
+        # once more: what is set depends on where the checkpoint lies, which must exist for that
+        with settings.query_settings(*given):
+            claim.query = writer.start()
+        return claim.query, metrics
+
+    def _compiled(self, facts: Facts, *, begun: bool) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
+        """The frame that the sinks read, and what its metrics count."""
+        topology, spark, effects = self.topology, self.spark, facts.effects
+        physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
+        physical = with_record_cache(physical) if effects["record_cache"] else physical
+        layout = Settings(
+            labels=spread_labels(spark, physical, facts.shards, facts.tasks),
+            tasks=facts.tasks,
+            cache_root=self.options.local_cache or DEFAULT_CACHE,
+            headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
+            cases=False,
+            observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
+            leaving=can_leave(topology.plan, topology.plan.sinks),
+            numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
+        )
+        scans = sources.scan(
+            spark, topology.plan.sources, self.options.kafka, self.folder, begun=begun, partitions=facts.partitions
+        )
+        inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain, s.bare) for s in scans]
+        clock = idle.wall_clock(spark) if facts.clock else None
+        return compile_plan(physical, inputs, layout, clock), metric_names(physical)
+
+    def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:
+        plan = self.topology.plan
+        shards, tasks = self._layout(found.binding)
+        origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
+        with settings.alone(self.spark, effects["session"]):
+            functions = function_texts(self.spark, plan)
+        return Facts(
+            topology=explain(self.topology) + "Inputs:\n" + "\n".join(origins) + "\n",
+            generation=plan.generation.value,
+            shards=shards,
+            tasks=tasks,
+            formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
+            partitions=self._partitions(),
+            clock=effects["idle_after_ms"] > 0,
+            effects=effects,
+            functions=functions,
+            spark=pyspark.__version__,
+        )
+
+    def _layout(self, stored: Facts | None) -> tuple[int, int]:
+        """(shards, tasks): as given, else as the checkpoint has them, else the defaults."""
+        options = self.options
+        tasks = options.tasks or (stored.tasks if stored else self.spark.sparkContext.defaultParallelism)
+        shards = options.shards or (stored.shards if stored else 2 * tasks)
+        if shards < tasks:
+            raise ConfigError(
+                "An exchange has at most as many tasks as an operator has shards.",
+                given=f"shards={shards}, tasks={tasks}",
+                hint="Give more shards, or fewer tasks.",
+            )
+        return shards, tasks
+
+    def _partitions(self) -> dict[str, int]:
+        read = self.topology.plan.sources
+        topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
+        if not topics:
+            return {}
+        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
+
+
+def _refuse_dead_letters(topology: Physical) -> None:
+    """Dead-letter topics can be named, but nothing writes them yet: better refused than only skipped."""
+    for source in topology.plan.sources:
+        policy = getattr(source.origin, "on_undecodable", None)
+        if isinstance(policy, DeadLetter):
+            raise ConfigError(
+                "Dead-letter topics are not written yet.",
+                given=f"on_undecodable={policy!r} of {source.name!r}",
+                hint='Take "skip" (left out and counted in query.drops) or "fail".',
+            )
+
+
+def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
+    if options.idle_after_ms and not topology.timed:
+        raise ConfigError(
+            "Nothing in this topology waits for time.",
+            given=f"idle_after={options.idle_after!r}",
+            hint="Leave it out: it is for windowed joins of streams.",
+        )
+
+
+def _with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Physical:
+    """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
+
+    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.
+    """
+    physical, plan = topology, topology.plan
+    for operator, kept in topology.timed:
+        if not kept.domains:
+            continue
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
+        counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
+        if len(counts) > 1:
+            physical = physical.with_one_domain(operator.node)
+    return physical

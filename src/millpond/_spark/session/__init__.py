@@ -1,0 +1,1 @@
+"""The session, its settings, and the processes that Spark runs functions in."""

@@ -1,0 +1,33 @@
+"""Spark's Python daemon, which imports what millpond's workers need before it forks them.
+
+Each worker would import all of it for itself, PySpark from an archive without compiled code: 1.35 CPU-seconds, and a
+query of one join has six workers. The setting `spark.python.daemon.module` names it (`settings`): Spark then runs this
+module. On Linux alone: elsewhere what is imported may not outlive a fork. There it starts threads of jemalloc and
+OpenBLAS, which both start anew in the forked process.
+"""
+
+from __future__ import annotations
+
+import gc
+import runpy
+from importlib import import_module
+
+MODULE = "millpond._spark.session.daemon"
+"""This module's name: so the processes that it forks are known."""
+NEEDED = (
+    "pandas",
+    "pyarrow.compute",
+    "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.streaming.stateful_processor_util",
+    "millpond._spark.dataflow.packing",
+    "millpond._spark.sinks.direct_sink",
+    "millpond._spark.dataflow.processor",
+)
+
+if __name__ == "__main__":
+    for module in NEEDED:  # one turn per module
+        import_module(module)
+    # what workers share with this process stays shared: looking for garbage would write upon it
+    gc.freeze()
+    runpy.run_module("pyspark.daemon", run_name="__main__")

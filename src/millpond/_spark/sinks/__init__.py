@@ -1,0 +1,1 @@
+"""Where results leave: Kafka, files, functions of batches."""

@@ -1,0 +1,110 @@
+"""Writing to Kafka straight from wire rows: blobs become records in the one function that writes them.
+
+Where all sinks are topics of text, bytes and numbers, no expression of Spark's is needed behind the last exchange; the
+rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard is put into
+its order and written before the next is read, and the ends (`wire`) stand behind all of them. Called by `sinks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from millpond._engine.keys.big_endian import as_bytes
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import array, position_columns, stacked
+from millpond._engine.rows.position import parts_by_position
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Sink
+from millpond._spark.dataflow.wire import END, Exits
+from millpond._spark.formats.formats import format_for, is_plain, type_of
+from millpond._spark.session.worker import settle
+from millpond._spark.sinks.ends import LAST
+from millpond._spark.sinks.kafka_sink import KafkaWrite
+from millpond.options import Format, FormatName, TopicSink
+
+_KEPT = frozenset(("key", "value", "ts", "headers", "topic"))
+_LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
+
+
+def can_leave(plan: Plan, sinks: Iterable[Sink]) -> bool:
+    """Whether all sinks are topics whose keys and values need no expression of Spark's."""
+    return all(
+        isinstance(sink.target, TopicSink)
+        and sink.name not in plan.combined
+        and _is_written_so(sink.target.key, sink.shape.key)
+        and _is_written_so(sink.target.value, sink.shape.value)
+        for sink in sinks
+    )
+
+
+def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
+    form = format_for(kind) if given is None else Format.of(given)
+    # a format that does not fit the type is somebody else's to refuse
+    return is_plain(form) and type_of(form) == kind
+
+
+def in_order(frame: DataFrame) -> DataFrame:
+    """Wire rows as `WriteLeaving` needs them: Spark gives the first of a task when it has the last."""
+    return frame.sortWithinPartitions("label")
+
+
+@dataclass(frozen=True)
+class WriteLeaving:
+    """mapInArrow function: writes what a task's wire rows bring to the sinks, and says how much.
+
+    Parameters
+    ----------
+    write : writes records, told apart by the number of their sink.
+    exits : how sinks are told apart here.
+    """
+
+    write: KafkaWrite
+    exits: Exits
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and yield one row."""
+        settle()
+        yield from self.write(self._records(batches))
+
+    def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Records of each sink in order; behind them, if the task had all its rows, what says so."""
+        mail: dict[int, list[pa.Table]] = {}
+        at, ended = -1, False
+        for batch in batches:
+            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
+            # One turn per blob.
+            for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
+                if label != at:
+                    yield from self._sorted(mail)
+                    mail, at = {}, label
+                if port == END:
+                    ended = True
+                else:
+                    rows = blob.decode(batch.column("blob")[row].as_buffer())
+                    mail.setdefault(self.exits.ports[port], []).append(rows)
+        yield from self._sorted(mail)
+        if ended:
+            yield _LAST
+
+    def _sorted(self, mail: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
+        """Records of one sink, or of all sinks of one topic."""
+        tables = [_numbered(stacked(mail[sink]), sink, alone=len(mail) == 1) for sink in sorted(mail)]
+        if not tables:
+            return
+        for part in parts_by_position(stacked(tables), position_columns(self.exits.slots), _KEPT):
+            columns = {name: array(part, name) for name in part.column_names}
+            yield pa.RecordBatch.from_pydict(columns | {name: as_bytes(columns[name]) for name in ("key", "value")})
+
+
+def _numbered(rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
+    """Rows with the number of their sink; beside other sinks' their values, whatever their type, as bytes."""
+    if not alone:
+        at = rows.schema.get_field_index("value")
+        rows = rows.set_column(at, "value", as_bytes(array(rows, "value")))
+    return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))

@@ -1,0 +1,278 @@
+"""Writes records to Kafka from a Python worker: plainly, or as one transaction per task and batch.
+
+Exactly once: the number of the batch is committed as an offset of the task's own consumer group in the
+transaction that writes the batch, so both are in or neither is. A task that is run again finds its number
+there and writes nothing. The transactional id fences a writer that was given up but still lives. A producer
+outlives the task: making one costs a connection and a round of fencing. Called by `kafka_sink`.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, seconds
+from millpond.errors import ConfigError, SinkError
+from millpond.options import Kafka
+
+DEFAULTS: dict[str, Any] = {
+    # where Kafka's own clients put a key: so that Kafka Streams can read the topic as co-partitioned
+    "partitioner": "murmur2_random",
+    # keeps the order over retries, and with it each key's
+    "enable.idempotence": True,
+    "message.timeout.ms": 120_000,
+    # memory of a worker is bounded by this, not by what the broker is behind with
+    "queue.buffering.max.kbytes": 65_536,
+    "linger.ms": 20,
+}
+TRANSACTION_TIMEOUT = 300_000
+KEPT = 4
+"""Producers that a worker keeps: each has threads and connections, and tasks move from worker to worker."""
+
+NEVER = -1
+BY_KEY = -1
+"""The partition of a record whose key decides it: the client's own word for it."""
+Headers = list[tuple[str, bytes | None]]
+_kept: dict[tuple[Any, ...], Sender] = {}
+
+
+class Sender:
+    """Writes records; those of one key reach the topic in the order in which they are given."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = {**DEFAULTS, **settings}
+        self._wait = seconds(settings)
+        self._producer: Any = None
+        self._failed: Any = None
+
+    def begin(self, batch: int) -> bool:
+        """Open a batch; False: it is in already."""
+        if self._producer is None:
+            self._open()
+        return True
+
+    def send(
+        self,
+        topics: Sequence[str],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times: Sequence[int],
+        headers: Sequence[Headers | None],
+        partitions: Sequence[int],
+    ) -> int:
+        """Write records, given by their parts, all of one length; their number."""
+        nothing = [None] * len(topics)
+        # as `produce` takes them; the client has no call for many records that takes headers along
+        parts = (topics, values, keys, partitions, nothing, nothing, times, headers)
+        moving = [iter(part) for part in parts]
+        while True:  # a turn each time that the queue is full
+            try:
+                deque(map(self._producer.produce, *moving), maxlen=0)
+                break
+            except BufferError:
+                self._put_when_there_is_room(*_last(parts, moving))
+            except client().KafkaException as error:
+                raise _refused(error, *_last(parts, moving)) from None
+        self._producer.poll(0)
+        self._check()
+        return len(topics)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has, for this batch; 1 for none: the write then says what is wrong."""
+        found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
+        return len(found.topics[topic].partitions) or 1
+
+    def commit(self, batch: int) -> None:
+        """Return when all is written."""
+        left = self._producer.flush()
+        self._check()
+        if left:
+            raise SinkError("Kafka has not confirmed all records.", given=f"{left} left")
+
+    def abandon(self) -> None:
+        """Give up what is under way, and this producer with it."""
+        producer, self._producer = self._producer, None
+        self._failed = None
+        if producer is not None:
+            with suppress(Exception):
+                producer.purge()
+
+    def _open(self) -> None:
+        self._failed = None
+        settings = {**self._settings, "on_delivery": self._delivered, "delivery.report.only.error": True}
+        self._producer = make(client().Producer, settings)
+
+    def _put_when_there_is_room(self, *record: Any) -> None:
+        """The same record until the queue takes it, so that the order stays."""
+        while True:
+            self._producer.poll(0.1)
+            self._check()
+            try:
+                self._producer.produce(*record)
+                return
+            except BufferError:
+                continue
+            except client().KafkaException as error:
+                raise _refused(error, *record) from None
+
+    def _delivered(self, error: Any, record: Any) -> None:
+        if error is not None and self._failed is None:
+            self._failed = (error, f"topic {record.topic()!r}")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise explained(*self._failed)
+
+
+class TransactionalSender(Sender):
+    """Writes each batch as one transaction of one task."""
+
+    def __init__(self, settings: Mapping[str, Any], name: str, topic: str) -> None:
+        timeout = int(settings.get("transaction.timeout.ms", TRANSACTION_TIMEOUT))
+        limits = {"transaction.timeout.ms": timeout, "message.timeout.ms": min(timeout, 120_000)}
+        super().__init__({**limits, **settings, "transactional.id": name})
+        self._name = name
+        # an offset is of a partition of a topic that exists
+        self._mark = (topic, 0)
+        self._marker = NEVER
+        self._group: Any = None
+
+    def begin(self, batch: int) -> bool:
+        """Open the transaction with its marker.
+
+        The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
+        now, before a record is read that could not be read again.
+        """
+        if self._marker >= batch:
+            # others may have written since: what Kafka says now decides, not what this worker remembers
+            self.abandon()
+        kept = self._producer is not None
+        try:
+            return self._begin(batch)
+        except client().KafkaException as error:
+            self.abandon()
+            if not kept:
+                raise explained(error.args[0], f"transactional id {self._name!r}") from None
+        return self.begin(batch)
+
+    def commit(self, batch: int) -> None:
+        """Commit records and marker together."""
+        try:
+            patiently(self._producer.commit_transaction, self._wait)
+        except client().KafkaException as error:
+            # a record that was refused says more than the transaction that it broke
+            self._check()
+            raise explained(error.args[0], f"transactional id {self._name!r}") from None
+        self._check()
+        self._marker = batch
+
+    def abandon(self) -> None:
+        """Abort what is under way."""
+        if self._producer is not None:
+            with suppress(Exception):
+                self._producer.purge()
+                self._producer.abort_transaction(10)
+        super().abandon()
+
+    def _begin(self, batch: int) -> bool:
+        if self._producer is None:
+            self._take_over()
+        if self._marker > batch:
+            raise _older(f"batch {batch} is to be written, batch {self._marker} is in ({self._name})")
+        if self._marker == batch:
+            return False
+        mark = client().TopicPartition(*self._mark, batch)
+        self._producer.begin_transaction()
+        patiently(lambda: self._producer.send_offsets_to_transaction([mark], self._group, self._wait), self._wait)
+        return True
+
+    def _take_over(self) -> None:
+        """Fence whoever else writes for this task, end what it left open, and see what is in."""
+        self._open()
+        patiently(lambda: self._producer.init_transactions(self._wait), self._wait)
+        settings = {n: v for n, v in self._settings.items() if n not in ("transactional.id", *DEFAULTS)}
+        settings |= {"group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False}
+        consumer = make(client().Consumer, settings)
+        try:
+            # only now is the marker final: no transaction of this id is open any more
+            self._marker = _read_marker(consumer, self._mark, self._wait)
+            self._group = consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+
+def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -> None:
+    """Raise if Kafka has a batch of one of these tasks that comes after the batch `planned`.
+
+    Parameters
+    ----------
+    names : the tasks' transactional ids.
+    topic : the one whose offsets mark the batches.
+
+    Raises
+    ------
+    ConfigError : it has.
+    SinkError : it does not say.
+    """
+    settings = {n: v for n, v in client_settings(kafka).items() if n not in DEFAULTS}
+    # what an open transaction holds does not count: it will be ended
+    settings |= {"isolation.level": "read_uncommitted", "enable.auto.commit": "false"}
+    wait = seconds(settings)
+    for name in names:  # one question per task
+        consumer = make(client().Consumer, {**settings, "group.id": name})
+        try:
+            marker = _read_marker(consumer, (topic, 0), wait)
+        except client().KafkaException as error:
+            raise explained(error.args[0], f"group {name!r}") from None
+        finally:
+            consumer.close()
+        if marker > planned:
+            raise _older(f"the last batch planned is {planned}, batch {marker} is in ({name})")
+
+
+def _read_marker(consumer: Any, mark: tuple[str, int], wait: float) -> int:
+    """The batch that the consumer's group has committed as offset of this partition; NEVER if none."""
+
+    def look() -> int:
+        found = consumer.committed([client().TopicPartition(*mark)], timeout=wait)[0]
+        if found.error is not None:
+            raise client().KafkaException(found.error)
+        return int(found.offset) if found.offset >= 0 else NEVER
+
+    return patiently(look, wait)
+
+
+def _older(given: str) -> ConfigError:
+    return ConfigError(
+        "The checkpoint is older than the output: Kafka already has later batches of this query.",
+        given=given,
+        hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
+        "again from the start).",
+    )
+
+
+def sender(settings: Mapping[str, Any], name: str | None, topic: str) -> Sender:
+    """This worker's sender: of the transactional id `name`, or a plain one if None."""
+    key = (os.getpid(), name, topic, tuple(sorted(settings.items())))
+    found = _kept.pop(key, None)
+    if found is None:
+        found = Sender(settings) if name is None else TransactionalSender(settings, name, topic)
+    _kept[key] = found
+    while len(_kept) > KEPT:
+        _kept.pop(next(iter(_kept))).abandon()
+    return found
+
+
+def _last(parts: Sequence[Sequence[Any]], moving: Sequence[Any]) -> list[Any]:
+    """The record that was given last: what it has of each part, as `produce` takes it."""
+    at = len(parts[0]) - operator.length_hint(moving[0]) - 1
+    return [part[at] for part in parts]
+
+
+def _refused(error: Any, topic: str, value: bytes | None, key: bytes | None, *_: Any) -> Exception:
+    size = len(key or b"") + len(value or b"")
+    return explained(error.args[0], f"topic {topic!r}, a record of {size} bytes")

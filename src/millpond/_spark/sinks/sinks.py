@@ -1,0 +1,267 @@
+"""The one streaming query of a topology, ready to be started: every sink's rows leave through it.
+
+One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass,
+and the frame persisted where more than one reader needs it, so that nothing upstream is computed twice. A
+batch that is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
+Called by `query`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.dataflow.compile import Compiled
+from millpond._spark.dataflow.wire import Exits
+from millpond._spark.query.drain import Gate
+from millpond._spark.session.credentials import handed_over
+from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
+from millpond._spark.sinks.direct_sink import WriteLeaving, in_order
+from millpond._spark.sinks.kafka_client import check_topics, client_settings
+from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
+from millpond._spark.sinks.producers import refuse_later
+from millpond._spark.sinks.selection import Selection
+from millpond.errors import ConfigError, CorruptData
+from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
+from millpond.origins import SinkTarget
+
+Chosen = tuple[SinkTarget, Selection]
+
+
+def prepared(
+    compiled: Compiled,
+    sinks: Sequence[tuple[Any, SinkTarget]],
+    *,
+    kafka: Kafka | None,
+    query_name: str | None,
+    checkpoint: str,
+    trigger: dict[str, Any],
+    identity: str,
+    gate: Gate | None = None,
+    written: Written | None = None,
+) -> DataStreamWriter:
+    """The query that writes all sinks, checked and yet to be started.
+
+    Parameters
+    ----------
+    compiled : the frame of all sinks' rows.
+    sinks : Sink nodes and their targets, in the plan's order.
+    kafka : the connection; needed where a target is a topic.
+    trigger : what `DataStreamWriter.trigger` takes.
+    identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
+        transactional ids begin with it.
+    gate : stands behind each batch; one Spark writer alone has no such place.
+    written : what the checkpoint says of earlier starts; None: nothing is to be checked.
+
+    Raises
+    ------
+    ConfigError : Kafka lacks a topic, its connection is missing, or it has batches that the checkpoint has not.
+    CorruptData : a file sink has batches that the checkpoint has not.
+    TopologyError : a format that cannot write what the sink gets.
+    """
+    leaving = _leaving(compiled, sinks)
+    chosen = [] if leaving else [(target, compiled.selectors[node.name]) for node, target in sinks]
+    target = sinks[0][1]
+    if len(chosen) == 1 and isinstance(target, Writer):
+        selection = chosen[0][1]
+        if written is not None and target.path is not None:
+            _check_list(compiled.frame.sparkSession, target.path, written.planned)
+        writer = _native(selection.visible(compiled.frame), target)
+    else:
+        topics = [target for _, target in sinks if isinstance(target, TopicSink)]
+        check_formats(compiled.frame, [(t, s) for t, s in chosen if isinstance(t, TopicSink)])
+        _check_kafka(topics, kafka)
+        if written is not None and topics and kafka is not None:
+            _check_markers(topics, kafka, identity, written)
+        settings = client_settings(kafka) if kafka else {}
+        spark, gate = compiled.frame.sparkSession, gate or Gate()
+        gate.stands = True
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, gate, leaving)
+        writer = compiled.frame.writeStream.foreachBatch(batch)
+    # a memory sink's table is the query's name
+    if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
+        writer = writer.queryName(query_name)
+    return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
+
+
+def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
+    """Raise where a writer's format is unknown; warn of one that may write a replayed batch twice.
+
+    Raises
+    ------
+    ConfigError : a format is unknown.
+    """
+    for target in (each for each in targets if isinstance(each, Writer)):
+        check_format(spark, target)
+        warn_of_replays(target, alone=len(targets) == 1)
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Sinks that are written straight from wire rows.
+
+    Parameters
+    ----------
+    exits : how they are told apart.
+    topics : the sinks, by their numbers there.
+    """
+
+    exits: Exits
+    topics: tuple[TopicSink, ...]
+
+
+def _leaving(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -> Leaving | None:
+    if compiled.exits is None:
+        return None
+    targets = {node.name: target for node, target in sinks if isinstance(target, TopicSink)}
+    return Leaving(compiled.exits, tuple(targets[name] for name in compiled.exits.names))
+
+
+@dataclass(frozen=True)
+class Written:
+    """What earlier starts can have written.
+
+    Parameters
+    ----------
+    planned : number of the last batch that the checkpoint has a plan of; -1: none.
+    tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
+    """
+
+    planned: int
+    tasks: int
+
+
+def _check_list(spark: SparkSession, path: str, planned: int) -> None:
+    """Raise where Spark's file sink has listed later batches: it would leave out those of the same numbers."""
+    listed = max((int(name.split(".")[0]) for name in Folder(spark, path).names("_spark_metadata/[0-9]*")), default=-1)
+    if listed > planned:
+        raise CorruptData(
+            "The output has batches that the checkpoint has not: those of the same numbers would not be written.",
+            given=f"{path}: batch {listed} is there, the last one planned is {planned}",
+            hint="Write to another folder with a new checkpoint; or restore the newest checkpoint.",
+        )
+
+
+def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
+    """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
+    if _is_once(topics):
+        names = [f"{identity}-{task}" for task in range(written.tasks)]
+        refuse_later(kafka, names, min(sink.name for sink in topics), written.planned)
+
+
+def _is_once(topics: Sequence[TopicSink]) -> bool:
+    """Whether a task's records are one transaction: it holds all sinks, so the stronger wish decides."""
+    return any(sink.delivery == "exactly_once" for sink in topics)
+
+
+def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
+    writer = frame.writeStream.format(target.format).options(**target.options)
+    if target.format == "memory":
+        return writer.queryName(memory_table(target))
+    return writer if target.path is None else writer.option("path", target.path)
+
+
+def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None) -> None:
+    if not topics:
+        return
+    if kafka is None:
+        raise ConfigError(
+            "A topic is written, but no Kafka is named.",
+            given=", ".join(sink.name for sink in topics),
+            hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
+        )
+    check_topics(kafka, [sink.name for sink in topics])
+
+
+@dataclass(frozen=True, repr=False)
+class BatchSinks:
+    """The foreachBatch function: one batch to all sinks.
+
+    Parameters
+    ----------
+    chosen : targets and their parts of the frame.
+    settings : of the Kafka client; never shown.
+    identity : what Kafka's groups and transactional ids begin with.
+    ends : the column of the frame that tells end rows (see `ends`).
+    spark : the user's session; a batch has one of its own.
+    gate : behind each batch.
+    leaving : all sinks, where they are written from wire rows.
+    """
+
+    chosen: tuple[Chosen, ...]
+    settings: dict[str, str]
+    identity: str
+    ends: str
+    spark: SparkSession | None = None
+    gate: Gate = field(default_factory=Gate)
+    leaving: Leaving | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Write the batch; called by Spark on the driver."""
+        self._write(frame, batch)
+        self.gate.behind_batch()
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        if self.leaving is not None:
+            self._run(in_order(frame), self.leaving.topics, batch, self.leaving.exits)
+            return
+        topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
+        others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
+        if not others:
+            self._write_topics(frame, topics, batch)
+            return
+        with _held(frame, self._readers(topics, others), whole=_may_leave_rows(others)) as shared:
+            if topics:
+                self._write_topics(shared, topics, batch)
+            for target, selection in others:
+                self._write_other(selection.visible(shared, batch), target, batch)
+
+    def _readers(self, topics: Sequence[object], others: Sequence[object]) -> int:
+        return len(others) + bool(topics)
+
+    def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
+        targets = [target for target, _ in topics]
+        rows = kafka_rows(frame, topics, self.ends if _is_once(targets) else None)
+        self._run(rows, targets, batch)
+
+    def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, exits: Exits | None = None) -> None:
+        """Write records, or what wire rows bring to these exits."""
+        with handed_over(rows.sparkSession, self.settings) as client:
+            group = self.identity if _is_once(topics) else None
+            write = KafkaWrite(client, tuple(sink.name for sink in topics), group, batch)
+            rows.mapInArrow(write if exits is None else WriteLeaving(write, exits), WRITTEN).collect()
+
+    def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
+        if isinstance(target, ForeachBatch):
+            target.function(rows, batch)
+        elif isinstance(target, Writer):
+            write_batch(rows, target, batch, self.identity, self.spark)
+
+
+def _may_leave_rows(others: Sequence[Chosen]) -> bool:
+    """Whether a reader may stop before the end: then the levels' state would not be saved."""
+    return any(isinstance(target, ForeachBatch) or target.format == "console" for target, _ in others)  # type: ignore[union-attr]
+
+
+class _held:
+    """The frame, computed once for all its readers."""
+
+    def __init__(self, frame: DataFrame, readers: int, *, whole: bool) -> None:
+        self._frame, self._persist, self._whole = frame, readers > 1 or whole, whole
+
+    def __enter__(self) -> DataFrame:
+        if self._persist:
+            self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+        if self._whole:
+            self._frame.write.format("noop").mode("overwrite").save()
+        return self._frame
+
+    def __exit__(self, *failure: object) -> None:
+        if self._persist:
+            self._frame.unpersist()

@@ -1,0 +1,146 @@
+"""Sources as frames: topics and DataFrames become rows with root, ts, partition, offset, key and value.
+
+All Kafka topics are read through one Spark source, so that Spark's rate limit lets them advance together;
+each DataFrame is a frame of its own. Called by `query`; `row_types` by `functions` when a topology is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from millpond._plan.nodes import Source
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.formats import formats
+from millpond._spark.formats.deserializers import Plain
+from millpond._spark.sources import static
+from millpond._spark.sources.rows import row_types, rows_of
+from millpond._spark.sources.topics import partition_counts, read_topics
+from millpond.errors import ConfigError
+from millpond.options import Kafka, Rows, Topic
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A frame of source rows.
+
+    Parameters
+    ----------
+    frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
+        timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
+        null in the rows of others, and of topics with plain formats alone raw_key, raw_value; dead_key and
+        dead_value where a topic has a dead-letter policy.
+    roots : names of the sources in it.
+    one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
+    order : the ordering columns.
+    plain : decodes raw_key and raw_value, where there are any.
+    bare : of topics with other formats, the same rows with raw_key and raw_value in place of what is made of them.
+    """
+
+    frame: DataFrame
+    roots: tuple[str, ...]
+    one_task: bool = False
+    order: tuple[str, ...] = ()
+    plain: Plain | None = None
+    bare: DataFrame | None = None
+
+
+def scan(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    kafka: Kafka | None = None,
+    checkpoint: Folder | None = None,
+    *,
+    begun: bool = False,
+    partitions: Mapping[str, int] | None = None,
+) -> list[Scan]:
+    """The frames that the sources are read from: one for all topics, one for each DataFrame.
+
+    Parameters
+    ----------
+    sources : all of the plan, in its order.
+    kafka : the connection, where there are topics.
+    checkpoint : folder that static DataFrames are copied into.
+    begun : whether its sources have begun.
+    partitions : how many each topic has; records of others fail the query. None: any pass.
+
+    Raises
+    ------
+    ConfigError : there is no connection, no connector, or no folder.
+    """
+    numbered = list(enumerate(sources))
+    headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
+    topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
+    # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
+    copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
+    others = [(n, s) for n, s in topics if s.shape.kind != "global"]
+    scans = []
+    for some, whole in ((others, False), (copied, True)):
+        if some:
+            connection = connected(sources, kafka)
+            read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
+            names = tuple(source.name for _, source in some)
+            scans.append(Scan(read.frame, names, plain=read.plain, bare=read.bare))
+    plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
+    return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in plain]
+
+
+def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
+    """The connection.
+
+    Raises
+    ------
+    ConfigError : there is none.
+    """
+    if kafka is None:
+        topics = {source.origin.name for source in sources if isinstance(source.origin, Topic)}
+        raise ConfigError(
+            "The topology reads Kafka topics, but nothing says where Kafka is.",
+            given=f"topics {', '.join(sorted(topics))}",
+            hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
+        )
+    return kafka
+
+
+def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | None, begun: bool) -> Scan:
+    frame = rows_of(source.origin, number)
+    order = tuple(name for name in frame.columns if name.startswith("order_"))
+    if not source.origin.frame.isStreaming:
+        if checkpoint is None:
+            raise ConfigError(
+                "A static DataFrame is copied into the checkpoint's folder, and there is none.",
+                given=f"source {source.name!r}",
+                hint="Start the topology with checkpoint=...",
+            )
+        folder, at_once = checkpoint.below("millpond/static"), source.shape.kind == "global"
+        frame = static.as_stream(frame, order, folder, source.name, at_once=at_once, begun=begun)
+    if headers:
+        frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+    return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)
+
+
+def describe_origin(origin: Topic | Rows) -> str:
+    """An origin in describe() and in the checkpoint: one line, without secrets, the same at every start."""
+    if isinstance(origin, Topic):
+        parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
+        # what becomes of undecodable records changes nothing of what is kept, so it may change
+        return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
+    kind = "streaming" if origin.frame.isStreaming else "static"
+    parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]
+    return f"{kind} DataFrame ({', '.join(parts)})"
+
+
+def _column_text(given: Any) -> str:
+    if given is None:
+        return "by default"
+    if isinstance(given, str):
+        return given
+    # the text of an expression is another in another version of Spark
+    return "+".join(given) if isinstance(given, list | tuple) else "of an expression"
+
+
+__all__ = ["Scan", "describe_origin", "partition_counts", "row_types", "scan"]
