@@ -44,7 +44,7 @@ mutants: setup ## every pitfall put into the engine, one at a time: the net must
 	@$(PYTEST) --proof tests/mutants $(ARGS)
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
-	@$(PY) -m millpond.testing.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
+	@$(PY) -m millpond.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes

@@ -28,8 +28,8 @@ from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import LogTable, State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond._plan.physical import TIME_SIDE
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import setting_of
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import setting_of
 from millpond.windows import JoinWindows
 
 COMMITS, RECORDS, TURNS = 20, 100, 15

@@ -28,8 +28,8 @@ from millpond._engine.rows.columns import position_columns
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import setting_of
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import setting_of
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000

@@ -1,6 +1,6 @@
 """The joins that are put to the test, each as the handles build it and as the oracle does.
 
-Both constructions are those of the random histories (`millpond.testing.histories`); the functions of values are
+Both constructions are those of the random histories (`millpond.testing.proof.histories`); the functions of values are
 native columns here. Called by `turn` for the topology, by `judge` for the oracle.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millpond.testing.histories import functions as values
-from millpond.testing.histories.kinds import OracleSite, Site
-from millpond.testing.histories.registry import KINDS
-from millpond.testing.oracle.graph import Topology
-from millpond.testing.oracle.semantics import Semantics
+from millpond.testing.proof.histories import functions as values
+from millpond.testing.proof.histories.kinds import OracleSite, Site
+from millpond.testing.proof.histories.registry import KINDS
+from millpond.testing.proof.oracle.graph import Topology
+from millpond.testing.proof.oracle.semantics import Semantics
 
 SIDES = ("left", "right")
 

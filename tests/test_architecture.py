@@ -93,12 +93,12 @@ def package_breaches(source: str, module: str) -> list[str]:
 
 def oracle_breaches(source: str, module: str) -> list[str]:
     """What the oracle borrows from the very code that it judges: only the vocabulary is common to both."""
-    if not module.startswith("millpond.testing.oracle"):
+    if not module.startswith("millpond.testing.proof.oracle"):
         return []
     return [
         f"{module}:{line} imports {name}"
         for line, name in imported(source, module)
-        if not name.startswith("millpond.testing.oracle")
+        if not name.startswith("millpond.testing.proof.oracle")
         and (LAYER_OF.get(part_of(name) or "", 0) > 0 or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"})
     ]
 
@@ -222,9 +222,9 @@ BAD = [
     (package_breaches, "millpond.testing.driver", "import pyspark"),
     (package_breaches, "millpond._engine.operators.table", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
     (layer_breaches, "millpond.unheard_of", "import struct"),
-    (oracle_breaches, "millpond.testing.oracle.table", "from millpond._engine.matching.match import pairs"),
-    (oracle_breaches, "millpond.testing.oracle.table", "from millpond.testing.driver import run"),
-    (oracle_breaches, "millpond.testing.oracle.table", "import numpy as np"),
+    (oracle_breaches, "millpond.testing.proof.oracle.table", "from millpond._engine.matching.match import pairs"),
+    (oracle_breaches, "millpond.testing.proof.oracle.table", "from millpond.testing.driver import run"),
+    (oracle_breaches, "millpond.testing.proof.oracle.table", "import numpy as np"),
     (jvm_breaches, "millpond._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
     (jvm_breaches, "millpond._spark.dataflow.compile", "spark._jvm.System.gc()"),
     (jvm_breaches, "millpond._spark.dataflow.compile", "getattr(frame, '_jdf')"),
@@ -249,14 +249,14 @@ GOOD = [
     (package_breaches, "millpond.kstream", "from pyspark.sql import Column"),
     (
         oracle_breaches,
-        "millpond.testing.oracle.table",
+        "millpond.testing.proof.oracle.table",
         "from millpond.generation import Generation\nimport struct",
     ),
     (jvm_breaches, "millpond._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
     (
         engine_test_breaches,
         "tests.engine.test_table",
-        "from millpond.testing.oracle import Topology\nimport numpy",
+        "from millpond.testing.proof.oracle import Topology\nimport numpy",
     ),
 ]
 

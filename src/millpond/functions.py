@@ -2,7 +2,7 @@
 
 Owns the one calling rule of millpond: a function's last parameters are the values, and with one parameter
 more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
-(`millpond._spark.functions.functions`), Arrow arrays for the engine without JVM (`millpond.testing.arrow`).
+(`millpond._spark.functions.functions`), Arrow arrays for the engine without JVM (`millpond.testing.proof.arrow`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 import millpond as mp
 from millpond.errors import MillpondError, MissingName, TopologyError
 from millpond.names import ELSEWHERE, NOT_YET, public
-from millpond.testing.arrow import arrow_builder
+from millpond.testing.proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}

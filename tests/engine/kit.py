@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import Semantics, Topology
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.table import TableSource
-from millpond.testing.runners.library import ArrowLibrary
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import Semantics, Topology
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.runners.library import ArrowLibrary
 
 Step = tuple[str, Any, Any, int]
 Said = list[tuple[Any, Any, int]]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.conformance_runners import run_oracle
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.semantics import Semantics
-from millpond.testing.recordings import History, Step, read
-from millpond.testing.runners.library import ArrowLibrary
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.conformance_runners import run_oracle
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.semantics import Semantics
+from millpond.testing.proof.recordings import History, Step, read
+from millpond.testing.proof.runners.library import ArrowLibrary
 from millpond.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"

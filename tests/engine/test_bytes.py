@@ -18,8 +18,8 @@ from millpond._engine.state.merge import Policy
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import SourceError
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import Batch, EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import Batch, EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
 

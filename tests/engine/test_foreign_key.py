@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from millpond._engine.operators import subscriptions
 from millpond.errors import TopologyError
-from millpond.testing import engine
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.foreign_key import foreign_key_join
-from millpond.testing.oracle.table_table import TableTableJoin
+from millpond.testing.proof import engine
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.table_table import TableTableJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from millpond._engine.exchange.routing import Clock, Outlet, stamp_sources
 from millpond.errors import TopologyError
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
-from millpond.testing.oracle.graph import Node
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
+from millpond.testing.proof.oracle.graph import Node
 from tests.engine.kit import (
     PLUS,
     REF,

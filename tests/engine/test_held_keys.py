@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.engine import EngineDriver
+from millpond.testing.proof.engine import EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.lagging import chain
 from tests.engine.stream_kit import joined

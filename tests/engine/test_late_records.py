@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.recordings import Step
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.recordings import Step
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS, joined, run, steps_of
 

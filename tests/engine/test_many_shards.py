@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import Batch, EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import Batch, EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.kit import PLUS
 

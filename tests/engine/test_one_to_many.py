@@ -14,11 +14,11 @@ from hypothesis import given, settings
 
 from millpond._engine.keys.keybytes import combined_bytes
 from millpond.errors import TopologyError
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.foreign_key import foreign_key_join
-from millpond.testing.oracle.one_to_many import OneToManyJoin
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.one_to_many import OneToManyJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millpond._engine.state.runs import State
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
 

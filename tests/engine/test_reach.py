@@ -14,9 +14,9 @@ from millpond._engine.keys.keys import hash_keys
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import LET_GO, Int64s
 from millpond._engine.time.reach import Steps, furthest_before, told_reach
-from millpond.testing.engine import EngineDriver
-from millpond.testing.recordings import Step
-from millpond.testing.runners.engine import EngineRunner
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.recordings import Step
+from millpond.testing.proof.runners.engine import EngineRunner
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
 

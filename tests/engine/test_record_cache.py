@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from millpond._plan.record_cache import with_record_cache
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
 from tests.engine.kit import LIBRARY, PLUS, REF, Step, joined, run, tables
 
 

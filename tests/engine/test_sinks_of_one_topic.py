@@ -10,7 +10,7 @@ import pytest
 
 from millpond.errors import TopologyError
 from millpond.options import Writer
-from millpond.testing.arrow import arrow_builder
+from millpond.testing.proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, driver_of, run, tables
 
 RECORDS = 40

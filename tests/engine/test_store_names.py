@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millpond.errors import TopologyError
-from millpond.testing.arrow import arrow_builder
+from millpond.testing.proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 
 JOINS: dict[str, Callable[[Any], Any]] = {

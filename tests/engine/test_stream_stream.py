@@ -22,10 +22,10 @@ from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import TopologyError
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver, setting_of
-from millpond.testing.recordings import History, Step
-from millpond.testing.runners.engine import EngineRunner
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver, setting_of
+from millpond.testing.proof.recordings import History, Step
+from millpond.testing.proof.runners.engine import EngineRunner
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 

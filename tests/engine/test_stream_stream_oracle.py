@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.oracle import functions as text
-from millpond.testing.oracle.graph import Topology as OracleTopology
-from millpond.testing.oracle.records import Result
-from millpond.testing.oracle.semantics import Semantics
-from millpond.testing.oracle.stream_stream import StreamStreamJoin
-from millpond.testing.oracle.topologies import join_spec, stream
-from millpond.testing.recordings import History, Step
-from millpond.testing.runners.engine import EngineRunner
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.graph import Topology as OracleTopology
+from millpond.testing.proof.oracle.records import Result
+from millpond.testing.proof.oracle.semantics import Semantics
+from millpond.testing.proof.oracle.stream_stream import StreamStreamJoin
+from millpond.testing.proof.oracle.topologies import join_spec, stream
+from millpond.testing.proof.recordings import History, Step
+from millpond.testing.proof.runners.engine import EngineRunner
 from millpond.windows import JoinWindows
 from tests.engine.stream_kit import METHOD, PLUS, histories, history_of, joined, repaired, run, steps_of
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from millpond._engine.exchange import routing as exchange
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver, Result
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver, Result
 
 
 def plus(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
 from millpond.windows import JoinWindows
 from tests.engine.lagging import FIRST, HOUR, SECOND, chain, said
 from tests.engine.stream_kit import METHOD, PLUS

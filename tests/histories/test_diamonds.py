@@ -9,18 +9,18 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
-from millpond.testing.histories import Blueprint, Case, Input, Op, check
-from millpond.testing.histories.blueprint import beside
-from millpond.testing.histories.check import by_step, run_oracle
-from millpond.testing.histories.choices import Choices, Dice
-from millpond.testing.histories.draw import draw_case, draw_records
-from millpond.testing.histories.functions import ArrowFunctions
-from millpond.testing.histories.kinds import Params
-from millpond.testing.histories.registry import KINDS, build
-from millpond.testing.histories.report import page
-from millpond.testing.histories.spark import Bundle, check_bundle
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.histories import Blueprint, Case, Input, Op, check
+from millpond.testing.proof.histories.blueprint import beside
+from millpond.testing.proof.histories.check import by_step, run_oracle
+from millpond.testing.proof.histories.choices import Choices, Dice
+from millpond.testing.proof.histories.draw import draw_case, draw_records
+from millpond.testing.proof.histories.functions import ArrowFunctions
+from millpond.testing.proof.histories.kinds import Params
+from millpond.testing.proof.histories.registry import KINDS, build
+from millpond.testing.proof.histories.report import page
+from millpond.testing.proof.histories.spark import Bundle, check_bundle
 from tests.histories.ops import op
 
 LOST = (op("table"), op("table_table", 0, 0, how="inner"))

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from millpond.testing.histories import Case, check
-from millpond.testing.histories.blueprint import Blueprint, Ref
-from millpond.testing.histories.choices import Dice
-from millpond.testing.histories.draw import draw_blueprint, draw_case
-from millpond.testing.histories.report import page
-from millpond.testing.histories.settled import all_above
+from millpond.testing.proof.histories import Case, check
+from millpond.testing.proof.histories.blueprint import Blueprint, Ref
+from millpond.testing.proof.histories.choices import Dice
+from millpond.testing.proof.histories.draw import draw_blueprint, draw_case
+from millpond.testing.proof.histories.report import page
+from millpond.testing.proof.histories.settled import all_above
 
 COUNT = 160
 PIECES = 4

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from millpond._spark.dataflow.fusion import Shortcuts
-from millpond.testing.histories import Op, functions
-from millpond.testing.histories.report import page
-from millpond.testing.histories.spark import Bundle, bundle_of, check_bundle
+from millpond.testing.proof.histories import Op, functions
+from millpond.testing.proof.histories.report import page
+from millpond.testing.proof.histories.spark import Bundle, bundle_of, check_bundle
 
 
 def behind(left: str | None, right: str | None) -> str | None:
@@ -57,7 +57,7 @@ def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
     onward = Shortcuts.onward
     monkeypatch.setattr(Shortcuts, "onward", noted)
     monkeypatch.setattr(functions, "plus", behind)
-    monkeypatch.setattr("millpond.testing.histories.spark.ColumnFunctions", WithFormulas)
+    monkeypatch.setattr("millpond.testing.proof.histories.spark.ColumnFunctions", WithFormulas)
     differences = check_bundle(bundles()[number], spark)
     assert not differences, page(differences[0])
     assert any(each is not None and each.formula is not None for each in found)

@@ -10,13 +10,13 @@ import pytest
 
 from millpond._engine.operators import table_table
 from millpond._engine.state import runs
-from millpond.testing.histories import Blueprint, Case, Input, check, shrink
-from millpond.testing.histories.__main__ import main
-from millpond.testing.histories.case import of_json, to_json
-from millpond.testing.histories.check import run_oracle
-from millpond.testing.histories.draw import case_of
-from millpond.testing.histories.report import page, seed_line
-from millpond.testing.histories.soak import load, soak
+from millpond.testing.proof.histories import Blueprint, Case, Input, check, shrink
+from millpond.testing.proof.histories.__main__ import main
+from millpond.testing.proof.histories.case import of_json, to_json
+from millpond.testing.proof.histories.check import run_oracle
+from millpond.testing.proof.histories.draw import case_of
+from millpond.testing.proof.histories.report import page, seed_line
+from millpond.testing.proof.histories.soak import load, soak
 from tests.histories.ops import op, windowed
 
 TWO_TABLES = (op("table"), op("table"))

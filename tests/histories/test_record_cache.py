@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from millpond._plan.record_cache import with_record_cache
-from millpond.testing.histories.blueprint import Blueprint, name_of
-from millpond.testing.histories.case import Case
-from millpond.testing.histories.check import Steps, run_engine, run_oracle, topology_of
-from millpond.testing.histories.draw import case_of
-from millpond.testing.histories.driver import RoughDriver
-from millpond.testing.histories.settled import settling_sinks, standing
+from millpond.testing.proof.histories.blueprint import Blueprint, name_of
+from millpond.testing.proof.histories.case import Case
+from millpond.testing.proof.histories.check import Steps, run_engine, run_oracle, topology_of
+from millpond.testing.proof.histories.draw import case_of
+from millpond.testing.proof.histories.driver import RoughDriver
+from millpond.testing.proof.histories.settled import settling_sinks, standing
 
 SEED = 12
 COUNT = 2_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from millpond.testing.histories import check as package_check  # noqa: F401
-from millpond.testing.histories.check import _topology
+from millpond.testing.proof.histories import check as package_check  # noqa: F401
+from millpond.testing.proof.histories.check import _topology
 
 
 @pytest.fixture(autouse=True)

@@ -31,8 +31,8 @@ from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond._plan import rewrite
 from millpond.errors import StateError
-from millpond.testing import engine
-from millpond.testing.histories.driver import RoughDriver
+from millpond.testing.proof import engine
+from millpond.testing.proof.histories.driver import RoughDriver
 from tests.mutants.foreign_keys import (
     double_tombstone,
     forgets_within_the_batch,

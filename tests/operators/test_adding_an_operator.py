@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from millpond._engine.operators import level
 from millpond._plan import operators
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.engine import EngineDriver
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
 from millpond.topology import Topology
 from tests.operators.distinct import engine
 from tests.operators.distinct.handle import distinct

@@ -16,7 +16,7 @@ from tests.test_architecture import modules, part_of
 NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, name), type)) - {"Shape", "UserFunction"}
 # "table" is a kind of a node's output, too
 STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table"}
-FREE = ("millpond._plan.nodes", "millpond._plan.operators", "millpond.testing.oracle")
+FREE = ("millpond._plan.nodes", "millpond._plan.operators", "millpond.testing.proof.oracle")
 # Where a stem leads to its engine file.
 DISPATCHERS = frozenset({"millpond._engine.operators.level"})
 
@@ -75,7 +75,7 @@ BAD = [
     ("millpond._spark.dataflow.stage", "if type(node) in (Map, FlatMap):\n    pass"),
     ("millpond._plan.rewrite", "match node:\n    case Sink():\n        pass"),
     ("millpond._plan.rewrite", "match operator.stem:\n    case other:\n        pass"),
-    ("millpond.testing.engine", "if isinstance(node, TableTable):\n    pass"),
+    ("millpond.testing.proof.engine", "if isinstance(node, TableTable):\n    pass"),
 ]
 GOOD = [
     ("millpond._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from millpond.testing.conformance import measure
-from millpond.testing.conformance_report import golden_table
-from millpond.testing.conformance_runners import OracleRunner, RepairedOracleRunner
-from millpond.testing.recordings import read
+from millpond.testing.proof.conformance import measure
+from millpond.testing.proof.conformance_report import golden_table
+from millpond.testing.proof.conformance_runners import OracleRunner, RepairedOracleRunner
+from millpond.testing.proof.recordings import read
 from tests.oracle.places import HISTORIES, RECORDINGS, VECTORS
 
 REFUSED_VECTORS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from millpond.testing import conformance
-from millpond.testing.conformance_compare import first_difference, judge
-from millpond.testing.conformance_report import golden_table
-from millpond.testing.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
-from millpond.testing.oracle import Result, Semantics
-from millpond.testing.recordings import History, Step, read
+from millpond.testing.proof import conformance
+from millpond.testing.proof.conformance_compare import first_difference, judge
+from millpond.testing.proof.conformance_report import golden_table
+from millpond.testing.proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
+from millpond.testing.proof.oracle import Result, Semantics
+from millpond.testing.proof.recordings import History, Step, read
 from tests.oracle.places import RECORDINGS
 
 FINDINGS = str(RECORDINGS / "histories" / "findings.jsonl.gz")

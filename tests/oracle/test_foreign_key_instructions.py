@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.oracle import Record, Semantics, Topology
-from millpond.testing.oracle.foreign_key import SubscriptionSend
-from millpond.testing.oracle.graph import Node
-from millpond.testing.oracle.table import TableSource
-from millpond.testing.recordings import History, read
+from millpond.testing.proof.oracle import Record, Semantics, Topology
+from millpond.testing.proof.oracle.foreign_key import SubscriptionSend
+from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.recordings import History, read
 from tests.oracle.places import RECORDINGS
 
 VECTORS = read(RECORDINGS / "vectors" / "SubscriptionSendProcessorSupplierTest.json.gz")

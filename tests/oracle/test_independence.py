@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import millpond.testing.oracle
+import millpond.testing.proof.oracle
 
-FILES = sorted(Path(millpond.testing.oracle.__file__).parent.glob("*.py"))
+FILES = sorted(Path(millpond.testing.proof.oracle.__file__).parent.glob("*.py"))
 
 
 def imported(source: str) -> set[str]:
@@ -29,7 +29,7 @@ def foreign(names: set[str]) -> set[str]:
     return {
         name
         for name in names
-        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("millpond.testing.oracle")
+        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("millpond.testing.proof.oracle")
     }
 
 

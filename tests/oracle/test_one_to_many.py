@@ -8,12 +8,12 @@ import random
 
 import pytest
 
-from millpond.testing.oracle import Result, Semantics, Topology
-from millpond.testing.oracle.foreign_key import foreign_key_join
-from millpond.testing.oracle.functions import plus, ref
-from millpond.testing.oracle.one_to_many import OneToManyJoin
-from millpond.testing.oracle.records import CombinedKey, key_bytes
-from millpond.testing.oracle.table import TableSource
+from millpond.testing.proof.oracle import Result, Semantics, Topology
+from millpond.testing.proof.oracle.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.functions import plus, ref
+from millpond.testing.proof.oracle.one_to_many import OneToManyJoin
+from millpond.testing.proof.oracle.records import CombinedKey, key_bytes
+from millpond.testing.proof.oracle.table import TableSource
 from tests.oracle.places import RECORDINGS
 
 

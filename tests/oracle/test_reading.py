@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.oracle import Result
-from millpond.testing.oracle.records import Windowed
-from millpond.testing.recordings import History, RecordingError, Step, read
+from millpond.testing.proof.oracle import Result
+from millpond.testing.proof.oracle.records import Windowed
+from millpond.testing.proof.recordings import History, RecordingError, Step, read
 
 LINE: dict[str, Any] = {
     "id": "one",

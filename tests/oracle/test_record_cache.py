@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.testing.oracle import Result, Semantics
+from millpond.testing.proof.oracle import Result, Semantics
 from tests.oracle.places import emitted
 
 CACHED = {"cache_max_bytes": 1000}

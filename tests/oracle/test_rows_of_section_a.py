@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.oracle import ROWS, EngineFailsError, Result, Semantics, build
+from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, build
 from tests.oracle.places import Steps, emitted, window
 
 FAITHFUL = Semantics()

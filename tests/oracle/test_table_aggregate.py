@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from millpond.testing.oracle import Result, Semantics, Topology
-from millpond.testing.oracle.aggregate import GroupTable, TableAggregate
-from millpond.testing.oracle.aggregation import AGGREGATORS, Aggregator
-from millpond.testing.oracle.functions import plus
-from millpond.testing.oracle.table import TableSource
+from millpond.testing.proof.oracle import Result, Semantics, Topology
+from millpond.testing.proof.oracle.aggregate import GroupTable, TableAggregate
+from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.functions import plus
+from millpond.testing.proof.oracle.table import TableSource
 
 FORGETS_X = Aggregator(
     lambda: "0",

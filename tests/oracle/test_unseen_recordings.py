@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from millpond.testing import conformance
-from millpond.testing.conformance_report import KindSummary, golden_table
-from millpond.testing.conformance_runners import OracleRunner, Runner
-from millpond.testing.oracle.untold import FACTS
-from millpond.testing.recordings import History, Step, read
-from millpond.testing.runners.engine import EngineRunner
+from millpond.testing.proof import conformance
+from millpond.testing.proof.conformance_report import KindSummary, golden_table
+from millpond.testing.proof.conformance_runners import OracleRunner, Runner
+from millpond.testing.proof.oracle.untold import FACTS
+from millpond.testing.proof.recordings import History, Step, read
+from millpond.testing.proof.runners.engine import EngineRunner
 from tests.oracle.places import HISTORIES, VECTORS
 
 RUNNERS: list[Runner] = [OracleRunner(), EngineRunner()]

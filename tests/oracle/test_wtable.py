@@ -7,16 +7,16 @@ import random
 
 import pytest
 
-from millpond.testing.oracle import Record, Result, Semantics, Topology, Windowed
-from millpond.testing.oracle.aggregation import AGGREGATORS, Aggregator
-from millpond.testing.oracle.functions import plus
-from millpond.testing.oracle.graph import MapRecord, Node
-from millpond.testing.oracle.records import Key, Value
-from millpond.testing.oracle.table import Table, TableSource
-from millpond.testing.oracle.window_time import TimeWindowAggregate, TimeWindows
-from millpond.testing.oracle.windowed import Emission
-from millpond.testing.oracle.wtable import DAY_MS, Window, WindowedSide, previous
-from millpond.testing.oracle.wtable_joins import (
+from millpond.testing.proof.oracle import Record, Result, Semantics, Topology, Windowed
+from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.functions import plus
+from millpond.testing.proof.oracle.graph import MapRecord, Node
+from millpond.testing.proof.oracle.records import Key, Value
+from millpond.testing.proof.oracle.table import Table, TableSource
+from millpond.testing.proof.oracle.window_time import TimeWindowAggregate, TimeWindows
+from millpond.testing.proof.oracle.windowed import Emission
+from millpond.testing.proof.oracle.wtable import DAY_MS, Window, WindowedSide, previous
+from millpond.testing.proof.oracle.wtable_joins import (
     StreamWTableJoin,
     TableWTableJoin,
     WTableTableJoin,

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from millpond.testing.arrow import arrow_builder
-from millpond.testing.golden import read as read_golden
-from millpond.testing.histories.blueprint import as_data, of_data
-from millpond.testing.histories.check import topology_of
-from millpond.testing.histories.draw import CASES_PER_BLUEPRINT, case_of
-from millpond.testing.recordings import History, read
-from millpond.testing.runners.library import ArrowLibrary
-from millpond.testing.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.golden import read as read_golden
+from millpond.testing.proof.histories.blueprint import as_data, of_data
+from millpond.testing.proof.histories.check import topology_of
+from millpond.testing.proof.histories.draw import CASES_PER_BLUEPRINT, case_of
+from millpond.testing.proof.recordings import History, read
+from millpond.testing.proof.runners.library import ArrowLibrary
+from millpond.testing.proof.runners.topologies import build_recorded, topology_key, unsupported
 from millpond.topology import Topology
 from tests.plans.dump import digests, whole
 

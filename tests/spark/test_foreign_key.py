@@ -17,11 +17,11 @@ from millpond._spark.formats.formats import ENCODING, encode_combined
 from millpond._spark.session.settings import overridden
 from millpond.errors import FunctionError, TopologyError
 from millpond.options import Format
-from millpond.testing.conformance_compare import judge
 from millpond.testing.driver import TopologyTestDriver
-from millpond.testing.recordings import History, read
-from millpond.testing.runners.spark import SparkRunner
-from millpond.testing.runners.vectors import new_values
+from millpond.testing.proof.conformance_compare import judge
+from millpond.testing.proof.recordings import History, read
+from millpond.testing.proof.runners.spark import SparkRunner
+from millpond.testing.proof.runners.vectors import new_values
 from tests.spark.test_streaming import Collector, put, reader, run
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

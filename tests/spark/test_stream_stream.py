@@ -9,11 +9,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.conformance_runners import run_oracle
 from millpond.testing.driver import TopologyTestDriver
-from millpond.testing.oracle.semantics import Semantics
-from millpond.testing.recordings import History, read
-from millpond.testing.runners.spark import SparkRunner
+from millpond.testing.proof.conformance_runners import run_oracle
+from millpond.testing.proof.oracle.semantics import Semantics
+from millpond.testing.proof.recordings import History, read
+from millpond.testing.proof.runners.spark import SparkRunner
 from millpond.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"

@@ -1,0 +1,92 @@
+"""Topologies over Arrow arrays: functions that take and return `pyarrow` arrays instead of Columns.
+
+Lets the engine run a whole topology without a JVM. The handles are the users' own; only the functions and
+the types differ. Called by `millpond.testing.proof.engine` and the conformance runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from millpond.builder import StreamsBuilder
+from millpond.errors import FunctionError, TopologyError
+from millpond.functions import Function
+from millpond.generation import Generation
+from millpond.options import Format, Topic
+
+
+class ArrowFunctions:
+    """The function backend of topologies without JVM: types are Arrow types, read off empty arrays."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[pa.DataType, pa.DataType]:
+        """Types of a topic's formats: those that have one Arrow type."""
+        if not isinstance(origin, Topic):
+            raise TopologyError("A topology without Spark reads topics only.", given=given)
+        return _arrow_type(origin.key), _arrow_type(origin.value)
+
+    def value_type(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> pa.DataType:
+        """Type of the array that `function` returns."""
+        result = function(*(pa.array([], type=kind) for kind in arguments))
+        return _checked(result, role).type
+
+    def pair_type(
+        self, function: Function, arguments: Sequence[pa.DataType], role: str
+    ) -> tuple[pa.DataType, pa.DataType]:
+        """Types of the pair of arrays that `function` returns."""
+        key, value = function(*(pa.array([], type=kind) for kind in arguments))
+        return _checked(key, role).type, _checked(value, role).type
+
+    def element_type(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> pa.DataType:
+        """Element type of the list array that `function` returns."""
+        kind = self.value_type(function, arguments, role)
+        if not pt.is_list(kind):
+            raise FunctionError(f"The {role} returns no list array.", given=str(kind))
+        return kind.value_type
+
+    def element_pair(self, element: pa.DataType, role: str) -> tuple[pa.DataType, pa.DataType]:
+        """Types of the two fields of the elements."""
+        if not pt.is_struct(element) or element.num_fields != 2:
+            raise FunctionError(f"The {role} returns no structs of a key and a value.", given=str(element))
+        return element.field(0).type, element.field(1).type
+
+    def check_predicate(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> None:
+        """Raise unless `function` returns a boolean array."""
+        kind = self.value_type(function, arguments, role)
+        if not pt.is_boolean(kind):
+            raise FunctionError(f"The {role} returns no boolean array.", given=str(kind))
+
+    def combined_type(self, prefix: pa.DataType, suffix: pa.DataType) -> pa.DataType:
+        """A struct of `prefix` and `suffix`."""
+        return pa.struct([("prefix", prefix), ("suffix", suffix)])
+
+    def combined_parts(self, key: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """(prefix, suffix) of a combined key."""
+        return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
+
+    def written_as(self, form: Format | None, kind: pa.DataType) -> str:
+        """The type; nothing is written."""
+        return str(kind)
+
+
+def arrow_builder(application_id: str, *, generation: str | Generation = Generation.CURRENT) -> StreamsBuilder:
+    """A StreamsBuilder whose functions take and return Arrow arrays."""
+    return StreamsBuilder(application_id, generation=generation, _functions=ArrowFunctions())
+
+
+def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:
+    if not isinstance(result, pa.Array | pa.ChunkedArray):
+        raise FunctionError(f"The {role} returns no Arrow array.", given=type(result).__name__)
+    return result
+
+
+def _arrow_type(form: Any) -> pa.DataType:
+    kinds = {"string": pa.string(), "bytes": pa.binary(), "int": pa.int32(), "long": pa.int64()}
+    kind = kinds.get(getattr(form, "kind", ""))
+    if kind is None:
+        raise TopologyError("A topology without Spark knows no such format.", given=repr(form))
+    return kind

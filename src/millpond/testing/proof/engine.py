@@ -1,0 +1,389 @@
+"""EngineDriver: a topology run by the engine alone, without a JVM.
+
+The same plan, exchange, blobs, operators and state as on Spark; only the users' functions are Arrow ones
+(`arrow_builder`) and the state stores are in memory. All inputs form one source partition whose offset is
+the piping sequence. Used by the semantics tests and by `millpond.testing.proof.conformance`.
+
+Example::
+
+    builder = arrow_builder("test")
+    left, right = (builder.table(n, key="string", value="string") for n in ("left", "right"))
+    left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
+    driver = EngineDriver(builder.build(), shards=2)
+    driver.pipe("left", "k", "a", ts=0)
+    driver.pipe("right", "k", "b", ts=1)
+    driver.run_batch()
+    driver.read("out")      # [Result(key='k', value='a+b', ts=1, ...)]
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.exchange.outlets import (
+    FlowColumns,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_outlets,
+)
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, counted, pack, with_time
+from millpond._engine.operators.level import run_operator, tables_of
+from millpond._engine.operators.operator import Setting
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import (
+    LET_GO,
+    PARTITION_BITS,
+    Int64s,
+    held_keys,
+    ints,
+    path_columns,
+    position_columns,
+    stacked,
+)
+from millpond._engine.rows.position import places_of, sort_by_position
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.time.watermark import beat_of, times, told_clock
+from millpond._plan.physical import Flow, Operator, Physical
+from millpond._plan.record_cache import with_record_cache
+from millpond.errors import TopologyError
+from millpond.testing.proof.stages import run_flow, run_root, with_extra
+from millpond.topology import Topology
+
+
+@dataclass(frozen=True)
+class Result:
+    """One record of an output.
+
+    Parameters
+    ----------
+    key, value, ts : the record.
+    step : piping sequence number of the record that caused it; where time did, of the record that moved it.
+    position : its place in the order of all results, over all outputs.
+    """
+
+    key: Any
+    value: Any
+    ts: int
+    step: int
+    position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class _Piped:
+    source: int
+    key: Any
+    value: Any
+    ts: int
+    step: int
+    partition: int = 0
+
+
+class EngineDriver:
+    """Runs a topology batch by batch.
+
+    Parameters
+    ----------
+    topology : built with `arrow_builder`.
+    shards : how many shards each operator has.
+    partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
+    idle_after_ms : as the option `idle_after` of a start; 0: time waits for records.
+    record_cache : as the option of a start.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        shards: int = 2,
+        partitioned: bool = False,
+        idle_after_ms: int = 0,
+        record_cache: bool = False,
+    ) -> None:
+        self.partitioned = partitioned
+        self.topology = topology
+        self.shards = shards
+        self.drops: Drops = Counter()
+        self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
+        self.layout = _layout(topology, idle_after_ms, partitioned, record_cache)
+        self._physical = self.layout.physical
+        self._wall_clock: int | None = None
+        self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
+        self._piped: list[_Piped] = []
+        self._step = 0
+        self._reached: list[int] = []
+        self._results: dict[str, list[Result]] = defaultdict(list)
+
+    def pipe(self, input: str, key: Any, value: Any, *, ts: int, partition: int = 0) -> None:
+        """Put one record into the next batch."""
+        if input not in self._inputs:
+            raise TopologyError(
+                "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
+            )
+        self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
+        self._reached.append(max(ts, self._reached[-1] if self._reached else ts))
+        self._step += 1
+
+    def show_wall_clock(self, ms: int) -> None:
+        """What the wall clock shows in the next batch."""
+        self._wall_clock = ms
+
+    def read(self, output: str) -> list[Result]:
+        """The records of an output since the last read, in order."""
+        return self._results.pop(output, [])
+
+    def rows_kept(self) -> int:
+        """Live rows in all stores."""
+        count = 0
+        for operator, shard in self.stores:
+            state = State(self.stores[(operator, shard)], None)
+            for table in tables_of(self.layout.settings[operator], state):
+                count += sum(len(rows) for rows in table.scan())
+        return count
+
+    def new_batch(self) -> Batch:
+        """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
+        return Batch(self)
+
+    def run_batch(self) -> None:
+        """Process what was piped as one micro-batch."""
+        piped, self._piped = self._piped, []
+        batch = self.new_batch()
+        batch.run_sources(piped)
+        if self._wall_clock is not None:
+            batch.tell_wall_clock(self._wall_clock)
+            self._wall_clock = None
+        for level in range(1, self._physical.levels + 1):
+            batch.run_level(level)
+        for sink, rows in batch.finish():
+            reached = np.array(self._reached, dtype=np.int64)
+            moved = np.arange(self._step) if not self.partitioned else reached
+            self._results[sink] += _results(rows, position_columns(self._physical.slots), moved)
+
+
+class Batch:
+    """One micro-batch on its way through the levels."""
+
+    def __init__(self, driver: EngineDriver) -> None:
+        self._driver = driver
+        self._physical: Physical = driver._physical
+        self._layout = driver.layout
+        self._mail: dict[tuple[int, int], list[tuple[int, bytes]]] = defaultdict(list)
+        self._direct: dict[str, list[pa.Table]] = defaultdict(list)
+        self._counted: set[int] = set()
+
+    def run_sources(self, piped: list[_Piped]) -> None:
+        """Bring the piped records to the first level."""
+        frames = {}
+        for number, root in enumerate(self._layout.roots):
+            rows = [p for p in piped if p.source == number]
+            negative = sum(p.ts < 0 for p in rows)
+            if negative:
+                self._driver.drops[(root.node, "negative_timestamp")] += negative
+            if negative < len(rows):
+                frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0])
+        self._run_stage(0, frames)
+        for root in self._layout.roots:
+            if root.id in frames:
+                self._tell_time(root, frames[root.id])
+
+    def tell_wall_clock(self, ms: int) -> None:
+        """Show every shard of the operators that keep time what the wall clock shows."""
+        piped = not self._driver.partitioned
+        for operator, _ in self._physical.timed:
+            port = self._physical.time_port(operator)
+            for parcel in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
+                self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+
+    def run_level(self, level: int) -> None:
+        """Run the operators of a level and bring their results to the next."""
+        outputs: dict[int, pa.Table] = {}
+        for operator in self._layout.levels.get(level, ()):
+            parts = [
+                rows
+                for shard in range(self._driver.shards)
+                for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
+            ]
+            for outlet in self._layout.direct[operator.id]:
+                for rows in parts:
+                    self._post(outlet, rows)
+            if parts:
+                outputs[self._physical.roots[operator.id].id] = stacked(parts)
+        self._run_stage(level, outputs)
+
+    def finish(self) -> Iterator[tuple[str, pa.Table]]:
+        """(output, rows in order of position)."""
+        names = position_columns(self._physical.slots)
+        physical = self._physical
+        outputs_of = {sink.name: sink.output for sink in physical.plan.sinks}
+        outputs: dict[str, list[pa.Table]] = defaultdict(list)
+        for name, output in outputs_of.items():
+            outputs[output] += self._direct.get(name, [])
+        for number in range(len(physical.operators), len(physical.operators) + len(physical.exits)):
+            for shard in range(self._driver.shards):
+                for port, content in self._mail.pop((number, shard), []):
+                    name = physical.sinks[physical.sink_of(port)]
+                    outputs[outputs_of[name]].append(blob.decode(content))
+        for output, tables in outputs.items():
+            if tables:
+                yield output, sort_by_position(stacked(tables), names)
+
+    # ------------------------------------------------------------------------------------------------------
+
+    def _source_frame(self, root: Flow, rows: list[_Piped]) -> pa.Table:
+        shape = self._physical.node(root).shape
+        # One partition for all inputs, in the order in which they were piped.
+        steps = [p.step for p in rows]
+        numbers = {"order_ts": steps, "srcpart": [0] * len(rows), "offset": steps, "ts": [p.ts for p in rows]}
+        numbers |= {name: [0] * len(rows) for name in path_columns(self._physical.slots)}
+        columns = {name: pa.array(column, type=pa.int64()) for name, column in numbers.items()}
+        columns["key"] = pa.array([p.key for p in rows], type=shape.key)
+        columns["value"] = pa.array([p.value for p in rows], type=shape.value)
+        frame = pa.table(columns)
+        return self._partitioned(frame, root, rows) if self._driver.partitioned else frame
+
+    def _partitioned(self, frame: pa.Table, root: Flow, rows: list[_Piped]) -> pa.Table:
+        number = self._layout.roots.index(root)
+        part = np.array([(number << PARTITION_BITS) | p.partition for p in rows], dtype=np.int64)
+        ts = np.array([p.ts for p in rows], dtype=np.int64)
+        order_ts = Clock().stamp(part, ts, np.ones(len(rows), dtype=np.bool_))
+        # One turn per column.
+        for name, column in (("srcpart", part), ("order_ts", order_ts)):
+            frame = frame.set_column(frame.schema.get_field_index(name), name, pa.array(column))
+        return frame
+
+    def _tell_time(self, root: Flow, rows: pa.Table) -> None:
+        if not self._driver.partitioned:
+            rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
+        for parcel in times(rows, self._layout.beats[root.node], self._driver.shards):
+            self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+
+    def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
+        if not mail:
+            return
+        sides: dict[int, list[pa.Table]] = defaultdict(list)
+        for port, content in mail:
+            sides[self._physical.side_of[port]].append(blob.decode(content))
+        inputs = {side: stacked(tables) for side, tables in sides.items()}
+        state = State(self._driver.stores[(operator.id, shard)], None)
+        yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
+
+    def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:
+        physical = self._physical
+        rows: dict[int, pa.Table] = {}
+        for flow in self._layout.flows[stage]:
+            arriving = frames.get(flow.id) if flow.parent is None else rows.get(flow.parent)
+            # A flow without rows costs nothing, as on Spark.
+            if arriving is not None and len(arriving):
+                self._count(flow, arriving)
+                run = run_root if flow.parent is None else run_flow
+                rows[flow.id] = run(physical, flow, arriving)
+        for edge, outlet in self._layout.edges[stage]:
+            if edge.flow in rows:
+                frame = with_extra(physical, edge, rows[edge.flow])
+                self._post(outlet, frame)
+                self._count_moving(stage, outlet, frame)
+        for flow_id, sink, exit in self._layout.exits[stage]:
+            if flow_id in rows and exit is not None:
+                self._post(exit, rows[flow_id])
+                self._count_moving(stage, exit, rows[flow_id])
+            elif flow_id in rows:
+                self._direct[sink].append(rows[flow_id])
+
+    def _count(self, flow: Flow, arriving: pa.Table) -> None:
+        if flow.id in self._layout.counted:
+            list(pack(arriving, [self._layout.counted[flow.id]], 1, self._physical.slots, self._driver.drops))
+
+    def _count_moving(self, stage: int, outlet: Outlet, rows: pa.Table) -> None:
+        """Note the records that get from the sources to somewhere, and so move time."""
+        if stage == 0 and not self._driver.partitioned:
+            self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
+
+    def _post(self, outlet: Outlet, rows: pa.Table) -> None:
+        driver = self._driver
+        for parcel in pack(rows, [outlet], driver.shards, self._physical.slots, driver.drops):
+            self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+
+
+class _Layout:
+    """What batches need of a plan, worked out once.
+
+    Attributes
+    ----------
+    physical : the plan.
+    roots : the sources' flows.
+    levels : operators of each level.
+    flows, edges, exits : of each stage; an exit is (flow, sink, outlet, or None where no exchange comes last).
+    counted : outlets that count records without a key, by flow.
+    direct, settings : of each operator.
+    beats : what the sources tell of time, by node.
+    """
+
+    def __init__(self, physical: Physical) -> None:
+        self.physical = physical
+        stages = range(physical.levels + 1)
+        self.flows = {stage: physical.stage_flows(stage) for stage in stages}
+        self.roots = [flow for flow in self.flows[0] if flow.parent is None]
+        self.levels: dict[int, list[Operator]] = defaultdict(list)
+        for operator in physical.operators:
+            self.levels[operator.level].append(operator)
+        self.edges = {s: [(e, edge_outlet(physical, e, _naming)) for e in physical.stage_edges(s)] for s in stages}
+        self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
+        self.counted: dict[int, Outlet] = {}
+        for stage in stages:
+            ending = [flow.id for flow in self.flows[stage] if flow.drops_null_key]
+            self.counted |= zip(ending, counted_outlets(physical, stage, _naming), strict=True)
+        operators = physical.operators
+        self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}
+        self.settings = {operator.id: setting_of(physical, operator) for operator in operators}
+        told = {root.node: [op for op, time in physical.timed if root.node in time.told_by] for root in self.roots}
+        self.beats = {node: tuple(beat_of(physical, operator) for operator in ops) for node, ops in told.items()}
+
+    @staticmethod
+    def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
+        sinks = physical.stage_sinks(stage)
+        if not physical.ordered_exit:
+            return [(flow.id, sink, None) for flow, sink in sinks]
+        outlets = exit_outlets(physical, stage, _naming)
+        return [(flow.id, sink, outlet) for (flow, sink), outlet in zip(sinks, outlets, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_cache: bool) -> _Layout:
+    physical = topology.physical if partitioned else topology.physical.with_one_domain()
+    physical = physical.with_idle_time(idle_after_ms)
+    return _Layout(with_record_cache(physical) if record_cache else physical)
+
+
+def setting_of(physical: Physical, operator: Operator) -> Setting:
+    """The operator's settings, with the Arrow types of its plan."""
+    reads = physical.reads(operator)
+    return Setting(
+        operator, physical.slots, reads.key, reads.values, headers=False, extras=reads.extras, kept=operator.keeps
+    )
+
+
+def _sealed(parcel: Parcel) -> tuple[int, bytes]:
+    return parcel.port, blob.encode(parcel.rows)
+
+
+def _naming(flow: Flow) -> FlowColumns:
+    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent")
+
+
+def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:
+    srcpart, order_ts = ints(rows, "srcpart"), ints(rows, "order_ts")
+    moved = np.searchsorted(reached, order_ts, side="right")
+    steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
+    columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
+    places = places_of([ints(rows, name) for name in position], held_keys(rows))
+    rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
+    return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

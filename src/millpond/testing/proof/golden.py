@@ -1,0 +1,137 @@
+"""Golden tables: Markdown pages that are documentation and test at once (house rule 9).
+
+A page has one section per join type; a section states its operator, its joiner and, where a join has one, its
+window in a list, and its records in a table, a step a line, with all results that the step causes. `read`
+gives each section as a History, which every runner takes. Called by the tests, and by whoever wants to see
+what a join emits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from millpond.testing.proof.oracle.records import Result
+from millpond.testing.proof.recordings import History, RecordingError, Step
+
+_FACT = re.compile(r"^- (\w+): (.+)$")
+_RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
+_WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
+_FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
+# what recordings say where all records of a join meet; a page's introduction says it for its sections
+_WIDE = {"stream-stream": {"window": "large enough that all records meet"}}
+_VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
+
+
+def read(path: Path) -> list[History]:
+    """The sections of a golden page.
+
+    Raises
+    ------
+    RecordingError : a line does not read; the message names page and line.
+    """
+    histories: list[History] = []
+    title = ""
+    facts: dict[str, str] = {}
+    steps: list[Step] = []
+    for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), "## end"], start=1):
+        if line.startswith("## "):
+            if steps:
+                histories.append(_history(path, title, facts, steps))
+            title, facts, steps = line[3:].strip(), {}, []
+        elif fact := _FACT.match(line):
+            facts[fact[1]] = fact[2]
+        elif line.startswith("| ") and not line.startswith(("| step", "|---")):
+            steps.append(_step(path, number, line))
+    return histories
+
+
+def page(title: str, intro: str, histories: list[History]) -> str:
+    """The text of a golden page; `read` gives the histories back."""
+    return "\n".join([f"# {title}", "", intro, "", *_sections(histories)]) + "\n"
+
+
+def _sections(histories: list[History]) -> Iterator[str]:
+    for history in histories:
+        vector = history.vector or {}
+        generation = next(name for name, version in _VERSIONS.items() if version == history.version)
+        yield f"## {history.id}"
+        yield ""
+        yield f"- operator: {vector['operator']}"
+        yield f"- type: {vector['join_type']}"
+        yield f"- generation: {generation}"
+        yield f"- joiner: {vector['joiner']}"
+        if "before_ms" in vector["params"]:
+            yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(
+                vector["params"]
+            )
+        yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
+        yield ""
+        yield "| step | side | key | value | ts | results |"
+        yield "|---|---|---|---|---|---|"
+        for number, step in enumerate(history.steps, start=1):
+            results = "; ".join(f"{_text(r.key)} = {_text(r.value)} @{r.ts}" for r in step.expect or ())
+            cells = (number, step.topic, _text(step.key), _text(step.value), step.ts, results)
+            yield "| " + " | ".join(str(cell) for cell in cells) + " |"
+        yield ""
+
+
+def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
+    missing = {"operator", "type", "generation", "joiner"} - set(facts)
+    if missing:
+        raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
+    vector: dict[str, Any] = {
+        "name": f"golden.{title}",
+        "operator": facts["operator"],
+        "join_type": facts["type"],
+        "joiner": facts["joiner"],
+        **{name: facts[fact] for fact, name in _FUNCTIONS.items() if fact in facts},
+        "params": _window(path, title, facts["window"]) if "window" in facts else _WIDE.get(facts["operator"], {}),
+        "inputs": sorted({str(step.topic) for step in steps}),
+        "observes_changes": False,
+        "emits_text": False,
+    }
+    return History(
+        id=title,
+        kind=f"vector:{facts['operator']}",
+        params={},
+        semantics=facts["generation"],
+        version=_VERSIONS[facts["generation"]],
+        steps=tuple(steps),
+        vector=vector,
+    )
+
+
+def _window(path: Path, title: str, text: str) -> dict[str, int]:
+    match = _WINDOW.match(text)
+    if match is None:
+        raise RecordingError(
+            f"{path}: section {title!r}: a window is '1 ms before, 1 ms after, grace 0 ms', not {text!r}"
+        )
+    return {name: int(number) for name, number in match.groupdict().items()}
+
+
+def _step(path: Path, number: int, line: str) -> Step:
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    if len(cells) != 6:
+        raise RecordingError(f"{path}: line {number}: six cells are wanted, not {len(cells)}: {line}")
+    _, side, key, value, ts, results = cells
+    expect = tuple(_result(path, number, text) for text in results.split("; ") if text)
+    return Step(side, _value(key), _value(value), int(ts), expect)
+
+
+def _result(path: Path, number: int, text: str) -> Result:
+    match = _RESULT.match(text)
+    if match is None:
+        raise RecordingError(f"{path}: line {number}: a result reads 'key = value @ts', not {text!r}")
+    return Result(_value(match["key"]), _value(match["value"]), int(match["ts"]))
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def _value(text: str) -> str | None:
+    return None if text == "null" else text

@@ -1,0 +1,71 @@
+"""All operator kinds by name, and both ways of building a blueprint.
+
+Owns the walk over a blueprint. Law: operators are built in the order in which they stand. Called by `draw`,
+`check` and the tests; a new module of kinds is one line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.testing.proof.histories import kinds_lookups, kinds_streams, kinds_tables, kinds_windows
+from millpond.testing.proof.histories.blueprint import Blueprint, name_of
+from millpond.testing.proof.histories.functions import Library
+from millpond.testing.proof.histories.kinds import Kind, OracleSite, Site
+from millpond.testing.proof.oracle.graph import Node, Topology
+from millpond.testing.proof.oracle.semantics import Semantics
+
+KINDS: dict[str, Kind] = {**kinds_streams.KINDS, **kinds_tables.KINDS, **kinds_windows.KINDS, **kinds_lookups.KINDS}
+VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
+SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)
+SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.writes)
+
+
+def build(blueprint: Blueprint, builder: StreamsBuilder, library: Library) -> None:
+    """Add the blueprint to a builder, with the users' handles."""
+    made: list[list[Any]] = []
+    for number, op in enumerate(blueprint.ops):
+        site = Site(builder, library, name_of(number), blueprint.keys)
+        made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
+
+
+def oracle_of(blueprint: Blueprint, semantics: Semantics | None = None) -> tuple[Topology, list[Node]]:
+    """The oracle's topology, every row of section A repaired unless told otherwise, and its nodes."""
+    version = VERSIONS[blueprint.generation]
+    topology = Topology(semantics or Semantics(version, faithful=False))
+    made: list[list[Any]] = []
+    for number, op in enumerate(blueprint.ops):
+        site = OracleSite(topology, name_of(number), blueprint.keys, _relaxed(blueprint, number))
+        made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
+    return topology, [node for nodes in made for node in nodes]
+
+
+def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
+    """Names of the blueprint's inputs."""
+    return blueprint.sources(SOURCES)
+
+
+def sinks_of(blueprint: Blueprint) -> tuple[str, ...]:
+    """Names of the blueprint's outputs."""
+    return blueprint.sources(SINKS)
+
+
+def deferred(blueprint: Blueprint) -> bool:
+    """Whether the oracle makes some results later than depth-first order would."""
+    return any(KINDS[op.kind].deferred for op in blueprint.ops)
+
+
+def timed(blueprint: Blueprint) -> bool:
+    """Whether an operator keeps rows until time has passed."""
+    return any(KINDS[op.kind].timed for op in blueprint.ops)
+
+
+def _relaxed(blueprint: Blueprint, number: int) -> bool:
+    """Whether a join that takes null keys stands somewhere below (semantics, section 16)."""
+    below = {number}
+    for place, op in enumerate(blueprint.ops):
+        if below & {ref.op for ref in op.inputs}:
+            below.add(place)
+    ops = [blueprint.ops[place] for place in below - {number}]
+    return any(KINDS[op.kind].relaxes(op.params, blueprint.generation) for op in ops)

@@ -1,0 +1,106 @@
+"""Aggregates without windows: of a grouped stream, and of a grouped table.
+
+Owns section 12 of the semantics. Law: a table aggregate subtracts the old value before it adds the new one;
+the result's timestamp never goes back while an aggregate stands. Called by the topologies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millpond.testing.proof.oracle.aggregation import Aggregator
+from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
+from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
+from millpond.testing.proof.oracle.stores import PlainStore
+from millpond.testing.proof.oracle.table import Table
+
+
+class _Aggregate(Table):
+    """What both aggregates share: a materialised result."""
+
+    stateful = True
+
+    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator) -> None:
+        super().__init__()
+        self._topology = topology
+        self._aggregator = aggregator
+        self._store = PlainStore()
+        parent.feed(self)
+
+    def require_old(self, *, force: bool) -> bool:
+        """Always known: the result is stored."""
+        self.send_old = True
+        return True
+
+    def require_lookup(self) -> None:
+        """Always stored."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The current aggregate."""
+        return self._store.get(key)
+
+    def _write(self, key: Key, new: Value, ts: int, before: Stored | None) -> None:
+        self._store.put(key, new, ts)
+        old = None if before is None else before.value
+        self.emit(Record(key, new, ts, old if self.send_old else None), old)
+
+
+class StreamAggregate(_Aggregate):
+    """groupByKey and aggregate, reduce or count."""
+
+    def receive(self, record: Record, port: int) -> None:
+        """Add one record."""
+        if record.key is None or record.value is None:
+            return
+        self.reach(self._topology, record.ts)
+        before = self._store.get(record.key)
+        aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
+        self._write(record.key, self._aggregator.added(aggregate, record.value), ts, before)
+
+
+class GroupTable(Node):
+    """groupBy of a table: each change becomes an add, a subtract, or both, under the groups' keys."""
+
+    def __init__(self, topology: Topology, parent: Table, selector: Callable[[Key, Value], tuple[Key, Value]]) -> None:
+        """Ask for old values with force; the repartition topic stands behind this node."""
+        super().__init__()
+        self._selector = selector
+        self._skips_late = parent.versioned
+        self._one_message = topology.semantics.joins_group_messages
+        parent.require_old(force=True)
+        parent.feed(self)
+        self.topic = Repartition(topology, self)
+
+    def receive(self, record: Record, port: int) -> None:
+        """Split one change into the groups it touches: old first, one message when the group stays."""
+        if self._skips_late and not record.latest:
+            return
+        old, new = self._pair(record.key, record.old), self._pair(record.key, record.value)
+        if self._one_message and old is not None and new is not None and old[0] == new[0]:
+            self.forward(Record(new[0], new[1], record.ts, old[1]))
+            return
+        if old is not None:
+            self.forward(Record(old[0], None, record.ts, old[1]))
+        if new is not None:
+            self.forward(Record(new[0], new[1], record.ts))
+
+    def _pair(self, key: Key, value: Value) -> tuple[Key, Value] | None:
+        pair = None if value is None else self._selector(key, value)
+        return None if pair is None or pair[0] is None or pair[1] is None else pair
+
+
+class TableAggregate(_Aggregate):
+    """groupBy and aggregate, reduce or count of a table."""
+
+    def receive(self, record: Record, port: int) -> None:
+        """Subtract the old value, then add the new one."""
+        before = self._store.get(record.key)
+        aggregate, ts = (before.value, before.ts) if before is not None else (None, record.ts)
+        if record.old is not None and aggregate is not None:
+            assert self._aggregator.subtract is not None, "a table aggregate needs a subtractor"
+            aggregate = self._aggregator.subtract(aggregate, record.old)
+            ts = max(ts, record.ts)
+        if record.value is not None:
+            aggregate = self._aggregator.added(aggregate, record.value)
+            ts = max(ts, record.ts)
+        self._write(record.key, aggregate, ts, before)

@@ -1,0 +1,88 @@
+"""Stream-table joins: inner and left, versioned tables, grace.
+
+Owns section 8 of the semantics, the repairs of rows 3 and 27 and the rule before KIP-77. Law: only stream records
+trigger, and the result has the stream record's key and timestamp. Called by the topologies.
+"""
+
+from __future__ import annotations
+
+from millpond.testing.proof.oracle.clock import Clock
+from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Topology
+from millpond.testing.proof.oracle.records import Joiner, Record, key_bytes
+from millpond.testing.proof.oracle.table import Table
+
+
+class StreamTableJoin(Node):
+    """Joins stream records with the table's current value, or with the value of the record's time."""
+
+    stateful = True
+
+    def __init__(
+        self,
+        topology: Topology,
+        stream: Node,
+        table: Table,
+        how: str,
+        joiner: Joiner,
+        *,
+        grace_ms: int | None = None,
+    ) -> None:
+        """A grace period (versioned tables only) buffers stream records until stream time has passed them."""
+        super().__init__()
+        self._semantics = topology.semantics
+        self._table = table
+        self._left = how == "left"
+        self._joiner = joiner
+        self._grace_ms = grace_ms
+        self._topology = topology
+        self._clock = Clock(topology, self, self._release)
+        self._buffer: list[tuple[int, bytes, int, Record]] = []
+        self._by_whole_key = self._semantics.repaired(27) if grace_ms is not None else True
+        self._arrivals = 0
+        table.require_lookup()
+        self.look_up(table)
+        stream.feed(self)
+
+    def receive(self, record: Record, port: int) -> None:
+        """Join one stream record, or hold it back for the grace period."""
+        if record.value is None and not self._semantics.old:
+            return
+        if record.key is None and not (self._left and self._semantics.relaxed_null_keys):
+            return
+        if self._grace_ms is None:
+            self.reach(self._topology, record.ts)
+            self._join(record)
+        elif record.key is None:
+            if not self._semantics.repaired(3):
+                raise EngineFailsError("stream-table left join with grace: key cannot be null")
+            self._join(record)
+        elif record.ts < self._clock.time - self._grace_ms:
+            self._join(record)
+        else:
+            self._hold(record)
+
+    def held_back(self) -> int:
+        """The grace."""
+        return self._grace_ms or 0
+
+    def _hold(self, record: Record) -> None:
+        self._arrivals += 1
+        # The engine's buffer is sorted by bytes in which the arrival number follows the key, whatever its length.
+        arrival = b"" if self._by_whole_key else self._arrivals.to_bytes(4, "big")
+        self._buffer.append((record.ts, key_bytes(record.key) + arrival, self._arrivals, record))
+        self._buffer.sort(key=lambda entry: entry[:3])
+        self._clock.move(record.ts)
+        self._release()
+
+    def _release(self) -> None:
+        grace_ms = self._grace_ms or 0
+        while self._buffer and self._buffer[0][0] <= self._clock.time - grace_ms:
+            record = self._buffer.pop(0)[3]
+            with self._clock.letting_go(record.ts + grace_ms):
+                self._join(record)
+
+    def _join(self, record: Record) -> None:
+        found = None if record.key is None else self._table.get_as_of(record.key, record.ts)
+        if found is not None or self._left:
+            value = self._joiner(record.value, None if found is None else found.value)
+            self.forward(Record(record.key, value, record.ts))

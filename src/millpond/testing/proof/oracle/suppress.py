@@ -1,0 +1,98 @@
+"""suppress (KIP-328): hold changes back for a time, or until their window closes.
+
+Owns section 22 of the semantics and the repair of row 17. Law: one pending entry per key, the latest
+change, at the time of the first. Called by the topologies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from millpond.testing.proof.oracle.clock import Clock
+from millpond.testing.proof.oracle.graph import Topology
+from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
+from millpond.testing.proof.oracle.table import Table
+
+
+@dataclass(slots=True)
+class _Pending:
+    time: int
+    record: Record
+    before: Value
+
+
+class Suppress(Table):
+    """Holds the latest change of each key back until `wait_ms` after the time of the first one."""
+
+    stateful = True
+
+    def __init__(
+        self,
+        topology: Topology,
+        parent: Table,
+        wait_ms: int,
+        *,
+        window_ms: int | None = None,
+        key_order: Callable[[Key], bytes] = key_bytes,
+    ) -> None:
+        """Ask the parent for old values, with force. With `window_ms`, until windows of this length close."""
+        super().__init__()
+        self._parent = parent
+        self._wait_ms = wait_ms
+        self._window_close = window_ms is not None
+        self._window_ms = window_ms or 0
+        self._key_order = key_order
+        self._clock = Clock(topology, self, self._release)
+        self._pending: dict[Key, _Pending] = {}
+        self.versioned = parent.versioned
+        parent.require_old(force=True)
+        parent.feed(self)
+
+    def require_old(self, *, force: bool) -> bool:
+        """The old value of what is emitted is the one before the first held back change."""
+        self.send_old = self._parent.require_old(force=force)
+        return self.send_old
+
+    def held_back(self) -> int:
+        """A change waits from its own time, or its window's end."""
+        return self._wait_ms + self._window_ms
+
+    def require_lookup(self) -> None:
+        """Lookups see what has been emitted, which the parent's old values tell."""
+        self._parent.require_lookup()
+
+    def get(self, key: Key) -> Stored | None:
+        """What has been emitted so far: the value before the held back change, else the parent's."""
+        pending = self._pending.get(key)
+        if pending is None:
+            return self._parent.get(key)
+        return None if pending.before is None else Stored(pending.before, -1)
+
+    def receive(self, record: Record, port: int) -> None:
+        """Hold a change back, then let go of what is due."""
+        self._clock.move(record.ts)
+        held = self._pending.get(record.key)
+        if held is None:
+            time = record.ts
+            if self._window_close:
+                assert isinstance(record.key, Windowed)
+                time = record.key.end
+            self._pending[record.key] = _Pending(time, record, record.old)
+        else:
+            held.record = record
+        self._release()
+
+    def _release(self) -> None:
+        due = [
+            (held.time, self._key_order(key), key)
+            for key, held in self._pending.items()
+            if held.time <= self._clock.time - self._wait_ms
+        ]
+        for _, _, key in sorted(due):
+            held = self._pending.pop(key)
+            change = held.record
+            if change.value is not None or not self._window_close:
+                old = held.before if self.send_old else None
+                with self._clock.letting_go(held.time + self._wait_ms):
+                    self.forward(Record(key, change.value, change.ts, old, change.latest))

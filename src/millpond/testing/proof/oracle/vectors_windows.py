@@ -1,0 +1,96 @@
+"""Vectors of windowed aggregates, alone and joined.
+
+Owns how the described windowed aggregates are put together. Law: caching and the order of iteration of the
+test's store are taken from the vector. Called by `build_vector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.functions import plus
+from millpond.testing.proof.oracle.graph import Node, Topology
+from millpond.testing.proof.oracle.table_table import TableTableJoin
+from millpond.testing.proof.oracle.untold import NotToldError, aggregate_shown, told
+from millpond.testing.proof.oracle.vectors import (
+    Builder,
+    Vector,
+    cache,
+    joiner,
+    observe,
+    sink_names,
+    store,
+    stream_source,
+)
+from millpond.testing.proof.oracle.window_session import SessionWindowAggregate
+from millpond.testing.proof.oracle.window_sliding import SlidingWindowAggregate
+from millpond.testing.proof.oracle.window_time import TimeWindowAggregate, TimeWindows
+from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+
+_SORTED = Aggregator(lambda: "", lambda aggregate, value: "".join(sorted(aggregate + value)))
+_EMPTY_LOG = Aggregator(lambda: "", plus)
+
+
+def _aggregator(vector: Vector) -> Aggregator:
+    return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
+
+
+def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]) -> WindowAggregate:
+    kind, grace = operator["type"], operator["grace_ms"]
+    on_close = operator["emit"] == "ON_WINDOW_CLOSE"
+    cached = any(variant["display"] == "[3] ON_WINDOW_CLOSE, true" for variant in vector.get("variants", ()))
+    retention = None
+    if "operators" not in vector["params"]:  # a processor alone, in the hands of its test
+        if kind == "session":
+            retention = told(vector, "retention_gaps") * operator["gap_ms"]
+        if on_close:
+            told(vector, "emit_interval_ms")
+    emission = Emission(on_close=on_close, retention_ms=retention, lookups_cached=cached)
+    aggregator = _aggregator(vector)
+    if kind == "time":
+        spec = TimeWindows(operator["size_ms"], operator["advance_ms"], grace)
+        return TimeWindowAggregate(topology, parent, aggregator, spec, emission)
+    if kind == "session":
+        return SessionWindowAggregate(topology, parent, aggregator, emission, gap_ms=operator["gap_ms"], grace_ms=grace)
+    if kind == "sliding":
+        return SlidingWindowAggregate(
+            topology,
+            parent,
+            aggregator,
+            emission,
+            difference_ms=operator["time_difference_ms"],
+            grace_ms=grace,
+            ascending=bool(vector["params"].get("in_order_iterator_store")),
+        )
+    raise NotToldError(f"unknown window {kind!r}")
+
+
+def _windowed(topology: Topology, vector: Vector) -> None:
+    operators = vector["params"].get("operators")
+    operator = operators[0] if operators else vector["params"]
+    aggregate = _aggregate(topology, stream_source(topology, "input"), vector, operator)
+    cache(topology, aggregate, store(vector, 0))
+    observe(topology, aggregate, vector)
+
+
+def windowed_table_join(topology: Topology, vector: Vector) -> None:
+    """Two windowed aggregates, each with a sink, joined window by window."""
+    names = sink_names(vector)
+    operators = vector["params"]["operators"]
+    aggregates = []
+    for place, side in enumerate(("left", "right")):
+        aggregate = _aggregate(topology, stream_source(topology, side), vector, operators[place])
+        cache(topology, aggregate, store(vector, place))
+        observe(topology, aggregate, vector, names[place])
+        aggregates.append(aggregate)
+    left, right = aggregates
+    join = TableTableJoin(topology, (left, right), operators[2]["type"], joiner(vector))
+    observe(topology, join, vector, names[2])
+
+
+BUILDERS: dict[str, Builder] = {
+    "window-aggregate": _windowed,
+    "window-aggregate(session)": _windowed,
+}

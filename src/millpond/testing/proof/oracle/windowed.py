@@ -1,0 +1,139 @@
+"""What all windowed aggregates share: their store, their clock, and emission when windows close.
+
+Owns sections 14 and 15 of the semantics where they do not depend on the kind of window, and the repair of
+row 7. Law: stream time is moved by every record that passes the null check, before the record is judged.
+Called by the time, sliding and session window aggregates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millpond.testing.proof.oracle.aggregation import Aggregator
+from millpond.testing.proof.oracle.clock import Clock
+from millpond.testing.proof.oracle.graph import Node, Topology
+from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
+from millpond.testing.proof.oracle.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Whether results come with every update or when windows close, and how long the store keeps windows."""
+
+    on_close: bool = False
+    interval_ms: int = 0
+    retention_ms: int | None = None
+    in_memory: bool = False
+    lookups_cached: bool = False
+    """A cache above the store of emission on close answers lookups of windows the store has forgotten."""
+
+    @property
+    def shows_edge(self) -> bool:
+        """The persistent store that serves emission on close shows one millisecond more than the others."""
+        return self.on_close and not self.in_memory
+
+
+class WindowAggregate(Table):
+    """A windowed aggregate: a table keyed by windows, materialised, with its own stream time."""
+
+    skips_null_values = False
+    tells_old = True
+    stateful = True
+
+    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission) -> None:
+        """Read this stream, which must be grouped by its key."""
+        super().__init__()
+        self._topology = topology
+        self._semantics = topology.semantics
+        self._aggregator = aggregator
+        self._emission = emission
+        self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
+        self.clock = Clock(topology, self, self._emit_closed)
+        self._last_close = -1
+        self._next_emit = 0
+        parent.feed(self)
+
+    def require_old(self, *, force: bool) -> bool:
+        """Always known: the result is stored."""
+        self.send_old = True
+        return True
+
+    def require_lookup(self) -> None:
+        """Always stored."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The aggregate of one window, if the store still shows it."""
+        if not self.stored(key) and not self._emission.lookups_cached:
+            return None
+        return self._rows.get(key.key, {}).get((key.start, key.end))
+
+    def stored(self, window: Windowed) -> bool:
+        """Whether the engine's store still shows a window."""
+        raise NotImplementedError
+
+    def receive(self, record: Record, port: int) -> None:
+        """Check for nulls, move time, aggregate, and emit what closed."""
+        skips = self.skips_null_values or self._semantics.repaired(10)
+        if record.key is None or (record.value is None and skips):
+            return
+        self.clock.move(record.ts)
+        if self.aggregate(record):
+            self._emit_closed()
+
+    def aggregate(self, record: Record) -> bool:
+        """Put one record into its windows; False when the engine then does not look for closed ones."""
+        raise NotImplementedError
+
+    def close(self) -> int:
+        """The time before which windows are closed."""
+        return self.clock.time - self.wait_ms()
+
+    def wait_ms(self) -> int:
+        """How long a window waits after its end."""
+        raise NotImplementedError
+
+    def held_back(self) -> int:
+        """An emission on close waits from the record's time to the window's close."""
+        return self.length_ms() + self.wait_ms() if self._emission.on_close else 0
+
+    def length_ms(self) -> int:
+        """How far the end of a window may be from the timestamp of its result."""
+        raise NotImplementedError
+
+    def closed_now(self) -> list[Windowed]:
+        """The windows the engine emits now, given `_last_close`; unordered. Repaired: all that closed."""
+        raise NotImplementedError
+
+    @staticmethod
+    def emission_order(window: Windowed) -> tuple[int | bytes, ...]:
+        """The order of the store: time windows by start."""
+        return (window.start, key_bytes(window.key))
+
+    def put(self, window: Windowed, value: Value, ts: int) -> None:
+        """Write one window and forward the change."""
+        before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
+        if value is not None:
+            self._rows[window.key][window.start, window.end] = Stored(value, ts)
+        if not self._emission.on_close:
+            old = None if before is None else before.value
+            self.emit(Record(window, value, ts, old if self.send_old and self.tells_old else None), old)
+
+    def windows(self, key: Key) -> list[tuple[int, int, Stored]]:
+        """All windows of a key as (start, end, aggregate), by start."""
+        return [(start, end, stored) for (start, end), stored in sorted(self._rows.get(key, {}).items())]
+
+    def all_windows(self) -> list[Windowed]:
+        """All windows of all keys."""
+        return [Windowed(key, *window) for key, rows in self._rows.items() for window in rows]
+
+    def _emit_closed(self) -> None:
+        if not self._emission.on_close or self._topology.wall_clock < self._next_emit:
+            return
+        self._next_emit = self._topology.wall_clock + self._emission.interval_ms
+        if self._last_close != -1 and self._last_close >= self.close():
+            return
+        for window in sorted(self.closed_now(), key=self.emission_order):
+            stored = self._rows[window.key][window.start, window.end]
+            with self.clock.letting_go(window.end + self.wait_ms()):
+                self.forward(Record(window, stored.value, stored.ts))
+        self._last_close = self.close()

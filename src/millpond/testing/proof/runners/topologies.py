@@ -1,0 +1,241 @@
+"""Recorded kinds and parameters as topologies of millpond's own handles.
+
+Owns the meaning of the kinds whose operators exist, in the order in which the recorded topologies built them.
+Called by the engine and Spark runners with their function library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.errors import MillpondError
+from millpond.kstream import KStream
+from millpond.ktable import KTable
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.conformance_runners import untold
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.topologies import Read, known_kind
+from millpond.testing.proof.oracle.untold import NotToldError
+from millpond.testing.proof.recordings import History
+from millpond.testing.proof.runners.library import ArrowLibrary, Library
+from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
+from millpond.windows import DAY_MS, JoinWindows
+
+OUTPUT = "out"
+GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
+_UNKNOWN = ("versioned_ms", "grace_ms")
+Params = Mapping[str, Any]
+
+
+class Recorded:
+    """Builds one recorded topology."""
+
+    def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
+        self._builder = builder
+        self._params = Read(params)
+        self._plus = library.lift(text.plus, "string")
+        self._even = library.lift(lambda value: text.even(None, value), "boolean")
+        self._mapped = library.lift(text.mapped, "string")
+        self._ref = library.lift(text.ref, "string")
+
+    def build(self, kind: str) -> None:
+        """Add the topology of this kind to the builder."""
+        KINDS[kind](self)
+        self._params.check()
+
+    def _table(self, topic: str) -> KTable:
+        store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
+        table = self._builder.table(topic, key="string", value="string", store=store)
+        return self._operations(table, self._params.get(f"{topic}_ops", ()))
+
+    def _stream(self, topic: str) -> KStream:
+        return self._builder.stream(topic, key="string", value="string")
+
+    def _operations(self, table: KTable, ops: Sequence[Params]) -> KTable:
+        for number, op in enumerate(ops):
+            store = f"{table.name}-{number}" if op.get("materialized") else None
+            match op["op"]:
+                case "filter":
+                    table = table.filter(self._even, store=store)
+                case "filter_not":
+                    table = table.filter_not(self._even, store=store)
+                case "map_values":
+                    table = table.map_values(self._mapped, store=store)
+                case "to_table":
+                    table = table.to_stream().to_table(store=store)
+                case unknown:
+                    raise NotToldError(f"unknown table operation {unknown!r}")
+        return table
+
+    def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]
+        options = {} if store is None else {"store": store}
+        return getattr(left, method)(right, self._plus, **options)
+
+    def _table_table(self) -> None:
+        left, right = self._table("left"), self._table("right")
+        store = "result" if self._params.get("result_materialized") else None
+        joined = self._joined(left, right, self._params["type"], store)
+        self._operations(joined, self._params.get("ops", ())).to(OUTPUT)
+
+    def _three_way(self) -> None:
+        left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
+        first = self._joined(left, right, self._params["type"])
+        self._joined(first, third, self._params["type2"]).to(OUTPUT)
+
+    def _table_chain_same(self) -> None:
+        left, right = self._table("left"), self._table("right")
+        first = self._joined(left, right, self._params["type"])
+        self._joined(first, right, self._params["type2"]).to(OUTPUT)
+
+    def _foreign(self, left: KTable, right: KTable, how: str) -> KTable:
+        method = left.join if how == "inner" else left.left_join
+        return method(right, self._plus, foreign_key=self._ref)
+
+    def _fk_join(self) -> None:
+        joined = self._foreign(self._table("left"), self._table("right"), self._params["type"])
+        self._operations(joined, self._params.get("ops", ())).to(OUTPUT)
+
+    def _table_join_then_fk(self) -> None:
+        left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
+        first = self._joined(left, right, self._params["type"])
+        self._foreign(first, third, self._params["type2"]).to(OUTPUT)
+
+    def _global_join(self) -> None:
+        left = self._stream("left")
+        right = self._builder.global_table("right", key="string", value="string")
+        method = left.join if self._params["type"] == "inner" else left.left_join
+        method(right, self._plus, key=self._ref).to(OUTPUT)
+
+    def _table_ops(self) -> None:
+        self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
+
+    def _right(self) -> KTable:
+        if not self._params.get("right_to_table"):
+            return self._table("right")
+        return self._operations(self._stream("right").to_table(), self._params.get("right_ops", ()))
+
+    def _stream_table(self) -> None:
+        left = self._stream("left")
+        self._joined(left, self._right(), self._params["type"]).to(OUTPUT)
+
+    def _windows(self) -> JoinWindows:
+        params = self._params
+        window = JoinWindows(params["before_ms"], params["after_ms"], params.get("grace_ms", DAY_MS))
+        # Before 3.1 there was no grace, and stores kept a day.
+        return replace(window, eager=bool(params.get("eager")))
+
+    def _joined_streams(self, left: KStream, right: KStream) -> KStream:
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
+        joined: KStream = getattr(left, method)(right, self._plus, self._windows())
+        return joined
+
+    def _stream_stream(self) -> None:
+        self._joined_streams(self._stream("left"), self._stream("right")).to(OUTPUT)
+
+    def _self_join(self) -> None:
+        stream = self._stream("input")
+        self._joined_streams(stream, stream).to(OUTPUT)
+
+    def _rekey_stream_stream(self) -> None:
+        left = self._stream("left").select_key(self._ref)
+        self._joined_streams(left, self._stream("right")).to(OUTPUT)
+
+    def _rekey_stream_table(self) -> None:
+        left = self._stream("left").select_key(self._ref)
+        self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
+
+
+KINDS: dict[str, Callable[[Recorded], None]] = {
+    "table_table": Recorded._table_table,
+    "three_way": Recorded._three_way,
+    "table_chain_same": Recorded._table_chain_same,
+    "fk_join": Recorded._fk_join,
+    "table_join_then_fk": Recorded._table_join_then_fk,
+    "global_join": Recorded._global_join,
+    "table_ops": Recorded._table_ops,
+    "stream_table": Recorded._stream_table,
+    "stream_stream": Recorded._stream_stream,
+    "self_join": Recorded._self_join,
+    "rekey_stream_stream": Recorded._rekey_stream_stream,
+    "rekey_stream_table": Recorded._rekey_stream_table,
+}
+
+
+def unsupported(history: History) -> str | None:
+    """Why a history cannot be run yet; None when it can.
+
+    Raises
+    ------
+    NotToldError : its topology cannot be set up from what the recording tells.
+    """
+    try:
+        reason = _not_yet(history)
+        inputs = _inputs(history) if reason is None else frozenset()
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, MillpondError) as error:
+        raise NotToldError(untold(error)) from error
+    if reason is not None:
+        return reason
+    unknown = {step.topic for step in history.steps if step.advance_ms is None} - inputs
+    if unknown:
+        raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
+    return None
+
+
+_INPUTS: dict[str, frozenset[str | None]] = {}
+"""Of the topologies that could be built, by their key: thousands of histories have a few hundred of them."""
+
+
+def _inputs(history: History) -> frozenset[str | None]:
+    key = topology_key(history)
+    if key not in _INPUTS:
+        builder, _ = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
+        _INPUTS[key] = frozenset(source.input for source in builder.build().plan.sources)
+    return _INPUTS[key]
+
+
+def _not_yet(history: History) -> str | None:
+    if history.vector is not None:
+        return unsupported_vector(history.vector)
+    if not known_kind(history.kind):
+        raise NotToldError(f"unknown kind {history.kind!r}")
+    if history.kind not in KINDS:
+        return f"no operator yet for {history.kind}"
+    for name, value in history.params.items():
+        if name.endswith(_UNKNOWN) and value is not None and not _is_windowed_join(history, name):
+            return f"not yet: {name}"
+        if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
+            return "not yet: suppress"
+    return None
+
+
+def _is_windowed_join(history: History, name: str) -> bool:
+    return name == "grace_ms" and history.kind in ("stream_stream", "self_join", "rekey_stream_stream")
+
+
+def build_recorded(
+    history: History, library: Library, make: Callable[[str], StreamsBuilder]
+) -> tuple[StreamsBuilder, dict[str, str | None]]:
+    """(the builder of a history's topology, recorded sink name of each output).
+
+    `make` gives an empty builder of a generation.
+    """
+    builder = make(GENERATIONS.get(history.version, "current"))
+    if history.vector is not None:
+        topology = VectorTopology(builder, library, history)
+        topology.build()
+        return builder, topology.outputs
+    Recorded(builder, library, history.params).build(history.kind)
+    return builder, {OUTPUT: None}
+
+
+def topology_key(history: History) -> str:
+    """Histories with one key have one topology."""
+    if history.vector is not None:
+        kinds = {(step.topic, isinstance(step.key, int), isinstance(step.value, int)) for step in history.steps}
+        return json.dumps([history.vector, history.version, sorted(map(str, kinds))], sort_keys=True)
+    return json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)

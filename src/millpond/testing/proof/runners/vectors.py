@@ -1,0 +1,274 @@
+"""Vectors as topologies of millpond's own handles: what the oracle's builders do, with handles.
+
+Owns the vectors of tables and their joins. What a test observed as a whole change (new and old value) is
+compared by the new value: old values cannot be seen from outside. Called by the engine and Spark runners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from millpond.builder import StreamsBuilder
+from millpond.global_ktable import GlobalKTable
+from millpond.kstream import KStream
+from millpond.ktable import KTable
+from millpond.testing.proof.oracle.build_vector import known_vector
+from millpond.testing.proof.oracle.untold import NotBuildableError, NotToldError, described, mapper, predicate, told
+from millpond.testing.proof.oracle.vectors import joiner, sink_names, store
+from millpond.testing.proof.oracle.vectors_joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
+from millpond.testing.proof.recordings import History
+from millpond.testing.proof.runners.library import Library
+from millpond.windows import JoinWindows
+
+Vector = Mapping[str, Any]
+OUTPUT = "out"
+
+
+class VectorTopology:
+    """Builds one vector's topology."""
+
+    def __init__(self, builder: StreamsBuilder, library: Library, history: History) -> None:
+        assert history.vector is not None, "a vector"
+        self._builder = builder
+        self._library = library
+        self._history = history
+        self.vector = described(history.vector)
+        self.outputs: dict[str, str | None] = {}
+
+    def build(self) -> None:
+        """Add the topology to the builder."""
+        BUILDERS[self.vector["operator"]](self)
+
+    # -- inputs and outputs ----------------------------------------------------------------------------------
+
+    def _formats(self, side: str) -> dict[str, Any]:
+        keys = [s.key for s in self._history.steps]
+        values = [s.value for s in self._history.steps if s.topic == side]
+        return {"key": _kind(keys), "value": _kind(values)}
+
+    def _table(self, side: str, number: int, *, stored: bool = True) -> KTable:
+        name = f"{side}-store" if stored and store(self.vector, number) else None
+        return self._builder.table(side, **self._formats(side), store=name)
+
+    def _stream(self, side: str) -> KStream:
+        stream = self._builder.stream(side, **self._formats(side))
+        return stream.repartition() if "repartition()ed" in self.vector.get("topology_note", "") else stream
+
+    def _observe(self, handle: Any, name: str | None = None) -> None:
+        output = name or OUTPUT
+        handle.to(output)
+        self.outputs[output] = name
+
+    def _force_old(self, table: KTable) -> None:
+        """A consumer that needs old values, as the test's processor did: a left join that nobody reads."""
+        other = self._builder.table("nothing", **self._formats("nothing") | {"key": str(_name(table.key_type))})
+        table.left_join(other, lambda left, right: left)
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def _join(self, left: Any, right: KTable, operator: Mapping[str, Any], place: int) -> Any:
+        said = self.vector.get("joiner") or ""
+        kind = "long" if "integers" in said else "string"
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[operator["type"]]
+        kept = {"store": f"result-{place}"} if operator.get("materialized") else {}
+        return getattr(left, method)(right, self._library.lift(joiner(self.vector), kind), **kept)
+
+    def table_table(self) -> None:
+        """Chains of table joins and filters."""
+        both = "both" in self.vector["inputs"]
+        node = self._table("both" if both else "left", 0)
+        right = node if both else self._table("right", 1)
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        for place, operator in enumerate(operators):
+            if operator.get("op") == "table-filter":
+                holds = self._library.lift(predicate(self.vector), "boolean")
+                node = node.filter(holds, store=f"filter-{place}" if operator.get("materialized") else None)
+            else:
+                node = self._join(node, right, operator, place)
+        if self.vector.get("observes_old"):
+            self._force_old(node)
+        self._observe(node)
+
+    def stream_table(self) -> None:
+        """A stream joined with a table, perhaps derived."""
+        left = self._stream("left")
+        repartitioned = "repartition()ed" in self.vector.get("topology_note", "")
+        right = self._stream("right").to_table() if repartitioned else self._table("right", 0)
+        if self.vector.get("right") == "filter":
+            right = right.filter(self._library.lift(predicate(self.vector), "boolean"))
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        self._observe(self._join(left, right, {**operators[0], "materialized": False}, 0))
+
+    def foreign_key(self) -> None:
+        """A foreign-key join, perhaps joined with its own left side."""
+        left, right = (self._own_table(side, number) for number, side in enumerate(("left", "right")))
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        kind = str(_name(right.key_type))
+        extractor = self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], kind)
+        joins = self._library.lift(joiner(self.vector), "string")
+        method = {"inner": left.join, "left": left.left_join}[operators[0]["type"]]
+        result = method(right, joins, foreign_key=extractor)
+        if len(operators) > 1 and told(self.vector, "rejoined") == "left with result":
+            result = left.join(result, joins)
+        self._observe(result)
+
+    def one_to_many(self) -> None:
+        """A one-to-many join under the key "prefix/suffix"."""
+        one, many = self._own_table("one", 0), self._own_table("many", 1)
+        result = one.one_to_many_join(
+            many,
+            self._library.lift(joiner(self.vector), "string"),
+            key=self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], "string"),
+            result_key=self._library.lift(lambda prefix, suffix: f"{prefix}/{suffix}", "string"),
+        )
+        self._observe(result)
+
+    def global_lookup(self) -> None:
+        """A stream joined with a global table."""
+        self._look_up(self._builder.global_table("right", **self._own_formats("right")))
+
+    def global_view(self) -> None:
+        """A stream joined with a view of two global tables."""
+        one, two = (self._builder.global_table(side, **self._own_formats(side)) for side in ("one", "two"))
+        mapper = self._library.lift(FOREIGN_KEYS[self.vector["fk_extractor"]], str(_name(two.key_type)))
+        method = {"inner": one.join, "left": one.left_join}[self.vector["view_type"]]
+        self._look_up(method(two, self._library.lift(joiner(self.vector), "string"), key=lambda value: mapper(value)))
+
+    def _look_up(self, right: GlobalKTable) -> None:
+        left = self._builder.stream("left", **self._own_formats("left"))
+        mapper = KEY_MAPPERS[self.vector["key_mapper"]]
+        mapped = self._library.lift(lambda value: mapper(None, value), str(_name(right.key_type)))
+        method = {"inner": left.join, "left": left.left_join}[self.vector["join_type"]]
+        self._observe(method(right, self._library.lift(joiner(self.vector), "string"), key=mapped))
+
+    def _own_formats(self, side: str) -> dict[str, Any]:
+        """Formats where the two sides need not have one type of key."""
+        keys = [s.key for s in self._history.steps if s.topic == side]
+        return self._formats(side) | {"key": _kind(keys)}
+
+    def _own_table(self, side: str, number: int) -> KTable:
+        name = f"{side}-store" if store(self.vector, number) else None
+        return self._builder.table(side, **self._own_formats(side), store=name)
+
+    def source(self) -> None:
+        """A table alone."""
+        table = self._table("input", 0)
+        if self.vector.get("observes_old"):
+            self._force_old(table)
+        self._observe(table)
+
+    def map_values(self) -> None:
+        """Mapped tables, each observed."""
+        function, kind = mapper(self.vector)
+        operators = told(self.vector["params"], "operators")
+        own = sum(bool(operator.get("materialized")) for operator in operators)
+        source = self._table("input", 0, stored=len(self.vector["params"].get("stores", ())) > own)
+        for place, operator in enumerate(operators):
+            kept = f"mapped-{place}" if operator.get("materialized") else None
+            self._observe(source.map_values(self._library.lift(function, kind), store=kept))
+
+    def filters(self) -> None:
+        """Filtered tables, each observed."""
+        operators = told(self.vector["params"], "operators")
+        stores = self.vector["params"].get("stores", ())
+        stored = len(stores) - sum(bool(o.get("materialized")) for o in operators)
+        source = self._table("input", 0, stored=stored > 0)
+        holds = self._library.lift(predicate(self.vector), "boolean")
+        tables = []
+        for place, operator in enumerate(operators):
+            kept = f"filtered-{place}" if operator.get("materialized") else None
+            filtered = source.filter_not if operator["type"] == "filterNot" else source.filter
+            tables.append(filtered(holds, store=kept))
+        if any(kept["send_old_values"] for kept in stores):
+            self._force_old(tables[0])
+        if self.vector["observes_changes"]:
+            self._observe(tables[0], "proc2")
+            self._observe(source, "proc1")
+        else:
+            for table, name in zip(tables, sink_names(self.vector) * len(tables), strict=False):
+                self._observe(table, name)
+
+    def stream_stream(self) -> None:
+        """Chains of windowed joins of two streams, or of one with itself."""
+        if "both" in self.vector["inputs"]:
+            left = right = self._stream("both")
+        else:
+            left, right = self._stream("left"), self._stream("right")
+        operators = self.vector["params"].get("operators") or [
+            {"type": self.vector["join_type"], **self.vector["params"]}
+        ]
+        kind = "long" if "integers" in (self.vector.get("joiner") or "") else "string"
+        plus = self._library.lift(joiner(self.vector), kind)
+        for operator in operators:
+            method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[operator["type"]]
+            left = getattr(left, method)(right, plus, _windows(window_of(self.vector, operator)))
+        self._observe(left)
+
+
+BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
+    "stream-stream": VectorTopology.stream_stream,
+    "table-table": VectorTopology.table_table,
+    "stream-table": VectorTopology.stream_table,
+    "fk-table-table": VectorTopology.foreign_key,
+    "fk-table-table+table-table": VectorTopology.foreign_key,
+    "one-to-many": VectorTopology.one_to_many,
+    "stream-globaltable": VectorTopology.global_lookup,
+    "stream-globalview": VectorTopology.global_view,
+    "table-source": VectorTopology.source,
+    "table-mapValues": VectorTopology.map_values,
+    "table-filter": VectorTopology.filters,
+}
+
+
+def _windows(operator: Mapping[str, Any]) -> JoinWindows:
+    before = operator["before_ms"]
+    window = JoinWindows(before, operator.get("after_ms", before), operator.get("grace_ms", 0))
+    return replace(window, eager=not operator.get("spurious_fix", True))
+
+
+def unsupported_vector(vector: Vector) -> str | None:
+    """Why a vector cannot be built yet; None when it can."""
+    if vector["operator"] not in BUILDERS:
+        if not known_vector(vector["operator"]):
+            raise NotToldError(f"no topology for vectors of {vector['operator']!r}")
+        return f"no operator yet for {vector['operator']}"
+    try:
+        params = described(vector).get("params", {})
+    except NotToldError:
+        raise
+    except NotBuildableError as reason:
+        return str(reason)
+    if vector["operator"] == "stream-stream":
+        return None
+    if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
+        return "not yet: versioned tables, grace"
+    for operator in params.get("operators") or ():
+        if operator.get("op") in ("window-aggregate", "table-aggregate") or operator.get("grace_ms"):
+            return f"not yet: {operator.get('op')}"
+    return None
+
+
+def new_values(history: History) -> History:
+    """The history with whole changes reduced to their new values."""
+    steps = tuple(
+        replace(step, expect=None if step.expect is None else tuple(_new(r) for r in step.expect))
+        for step in history.steps
+    )
+    return replace(history, steps=steps)
+
+
+def _new(result: Any) -> Any:
+    value = result.value
+    if isinstance(value, tuple) and len(value) == 2 and value[0][0] == "new":
+        return replace(result, value=value[0][1])
+    return result
+
+
+def _kind(values: list[Any]) -> str:
+    return "long" if any(isinstance(value, int) for value in values) else "string"
+
+
+def _name(kind: Any) -> str:
+    return "long" if str(kind) in ("int64", "LongType()") else "string"
