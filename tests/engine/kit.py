@@ -9,7 +9,7 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
 from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.runners.library import ArrowLibrary
 
 Step = tuple[str, Any, Any, int]

@@ -18,8 +18,8 @@ from millpond.testing.proof import engine
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.table_table import TableTableJoin
+from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,

@@ -14,8 +14,8 @@ from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup, GlobalView
 from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup, GlobalView
 from tests.engine.kit import (
     LIBRARY,
     PLUS,

@@ -17,8 +17,8 @@ from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.one_to_many import OneToManyJoin
+from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.tables.one_to_many import OneToManyJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from millpond.testing.proof.oracle import Record, Semantics, Topology
-from millpond.testing.proof.oracle.foreign_key import SubscriptionSend
 from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.oracle.tables.foreign_key import SubscriptionSend
+from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.recordings import History, read
 from tests.oracle.places import RECORDINGS
 

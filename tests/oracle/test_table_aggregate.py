@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from millpond.testing.proof.oracle import Result, Semantics, Topology
-from millpond.testing.proof.oracle.aggregate import GroupTable, TableAggregate
-from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
 from millpond.testing.proof.oracle.functions import plus
-from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.oracle.tables.table import TableSource
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 
 FORGETS_X = Aggregator(
     lambda: "0",

@@ -18,7 +18,7 @@ import pytest
 from millpond.testing.proof import conformance
 from millpond.testing.proof.conformance_report import KindSummary, golden_table
 from millpond.testing.proof.conformance_runners import OracleRunner, Runner
-from millpond.testing.proof.oracle.untold import FACTS
+from millpond.testing.proof.oracle.vectors.untold import FACTS
 from millpond.testing.proof.recordings import History, Step, read
 from millpond.testing.proof.runners.engine import EngineRunner
 from tests.oracle.places import HISTORIES, VECTORS

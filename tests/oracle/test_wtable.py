@@ -8,15 +8,15 @@ import random
 import pytest
 
 from millpond.testing.proof.oracle import Record, Result, Semantics, Topology, Windowed
-from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
 from millpond.testing.proof.oracle.functions import plus
 from millpond.testing.proof.oracle.graph import MapRecord, Node
 from millpond.testing.proof.oracle.records import Key, Value
-from millpond.testing.proof.oracle.table import Table, TableSource
-from millpond.testing.proof.oracle.window_time import TimeWindowAggregate, TimeWindows
-from millpond.testing.proof.oracle.windowed import Emission
-from millpond.testing.proof.oracle.wtable import DAY_MS, Window, WindowedSide, previous
-from millpond.testing.proof.oracle.wtable_joins import (
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
+from millpond.testing.proof.oracle.windows.windowed import Emission
+from millpond.testing.proof.oracle.windows.wtable import DAY_MS, Window, WindowedSide, previous
+from millpond.testing.proof.oracle.windows.wtable_joins import (
     StreamWTableJoin,
     TableWTableJoin,
     WTableTableJoin,

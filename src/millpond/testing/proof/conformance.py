@@ -16,7 +16,7 @@ from millpond.testing.proof.conformance_compare import judge
 from millpond.testing.proof.conformance_report import KindSummary, golden_table, row_totals
 from millpond.testing.proof.conformance_runners import RUNNERS, Output, Runner, RunnerMissingError, load
 from millpond.testing.proof.oracle.semantics import ROWS
-from millpond.testing.proof.oracle.untold import NotToldError
+from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.recordings import History, RecordingError, read
 
 BATCH = 500

@@ -14,7 +14,7 @@ from itertools import combinations
 from millpond.testing.proof.conformance_runners import Output, run_oracle
 from millpond.testing.proof.oracle.records import Result
 from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.untold import NotBuildableError
+from millpond.testing.proof.oracle.vectors.untold import NotBuildableError
 from millpond.testing.proof.recordings import History
 
 EXHAUSTIVE_ROWS = 8

@@ -10,12 +10,12 @@ import importlib
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, cast
 
-from millpond.testing.proof.oracle.build_vector import build_vector
 from millpond.testing.proof.oracle.graph import EngineFailsError, Topology
 from millpond.testing.proof.oracle.records import Result
 from millpond.testing.proof.oracle.semantics import Semantics
 from millpond.testing.proof.oracle.topologies import build
-from millpond.testing.proof.oracle.untold import NotBuildableError, NotToldError
+from millpond.testing.proof.oracle.vectors.build_vector import build_vector
+from millpond.testing.proof.oracle.vectors.untold import NotBuildableError, NotToldError
 from millpond.testing.proof.recordings import History
 
 Output: TypeAlias = Sequence[Sequence[Result] | None]

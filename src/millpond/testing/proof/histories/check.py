@@ -23,7 +23,7 @@ from millpond.testing.proof.histories.registry import build, deferred, oracle_of
 from millpond.testing.proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Result
-from millpond.testing.proof.oracle.stores import PlainStore
+from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.topology import Topology
 
 Steps = list[list[Result]]

@@ -11,16 +11,16 @@ from millpond.options import Format
 from millpond.testing.proof.histories import functions as text
 from millpond.testing.proof.histories.choices import Choices
 from millpond.testing.proof.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
-from millpond.testing.proof.oracle.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.global_lookup import (
+from millpond.testing.proof.oracle.records import Key, Value
+from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.tables.global_lookup import (
     GlobalLookup,
     GlobalTable,
     GlobalTableLookup,
     GlobalView,
     KeyMapper,
 )
-from millpond.testing.proof.oracle.one_to_many import OneToManyJoin
-from millpond.testing.proof.oracle.records import Key, Value
+from millpond.testing.proof.oracle.tables.one_to_many import OneToManyJoin
 
 
 def _how(choices: Choices, generation: str) -> Params:

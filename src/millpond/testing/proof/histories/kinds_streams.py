@@ -24,8 +24,8 @@ from millpond.testing.proof.histories.kinds import (
 )
 from millpond.testing.proof.oracle.graph import MapRecord, Node, Topology
 from millpond.testing.proof.oracle.records import Record
-from millpond.testing.proof.oracle.stream_table import StreamTableJoin
-from millpond.testing.proof.oracle.table import TableSource
+from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
+from millpond.testing.proof.oracle.tables.table import TableSource
 
 PREDICATES = {"even": text.even, "long": text.long}
 MODERN = ("current", "spurious")

@@ -21,10 +21,10 @@ from millpond.testing.proof.histories.kinds import (
     stored,
 )
 from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.table import TableSource
-from millpond.testing.proof.oracle.table_filter import TableFilter
-from millpond.testing.proof.oracle.table_map_values import TableMapValues
-from millpond.testing.proof.oracle.table_table import TableTableJoin
+from millpond.testing.proof.oracle.tables.table import TableSource
+from millpond.testing.proof.oracle.tables.table_filter import TableFilter
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 
 
 def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:

@@ -9,7 +9,7 @@ from millpond.testing.proof.oracle.graph import EngineFailsError, Topology
 from millpond.testing.proof.oracle.records import Record, Result, Windowed
 from millpond.testing.proof.oracle.semantics import ROWS, Semantics
 from millpond.testing.proof.oracle.topologies import build
-from millpond.testing.proof.oracle.untold import NotBuildableError
+from millpond.testing.proof.oracle.vectors.untold import NotBuildableError
 
 __all__ = [
     "ROWS",

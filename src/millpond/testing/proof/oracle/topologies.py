@@ -11,27 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from millpond.testing.proof.oracle.aggregate import GroupTable, StreamAggregate, TableAggregate
-from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
-from millpond.testing.proof.oracle.foreign_key import foreign_key_join
 from millpond.testing.proof.oracle.functions import even, mapped, payload, plus, ref
-from millpond.testing.proof.oracle.global_lookup import GlobalLookup, GlobalTable
 from millpond.testing.proof.oracle.graph import MapRecord, Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import key_bytes, session_bytes
-from millpond.testing.proof.oracle.self_join import SelfJoin
 from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.stream_stream import JoinSpec, StreamStreamJoin
-from millpond.testing.proof.oracle.stream_table import StreamTableJoin
-from millpond.testing.proof.oracle.suppress import Suppress
-from millpond.testing.proof.oracle.table import Table, TableSource
-from millpond.testing.proof.oracle.table_filter import TableFilter
-from millpond.testing.proof.oracle.table_map_values import TableMapValues
-from millpond.testing.proof.oracle.table_table import TableTableJoin
-from millpond.testing.proof.oracle.untold import NotToldError, join_type
-from millpond.testing.proof.oracle.window_session import SessionWindowAggregate
-from millpond.testing.proof.oracle.window_sliding import SlidingWindowAggregate
-from millpond.testing.proof.oracle.window_time import TimeWindowAggregate, TimeWindows
-from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.streams.self_join import SelfJoin
+from millpond.testing.proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
+from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
+from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.tables.table_filter import TableFilter
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
+from millpond.testing.proof.oracle.vectors.untold import NotToldError, join_type
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.windows.suppress import Suppress
+from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
+from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
+from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
+from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 Params = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.conformance_runners import untold
 from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.topologies import Read, known_kind
-from millpond.testing.proof.oracle.untold import NotToldError
+from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import ArrowLibrary, Library
 from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector

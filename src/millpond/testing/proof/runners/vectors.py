@@ -14,10 +14,17 @@ from millpond.builder import StreamsBuilder
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
-from millpond.testing.proof.oracle.build_vector import known_vector
-from millpond.testing.proof.oracle.untold import NotBuildableError, NotToldError, described, mapper, predicate, told
-from millpond.testing.proof.oracle.vectors import joiner, sink_names, store
-from millpond.testing.proof.oracle.vectors_joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
+from millpond.testing.proof.oracle.vectors.build_vector import known_vector
+from millpond.testing.proof.oracle.vectors.joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
+from millpond.testing.proof.oracle.vectors.untold import (
+    NotBuildableError,
+    NotToldError,
+    described,
+    mapper,
+    predicate,
+    told,
+)
+from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import Library
 from millpond.windows import JoinWindows

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value, Windowed
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.table import Table
 
 DAY_MS = 86_400_000
 

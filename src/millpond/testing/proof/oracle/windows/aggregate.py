@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millpond.testing.proof.oracle.aggregation import Aggregator
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
-from millpond.testing.proof.oracle.stores import PlainStore
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.stores import PlainStore
+from millpond.testing.proof.oracle.tables.table import Table
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator
 
 
 class _Aggregate(Table):

@@ -9,8 +9,8 @@ from typing import Any
 from millpond.testing.proof.oracle.functions import text
 from millpond.testing.proof.oracle.graph import MapRecord, Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Value
-from millpond.testing.proof.oracle.table import Table, TableSource
-from millpond.testing.proof.oracle.untold import NotToldError, told
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.vectors.untold import NotToldError, told
 
 Vector = Mapping[str, Any]
 Builder = Callable[[Topology, Vector], None]

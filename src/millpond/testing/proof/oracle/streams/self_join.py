@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Record
-from millpond.testing.proof.oracle.stream_stream import JoinSpec
-from millpond.testing.proof.oracle.window_store import JoinStore
+from millpond.testing.proof.oracle.streams.stream_stream import JoinSpec
+from millpond.testing.proof.oracle.windows.window_store import JoinStore
 
 
 class SelfJoin(Node):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millpond.testing.proof.oracle.aggregation import Aggregator
 from millpond.testing.proof.oracle.clock import Clock
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.table import Table
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator
 
 
 @dataclass(frozen=True, slots=True)

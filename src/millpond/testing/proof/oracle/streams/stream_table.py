@@ -9,7 +9,7 @@ from __future__ import annotations
 from millpond.testing.proof.oracle.clock import Clock
 from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Record, key_bytes
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.table import Table
 
 
 class StreamTableJoin(Node):

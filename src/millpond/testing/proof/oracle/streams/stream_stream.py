@@ -12,7 +12,7 @@ from millpond.testing.proof.oracle.clock import Clock
 from millpond.testing.proof.oracle.graph import Node, Place, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Value, key_bytes
 from millpond.testing.proof.oracle.source_time import SourceTime
-from millpond.testing.proof.oracle.window_store import JoinStore
+from millpond.testing.proof.oracle.windows.window_store import JoinStore
 
 LEFT, RIGHT = 0, 1
 _NOTHING_PENDING = 2**63 - 1

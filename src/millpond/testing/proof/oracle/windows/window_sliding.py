@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from millpond.testing.proof.oracle.aggregation import Aggregator
 from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Topology
 from millpond.testing.proof.oracle.records import Record, Stored, Windowed
-from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value
-from millpond.testing.proof.oracle.stores import PlainStore
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.stores import PlainStore
+from millpond.testing.proof.oracle.tables.table import Table
 
 
 class TableTableJoin(Table):

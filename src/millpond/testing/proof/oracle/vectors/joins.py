@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from millpond.testing.proof.oracle.foreign_key import foreign_key_join
 from millpond.testing.proof.oracle.functions import text
-from millpond.testing.proof.oracle.global_lookup import GlobalLookup, GlobalTable
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Value
-from millpond.testing.proof.oracle.self_join import SelfJoin
-from millpond.testing.proof.oracle.stream_stream import JoinSpec, StreamStreamJoin
-from millpond.testing.proof.oracle.stream_table import StreamTableJoin
-from millpond.testing.proof.oracle.table import Table, TableSource
-from millpond.testing.proof.oracle.table_filter import TableFilter
-from millpond.testing.proof.oracle.table_table import TableTableJoin
-from millpond.testing.proof.oracle.untold import NotToldError, join_type, predicate, told
-from millpond.testing.proof.oracle.vectors import (
+from millpond.testing.proof.oracle.streams.self_join import SelfJoin
+from millpond.testing.proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
+from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
+from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.tables.table_filter import TableFilter
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
+from millpond.testing.proof.oracle.vectors.untold import NotToldError, join_type, predicate, told
+from millpond.testing.proof.oracle.vectors.vectors import (
     Builder,
     Vector,
     after_bar,
@@ -33,7 +33,7 @@ from millpond.testing.proof.oracle.vectors import (
     stream_source,
     table_source,
 )
-from millpond.testing.proof.oracle.vectors_windows import windowed_table_join
+from millpond.testing.proof.oracle.vectors.windows import windowed_table_join
 
 _LARGE_MS = 1_000_000
 

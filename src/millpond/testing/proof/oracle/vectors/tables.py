@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from millpond.testing.proof.oracle.aggregate import GroupTable, StreamAggregate, TableAggregate
-from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
 from millpond.testing.proof.oracle.graph import Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Value
-from millpond.testing.proof.oracle.table import Table, TableSource
-from millpond.testing.proof.oracle.table_filter import TableFilter
-from millpond.testing.proof.oracle.table_map_values import TableMapValues
-from millpond.testing.proof.oracle.untold import NotToldError, mapper, predicate, told
-from millpond.testing.proof.oracle.vectors import (
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.tables.table_filter import TableFilter
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.vectors.untold import NotToldError, mapper, predicate, told
+from millpond.testing.proof.oracle.vectors.vectors import (
     Builder,
     Vector,
     after_bar,
@@ -28,6 +26,8 @@ from millpond.testing.proof.oracle.vectors import (
     stream_source,
     table_source,
 )
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 
 Selector = Callable[[Key, Value], tuple[Key, Value]]
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value
-from millpond.testing.proof.oracle.stores import PlainStore
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.stores import PlainStore
+from millpond.testing.proof.oracle.tables.table import Table
 
 KeyMapper = Callable[[Key, Value], Key]
 

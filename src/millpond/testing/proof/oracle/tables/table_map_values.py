@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
-from millpond.testing.proof.oracle.stores import PlainStore
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.stores import PlainStore
+from millpond.testing.proof.oracle.tables.table import Table
 
 
 class TableMapValues(Table):

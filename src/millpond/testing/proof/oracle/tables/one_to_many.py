@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import CombinedKey, Joiner, Key, Record, Stored, Value, key_bytes
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.table import Table
 
 MANY, ONE = 0, 1
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millpond.testing.proof.oracle.aggregation import AGGREGATORS, Aggregator
 from millpond.testing.proof.oracle.functions import plus
 from millpond.testing.proof.oracle.graph import Node, Topology
-from millpond.testing.proof.oracle.table_table import TableTableJoin
-from millpond.testing.proof.oracle.untold import NotToldError, aggregate_shown, told
-from millpond.testing.proof.oracle.vectors import (
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
+from millpond.testing.proof.oracle.vectors.untold import NotToldError, aggregate_shown, told
+from millpond.testing.proof.oracle.vectors.vectors import (
     Builder,
     Vector,
     cache,
@@ -24,10 +23,11 @@ from millpond.testing.proof.oracle.vectors import (
     store,
     stream_source,
 )
-from millpond.testing.proof.oracle.window_session import SessionWindowAggregate
-from millpond.testing.proof.oracle.window_sliding import SlidingWindowAggregate
-from millpond.testing.proof.oracle.window_time import TimeWindowAggregate, TimeWindows
-from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
+from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
+from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
+from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 _SORTED = Aggregator(lambda: "", lambda aggregate, value: "".join(sorted(aggregate + value)))
 _EMPTY_LOG = Aggregator(lambda: "", plus)

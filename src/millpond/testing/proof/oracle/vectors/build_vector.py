@@ -5,11 +5,13 @@ Law: a vector that does not describe a buildable topology is refused with the re
 
 from __future__ import annotations
 
-from millpond.testing.proof.oracle import vectors_joins, vectors_tables, vectors_windows
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.untold import NotBuildableError, NotToldError, described
-from millpond.testing.proof.oracle.vectors import Vector
+from millpond.testing.proof.oracle.vectors import joins as vectors_joins
+from millpond.testing.proof.oracle.vectors import tables as vectors_tables
+from millpond.testing.proof.oracle.vectors import windows as vectors_windows
+from millpond.testing.proof.oracle.vectors.untold import NotBuildableError, NotToldError, described
+from millpond.testing.proof.oracle.vectors.vectors import Vector
 
 _INSIDE = "internal processor: its stores were filled by the test, the vector does not show with what"
 _REFUSED = {

@@ -6,10 +6,10 @@ records, and sessions that come within the gap of each other become one. Called 
 
 from __future__ import annotations
 
-from millpond.testing.proof.oracle.aggregation import Aggregator
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Record, Value, Windowed, key_bytes
-from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 _SHORTEST_SEGMENT_MS = 60_000
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Value, key_bytes
-from millpond.testing.proof.oracle.table import Table, TableSource
+from millpond.testing.proof.oracle.tables.table import Table, TableSource
 
 ForeignKey = Callable[[Value], Key]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
-from millpond.testing.proof.oracle.stores import PlainStore, Store, VersionedStore
+from millpond.testing.proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 
 
 class Table(Node):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from millpond.testing.proof.oracle.clock import Clock
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
-from millpond.testing.proof.oracle.table import Table
+from millpond.testing.proof.oracle.tables.table import Table
 
 
 @dataclass(slots=True)

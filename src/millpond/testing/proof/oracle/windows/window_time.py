@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millpond.testing.proof.oracle.aggregation import Aggregator
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Record, Windowed
-from millpond.testing.proof.oracle.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Windowed
-from millpond.testing.proof.oracle.wtable import KeptJoin, Shift, Window, WindowedSide, WindowOf, window_of
+from millpond.testing.proof.oracle.windows.wtable import KeptJoin, Shift, Window, WindowedSide, WindowOf, window_of
 
 LEFT, RIGHT = 0, 1
 

@@ -1,0 +1,1 @@
+"""Operators of streams, a record at a time."""

@@ -1,0 +1,1 @@
+"""Operators of tables, a record at a time."""

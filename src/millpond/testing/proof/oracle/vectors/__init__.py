@@ -1,0 +1,1 @@
+"""Topologies from what recorded vectors tell."""

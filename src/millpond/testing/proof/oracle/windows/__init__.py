@@ -1,0 +1,1 @@
+"""Aggregates and windows, a record at a time."""
