@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millpond.testing.proof.histories import functions as values
-from millpond.testing.proof.histories.kinds import OracleSite, Site
-from millpond.testing.proof.histories.registry import KINDS
+from millpond.testing.proof.histories.kinds import functions as values
+from millpond.testing.proof.histories.kinds.kind import OracleSite, Site
+from millpond.testing.proof.histories.kinds.registry import KINDS
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.semantics import Semantics
 

@@ -14,11 +14,11 @@ from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.histories import Blueprint, Case, Input, Op, check
 from millpond.testing.proof.histories.blueprint import beside
 from millpond.testing.proof.histories.check import by_step, run_oracle
-from millpond.testing.proof.histories.choices import Choices, Dice
 from millpond.testing.proof.histories.draw import draw_case, draw_records
-from millpond.testing.proof.histories.functions import ArrowFunctions
-from millpond.testing.proof.histories.kinds import Params
-from millpond.testing.proof.histories.registry import KINDS, build
+from millpond.testing.proof.histories.kinds.choices import Choices, Dice
+from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
+from millpond.testing.proof.histories.kinds.kind import Params
+from millpond.testing.proof.histories.kinds.registry import KINDS, build
 from millpond.testing.proof.histories.report import page
 from millpond.testing.proof.histories.spark import Bundle, check_bundle
 from tests.histories.ops import op

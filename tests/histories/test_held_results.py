@@ -9,8 +9,8 @@ import pytest
 
 from millpond.testing.proof.histories import Case, check
 from millpond.testing.proof.histories.blueprint import Blueprint, Ref
-from millpond.testing.proof.histories.choices import Dice
 from millpond.testing.proof.histories.draw import draw_blueprint, draw_case
+from millpond.testing.proof.histories.kinds.choices import Dice
 from millpond.testing.proof.histories.report import page
 from millpond.testing.proof.histories.settled import all_above
 

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from millpond._spark.dataflow.fusion import Shortcuts
-from millpond.testing.proof.histories import Op, functions
+from millpond.testing.proof.histories import Op
+from millpond.testing.proof.histories.kinds import functions
 from millpond.testing.proof.histories.report import page
 from millpond.testing.proof.histories.spark import Bundle, bundle_of, check_bundle
 

@@ -66,7 +66,7 @@ def test_a_number_gives_the_same_case_again() -> None:
 
 def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
     cases: list[Case] = [case_of(SEED, number) for number in range(COUNT)]
-    from millpond.testing.proof.histories.registry import KINDS
+    from millpond.testing.proof.histories.kinds.registry import KINDS
 
     assert {op.kind for case in cases for op in case.blueprint.ops} == set(KINDS)
     assert {case.shards for case in cases} == {1, 2, 3, 7}

@@ -18,8 +18,8 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.histories.blueprint import Blueprint
 from millpond.testing.proof.histories.case import Case
 from millpond.testing.proof.histories.driver import ReplayDiffersError, RoughDriver
-from millpond.testing.proof.histories.functions import ArrowFunctions
-from millpond.testing.proof.histories.registry import build, deferred, oracle_of, sinks_of, timed
+from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
+from millpond.testing.proof.histories.kinds.registry import build, deferred, oracle_of, sinks_of, timed
 from millpond.testing.proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Result

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from millpond.testing.proof.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.proof.histories.case import Case, Input
-from millpond.testing.proof.histories.choices import Choices, Dice
-from millpond.testing.proof.histories.functions import LONG_KEYS, TEXT_KEYS, VALUES
-from millpond.testing.proof.histories.registry import KINDS, SOURCES, sources_of
+from millpond.testing.proof.histories.kinds.choices import Choices, Dice
+from millpond.testing.proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
+from millpond.testing.proof.histories.kinds.registry import KINDS, SOURCES, sources_of
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5

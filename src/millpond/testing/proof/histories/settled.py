@@ -17,7 +17,7 @@ from collections.abc import Collection
 from typing import Any
 
 from millpond.testing.proof.histories.blueprint import Blueprint, Ref, name_of
-from millpond.testing.proof.histories.registry import KINDS, SINKS
+from millpond.testing.proof.histories.kinds.registry import KINDS, SINKS
 from millpond.testing.proof.oracle.records import Result
 
 _TABLES = ("table", "table_filter", "table_map_values", "table_table", "foreign_key", "one_to_many", "table_global")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from millpond.testing.proof.histories.blueprint import Blueprint
 from millpond.testing.proof.histories.case import Case, Input
 from millpond.testing.proof.histories.check import Difference, check
-from millpond.testing.proof.histories.registry import KINDS, sources_of
+from millpond.testing.proof.histories.kinds.registry import KINDS, sources_of
 
 ATTEMPTS = 2_000
 

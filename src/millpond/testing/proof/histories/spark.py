@@ -16,10 +16,10 @@ from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.proof.histories.blueprint import Blueprint, beside
 from millpond.testing.proof.histories.case import Case
 from millpond.testing.proof.histories.check import Difference, Steps, by_step, first_difference, lines_of, run_oracle
-from millpond.testing.proof.histories.choices import Dice
 from millpond.testing.proof.histories.draw import draw_blueprint, draw_records
-from millpond.testing.proof.histories.functions import ColumnFunctions
-from millpond.testing.proof.histories.registry import build, sinks_of
+from millpond.testing.proof.histories.kinds.choices import Dice
+from millpond.testing.proof.histories.kinds.functions import ColumnFunctions
+from millpond.testing.proof.histories.kinds.registry import build, sinks_of
 from millpond.testing.proof.histories.settled import out_of_step
 
 

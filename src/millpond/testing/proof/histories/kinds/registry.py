@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.proof.histories import kinds_lookups, kinds_streams, kinds_tables, kinds_windows
 from millpond.testing.proof.histories.blueprint import Blueprint, name_of
-from millpond.testing.proof.histories.functions import Library
-from millpond.testing.proof.histories.kinds import Kind, OracleSite, Site
+from millpond.testing.proof.histories.kinds import lookups as kinds_lookups
+from millpond.testing.proof.histories.kinds import streams as kinds_streams
+from millpond.testing.proof.histories.kinds import tables as kinds_tables
+from millpond.testing.proof.histories.kinds import windows as kinds_windows
+from millpond.testing.proof.histories.kinds.functions import Library
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Site
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.semantics import Semantics
 

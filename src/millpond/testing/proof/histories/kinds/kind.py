@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.proof.histories.choices import Choices
-from millpond.testing.proof.histories.functions import Library
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.functions import Library
 from millpond.testing.proof.oracle.graph import Topology
 
 Params = Mapping[str, Any]

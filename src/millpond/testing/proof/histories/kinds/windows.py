@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millpond.testing.proof.histories import functions as text
-from millpond.testing.proof.histories.choices import Choices
-from millpond.testing.proof.histories.kinds import Kind, OracleSite, Params, Site, method_of
+from millpond.testing.proof.histories.kinds import functions as text
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of
 from millpond.testing.proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from millpond.windows import DAY_MS, JoinWindows
 

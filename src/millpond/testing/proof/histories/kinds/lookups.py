@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from millpond.options import Format
-from millpond.testing.proof.histories import functions as text
-from millpond.testing.proof.histories.choices import Choices
-from millpond.testing.proof.histories.kinds import Kind, OracleSite, Params, Site, method_of, stored
+from millpond.testing.proof.histories.kinds import functions as text
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
 from millpond.testing.proof.oracle.records import Key, Value
 from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
 from millpond.testing.proof.oracle.tables.global_lookup import (
