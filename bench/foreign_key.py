@@ -86,16 +86,16 @@ class Join:
     def _packed(self, name: str, outlet: Outlet, frames: Iterable[pa.Table]) -> dict[int, list[pa.Table]]:
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for parcel in pack(frame, [outlet], SHARDS, self.physical.slots, Counter()):
-                self._count(name, [parcel.rows])
-                mail[parcel.shard].append(parcel.rows)
+            for routed_batch in pack(frame, [outlet], SHARDS, self.physical.slots, Counter()):
+                self._count(name, [routed_batch.rows])
+                mail[routed_batch.shard].append(routed_batch.rows)
         return mail
 
     def _results(self, operator: int, side: int, mail: dict[int, list[pa.Table]]) -> Iterator[pa.Table]:
-        setting = setting_of(self.physical, self.physical.operators[operator])
+        context = setting_of(self.physical, self.physical.operators[operator])
         for shard, parts in mail.items():
             state = State(self.stores[(operator, shard)], None)
-            yield from run_operator(setting, {side: pa.concat_tables(parts)}, state)
+            yield from run_operator(context, {side: pa.concat_tables(parts)}, state)
 
     def _count(self, name: str, tables: Iterable[pa.Table]) -> None:
         for table in tables:

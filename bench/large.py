@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.operators.level import run_operator
-from millpond._engine.operators.operator import Setting
+from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import position_columns
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
@@ -67,7 +67,7 @@ class Shard:
         state.commit(compact=True)
         return sum(map(len, table.scan()))
 
-    def setting(self, operator: int) -> Setting:
+    def setting(self, operator: int) -> OperatorContext:
         """What the operator is told of the plan."""
         return setting_of(self._physical, self._physical.operators[operator])
 

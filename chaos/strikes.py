@@ -31,7 +31,7 @@ class Strike:
 
 
 MOMENTS = {
-    "pack": "while rows are cut into parcels for the exchange",
+    "pack": "while rows are cut into routed batches for the exchange",
     "between_levels": "when the first level has saved its state and the second one begins",
     "put_chunk": "while state is written: behind a chunk",
     "put_manifest": "while state is written: behind a manifest",

@@ -124,9 +124,9 @@ def test_rows_that_refer_to_nothing_are_spread_over_the_shards(monkeypatch: pyte
     seen: Counter[int] = Counter()
     whole = engine.run_operator
 
-    def noted(setting: Any, inputs: Any, *rest: Any) -> Any:
-        seen.update([len(inputs[0])] if setting.operator.stem == "foreign_key_receive" else [])
-        return whole(setting, inputs, *rest)
+    def noted(context: Any, inputs: Any, *rest: Any) -> Any:
+        seen.update([len(inputs[0])] if context.operator.stem == "foreign_key_receive" else [])
+        return whole(context, inputs, *rest)
 
     monkeypatch.setattr(engine, "run_operator", noted)
     run(foreign("left", shards=4), *(("left", f"k{n}", "none", 0) for n in range(400)))

@@ -30,14 +30,14 @@ WINDOWS = JoinWindows.of_time_difference_and_grace("1 second", "1 second")
 class Sent:
     """What one batch sent to the levels, and what the state of all shards takes behind it."""
 
-    parcels: int
+    routed_batches: int
     bytes: int
     kept: int
     results: Sequence[Any]
 
 
 class TaskBatch(Batch):
-    """A batch of which each partition is packed apart, and whose parcels are counted where they arrive."""
+    """A batch of which each partition is packed apart, and whose routed batches are counted where they arrive."""
 
     def run_sources(self, piped: list[Any]) -> None:
         for part in sorted({(each.source, each.partition) for each in piped}):
@@ -47,13 +47,13 @@ class TaskBatch(Batch):
         arrived = Counter(dict.fromkeys((operator.id for operator in self._layout.levels.get(level, ())), 0))
         for (target, _), mail in self._mail.items():
             if target in arrived:
-                self._driver.parcels += len(mail)
+                self._driver.routed_batches += len(mail)
                 self._driver.sent += sum(len(content) for _, content in mail)
         super().run_level(level)
 
 
 class TaskDriver(EngineDriver):
-    parcels = 0
+    routed_batches = 0
     sent = 0
 
     def new_batch(self) -> Batch:
@@ -78,7 +78,7 @@ def third_batch(shards: int, partitions: int = PARTITIONS) -> Sent:
         for table in ("customers", "countries"):
             driver.pipe(table, str(number % 10), f"{table}{number}", ts=number, partition=number % partitions)
     for batch in range(3):
-        driver.parcels = driver.sent = 0
+        driver.routed_batches = driver.sent = 0
         for number in range(RECORDS):
             side = ("left", "right")[number // partitions % 2]
             ts = 10_000 * (batch + 1) + number
@@ -87,7 +87,7 @@ def third_batch(shards: int, partitions: int = PARTITIONS) -> Sent:
         results = [(r.key, r.value, r.ts) for r in driver.read("out")]
     kept = [store.manifest or b"" for store in driver.stores.values()]
     chunks = [content for store in driver.stores.values() for content in store.chunks.values()]
-    return Sent(driver.parcels, driver.sent, sum(map(len, [*kept, *chunks])), results)
+    return Sent(driver.routed_batches, driver.sent, sum(map(len, [*kept, *chunks])), results)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def by_shards() -> dict[int, Sent]:
     return {shards: third_batch(shards) for shards in SHARDS}
 
 
-@pytest.mark.parametrize("what", ["parcels", "bytes", "kept"])
+@pytest.mark.parametrize("what", ["routed batches", "bytes", "kept"])
 def test_nothing_grows_faster_than_the_shards(by_shards: dict[int, Sent], what: str) -> None:
     for few, many in pairwise(SHARDS):
         growth = getattr(by_shards[many], what) / getattr(by_shards[few], what)
@@ -104,7 +104,7 @@ def test_nothing_grows_faster_than_the_shards(by_shards: dict[int, Sent], what: 
 
 def test_a_shard_is_told_something_even_where_it_has_no_record(by_shards: dict[int, Sent]) -> None:
     # without it the tests above would show nothing: few records reach few shards however many there are
-    assert by_shards[200].parcels > 200 * PARTITIONS
+    assert by_shards[200].routed_batches > 200 * PARTITIONS
 
 
 def test_results_do_not_depend_on_the_shards(by_shards: dict[int, Sent]) -> None:
@@ -112,7 +112,7 @@ def test_results_do_not_depend_on_the_shards(by_shards: dict[int, Sent]) -> None
     assert all(sent.results == by_shards[4].results for sent in by_shards.values())
 
 
-@pytest.mark.parametrize("what", ["parcels", "bytes"])
+@pytest.mark.parametrize("what", ["routed batches", "bytes"])
 def test_with_as_many_shards_nothing_grows_faster_than_the_partitions(what: str) -> None:
     few, many = (getattr(third_batch(20, partitions), what) for partitions in (2, 20))
     assert many / few <= 10

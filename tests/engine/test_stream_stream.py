@@ -14,8 +14,8 @@ import pytest
 
 from millpond._engine.exchange.routing import Outlet, Route, pack
 from millpond._engine.keys.keys import hash_keys
-from millpond._engine.matching import matches as meetings
-from millpond._engine.operators import unmatched_rows as waiting
+from millpond._engine.matching import matches as matches
+from millpond._engine.operators import unmatched_rows as unmatched
 from millpond._engine.operators.level import run_operator
 from millpond._engine.rows.columns import ints
 from millpond._engine.state.cache import RunCache
@@ -172,13 +172,13 @@ def test_the_deprecated_windows_mean_spurious_unless_a_generation_is_given() -> 
 # -- memory and state --------------------------------------------------------------------------------------
 
 
-def parcels(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
+def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     """The inputs of the only operator's only shard: rows of each side, and what it is told of time."""
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
         outlet = Outlet("", edge.id, 0, "key", "value", route=Route(reach_port=plan.reach_port(edge)))
-        for parcel in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
-            inputs[plan.side_of[parcel.port]].append(parcel.rows)
+        for routed_batch in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
+            inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
 
 
@@ -200,7 +200,7 @@ def rows_of(plan: Any, side: int, ts: list[int], key: list[str]) -> pa.Table:
 def test_a_hot_key_with_a_hundred_thousand_rows_a_side_needs_little_memory(how: str) -> None:
     plan = joined(how, JoinWindows(20, 20, 0)).build().physical
     count = 100_000
-    batch = parcels(plan, {side: rows_of(plan, side, list(range(count)), ["hot"] * count) for side in (0, 1)})
+    batch = routed_batches(plan, {side: rows_of(plan, side, list(range(count)), ["hot"] * count) for side in (0, 1)})
     state = State(MemoryChunkStore())
     before = pa.total_allocated_bytes()
     largest, pairs, arrow = 0, 0, 0
@@ -211,7 +211,7 @@ def test_a_hot_key_with_a_hundred_thousand_rows_a_side_needs_little_memory(how: 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pairs == 41 * count - 2 * sum(range(21))
-    assert largest <= meetings.PAIRS + count
+    assert largest <= matches.PAIRS + count
     assert peak + arrow < 400 << 20
 
 
@@ -224,7 +224,7 @@ def test_state_stays_as_large_as_the_window_while_time_goes_on_for_a_day() -> No
         times = list(range(batch * 1_800_000, (batch + 1) * 1_800_000, 1_000))
         sides = {s: rows_of(plan, s, times, [f"k{t if t % 5_000 == 0 else -t - s}" for t in times]) for s in (0, 1)}
         state = State(store)
-        for _ in run_operator(setting_of(plan, plan.operators[0]), parcels(plan, sides), state):
+        for _ in run_operator(setting_of(plan, plan.operators[0]), routed_batches(plan, sides), state):
             pass
         state_rows.append(sum(run.rows for entry in state.manifest.tables.values() for run in entry.runs()))
     assert max(state_rows) < 100
@@ -234,17 +234,17 @@ def test_state_stays_as_large_as_the_window_while_time_goes_on_for_a_day() -> No
 def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, tmp_path: Path) -> None:
     plan = joined(how, JoinWindows(10**9, 5 * 10**8, 0)).build().physical
     store, cache = MemoryChunkStore(), RunCache(tmp_path)
-    setting, count = setting_of(plan, plan.operators[0]), 4 * waiting.ROWS
-    for start in range(0, count, waiting.ROWS):
-        times = list(range(start, start + waiting.ROWS))
+    context, count = setting_of(plan, plan.operators[0]), 4 * unmatched.ROWS
+    for start in range(0, count, unmatched.ROWS):
+        times = list(range(start, start + unmatched.ROWS))
         sides = {0: rows_of(plan, 0, times, [f"key-{t}".ljust(200) for t in times]), 1: rows_of(plan, 1, [], [])}
-        assert [len(table) for table in run_operator(setting, parcels(plan, sides), State(store, cache))] == []
+        assert [len(table) for table in run_operator(context, routed_batches(plan, sides), State(store, cache))] == []
     jump = {side: rows_of(plan, side, [10**10] * (1 - side), ["last"] * (1 - side)) for side in (0, 1)}
-    batch, before, most, told = parcels(plan, jump), pa.total_allocated_bytes(), 0, 0
+    batch, before, most, told = routed_batches(plan, jump), pa.total_allocated_bytes(), 0, 0
     tracemalloc.start()
-    for table in run_operator(setting, batch, State(store, cache)):
+    for table in run_operator(context, batch, State(store, cache)):
         most = max(most, pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[1])
-        assert len(table) <= waiting.ROWS
+        assert len(table) <= unmatched.ROWS
         assert (ints(table, "ts") == np.arange(told, told + len(table))).all()
         told += len(table)
     tracemalloc.stop()

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.dataflow.fusion import Shortcuts
+from millpond._spark.dataflow.fusion import Fusion
 from millpond.testing.proof.histories import Op
 from millpond.testing.proof.histories.kinds import functions
 from millpond.testing.proof.histories.report import page
@@ -26,7 +26,7 @@ def behind(left: str | None, right: str | None) -> str | None:
     return None if left is None or right is None else left + right
 
 
-class WithFormulas(functions.ColumnFunctions):
+class WithExpressions(functions.ColumnFunctions):
     """Lifts the joiner to what Spark and the levels call `concat`, all else to UDFs."""
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
@@ -51,14 +51,14 @@ def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
 ) -> None:
     found = []
 
-    def noted(self: Shortcuts, *args: Any) -> Any:
-        found.append(onward(self, *args))
+    def noted(self: Fusion, *args: Any) -> Any:
+        found.append(fused(self, *args))
         return found[-1]
 
-    onward = Shortcuts.onward
-    monkeypatch.setattr(Shortcuts, "onward", noted)
+    fused = Fusion.fused
+    monkeypatch.setattr(Fusion, "onward", noted)
     monkeypatch.setattr(functions, "plus", behind)
-    monkeypatch.setattr("millpond.testing.proof.histories.spark.ColumnFunctions", WithFormulas)
+    monkeypatch.setattr("millpond.testing.proof.histories.spark.ColumnFunctions", WithExpressions)
     differences = check_bundle(bundles()[number], spark)
     assert not differences, page(differences[0])
-    assert any(each is not None and each.formula is not None for each in found)
+    assert any(each is not None and each.expression is not None for each in found)

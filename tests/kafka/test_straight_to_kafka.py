@@ -16,7 +16,7 @@ import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._engine.rows import blob
 from millpond._spark.dataflow.wire import END, Exits, Labels
-from millpond._spark.sinks.direct_sink import WriteLeaving, can_leave
+from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly
 from millpond._spark.sinks.kafka_sink import KafkaWrite
 from millpond.errors import SinkError
 from tests.kafka.topics import committed, new_topic
@@ -44,7 +44,7 @@ def run(
     spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder, *, leaves: bool, limit: int = 1_500
 ) -> None:
     topology = b.build()
-    assert can_leave(topology.plan, topology.plan.sinks) is leaves
+    assert can_write_directly(topology.plan, topology.plan.sinks) is leaves
     limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=limit)
     query = topology.start(
         spark, checkpoint=str(folder / "cp"), kafka=limited, available_now=True, local_cache=str(folder / "c")
@@ -128,7 +128,7 @@ def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSessi
     def plain(build: Any) -> bool:
         b = mp.StreamsBuilder("formats")
         build(b)
-        return can_leave(b.build().plan, b.build().plan.sinks)
+        return can_write_directly(b.build().plan, b.build().plan.sinks)
 
     assert plain(lambda b: b.stream("in", key="long", value="bytes").to("out"))
     assert plain(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
@@ -156,7 +156,7 @@ def wire(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=list(types))
 
 
-def parcel(*offsets: int) -> bytes:
+def routed_batch(*offsets: int) -> bytes:
     columns = {name: [0] * len(offsets) for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
     return blob.encode(
         pa.table({**columns, "offset": list(offsets), "key": list(offsets), "value": ["v"] * len(offsets)})
@@ -164,8 +164,14 @@ def parcel(*offsets: int) -> bytes:
 
 
 def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told_last() -> None:
-    write = WriteLeaving(Told(b"", ("one", "two"), None, 0), EXITS)
-    rows = [(2, 0, parcel(5, 3)), (2, 0, parcel(4)), (4, 1, parcel(1)), (10, END, b""), (10, END, b"")]
+    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS)
+    rows = [
+        (2, 0, routed_batch(5, 3)),
+        (2, 0, routed_batch(4)),
+        (4, 1, routed_batch(1)),
+        (10, END, b""),
+        (10, END, b""),
+    ]
     batches = list(write(iter([wire(rows[:1]), wire(rows[1:])])))
     keys = [[int.from_bytes(key, "big") for key in batch["key"].to_pylist()] for batch in batches[:-1]]
     assert keys == [[3, 4, 5], [1]]
@@ -173,15 +179,15 @@ def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told
 
 
 def test_blobs_of_two_sinks_of_one_topic_become_one_run_of_records() -> None:
-    write = WriteLeaving(Told(b"", ("out", "out"), None, 0), EXITS)
-    batches = list(write(iter([wire([(2, 1, parcel(5, 2)), (2, 0, parcel(4, 1, 3)), (10, END, b"")])])))
+    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS)
+    batches = list(write(iter([wire([(2, 1, routed_batch(5, 2)), (2, 0, routed_batch(4, 1, 3)), (10, END, b"")])])))
     assert [int.from_bytes(key, "big") for key in batches[0]["key"].to_pylist()] == [1, 2, 3, 4, 5]
     assert batches[0]["topic"].to_pylist() == [0, 1, 0, 0, 1]
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:
-    write = WriteLeaving(Told(b"", ("one", "two"), None, 0), EXITS)
-    batches = list(write(iter([wire([(2, 0, parcel(1))])])))
+    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS)
+    batches = list(write(iter([wire([(2, 0, routed_batch(1))])])))
     assert [batch["topic"].to_pylist() for batch in batches] == [[0]]
 
 
@@ -224,7 +230,7 @@ def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: mp.
     left = b.stream(mp.Topic(source, key="string", value="string", headers=True))
     left.join(right, F.concat).select_key(lambda value: value).to(out)
     topology = b.build()
-    assert can_leave(topology.plan, topology.plan.sinks)
+    assert can_write_directly(topology.plan, topology.plan.sinks)
     query = topology.start(
         spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True, local_cache=str(tmp_path / "c")
     )

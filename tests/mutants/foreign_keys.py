@@ -53,8 +53,8 @@ def forgets_within_the_batch(patch: Patch) -> None:
 def double_tombstone(patch: Patch) -> None:
     """A left join's delete is answered by the old foreign key and once more, as up to 3.9.0."""
 
-    def run(setting: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
-        for rows in foreign_key_send.run(setting, inputs, state):
+    def run(context: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
+        for rows in foreign_key_send.run(context, inputs, state):
             verbs = rows["verb"].to_numpy()
             verb = pa.array(np.where(verbs == 0, foreign_key_send.TELL, verbs).astype(np.int8))
             yield rows.set_column(rows.schema.get_field_index("verb"), "verb", verb)

@@ -21,7 +21,7 @@ import pytest
 
 from millpond._engine.exchange import routing as exchange
 from millpond._engine.keys import keys
-from millpond._engine.matching import matches as meetings
+from millpond._engine.matching import matches as matches
 from millpond._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
 from millpond._engine.rows.columns import position_columns
 from millpond._engine.state import merge, runs, tables
@@ -100,8 +100,8 @@ def key_prefix(patch: Patch) -> None:
 def late_update_ignored(patch: Patch) -> None:
     """An update of a table is dropped when its key has seen a later timestamp."""
 
-    def run(setting: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
-        names = position_columns(setting.slots)
+    def run(context: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
+        names = position_columns(context.slots)
         kept = {}
         for side, rows in inputs.items():
             rows, latest = rows.sort_by([(name, "ascending") for name in names]), defaultdict(int)
@@ -110,14 +110,14 @@ def late_update_ignored(patch: Patch) -> None:
                 flags.append(ts >= latest[key])
                 latest[key] = max(latest[key], ts)
             kept[side] = rows.filter(pa.array(flags))
-        yield from table_table.run(setting, kept, state)
+        yield from table_table.run(context, kept, state)
 
     patch.setitem(level.OPERATORS, "table_table", run)
 
 
 def closes_early(patch: Patch) -> None:
     """A null result comes when the window has passed, without waiting for the grace."""
-    patch.setattr(meetings.Rules, "close", lambda rules, ts, side: ts + np.array(rules.ahead)[side])
+    patch.setattr(matches.Rules, "close", lambda rules, ts, side: ts + np.array(rules.ahead)[side])
 
 
 def null_after_match(patch: Patch) -> None:
@@ -150,8 +150,8 @@ def late_downstream(patch: Patch) -> None:
 
 def boundary(patch: Patch) -> None:
     """A window closes at its last moment, not behind it."""
-    close = meetings.Rules.close
-    patch.setattr(meetings.Rules, "close", lambda rules, ts, side: close(rules, ts, side) - 1)
+    close = matches.Rules.close
+    patch.setattr(matches.Rules, "close", lambda rules, ts, side: close(rules, ts, side) - 1)
 
 
 def through_floats(patch: Patch) -> None:
@@ -195,10 +195,10 @@ def ends_at_zero_byte(patch: Patch) -> None:
 def one_blob_at_a_time(patch: Patch) -> None:
     """The rows of one key are processed blob by blob, not together."""
 
-    def run(setting: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
+    def run(context: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
         for side, rows in inputs.items():
             for piece in rows.to_batches():
-                yield from table_table.run(setting, {side: pa.Table.from_batches([piece])}, state)
+                yield from table_table.run(context, {side: pa.Table.from_batches([piece])}, state)
                 state.commit()
 
     patch.setitem(level.OPERATORS, "table_table", run)
@@ -209,7 +209,7 @@ def first_piece_only(patch: Patch) -> None:
     split = exchange._split
 
     def some(*arguments: Any) -> Iterator[Any]:
-        yield from (replace(parcel, rows=parcel.rows.slice(0, 4)) for parcel in split(*arguments))
+        yield from (replace(routed_batch, rows=routed_batch.rows.slice(0, 4)) for routed_batch in split(*arguments))
 
     patch.setattr(exchange, "_split", some)
 

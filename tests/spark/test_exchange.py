@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millpond._engine.exchange.routing import Parcel
+from millpond._engine.exchange.routing import RoutedBatch
 from millpond._engine.rows import blob
-from millpond._spark.dataflow.packing import WIRE_ROWS, Leave, wire_batches, wire_rows
+from millpond._spark.dataflow.packing import WIRE_ROWS, UnpackExits, wire_batches, wire_rows
 from millpond._spark.dataflow.wire import Exits, Labels
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -14,21 +14,21 @@ LABELS = Labels(shards=4, targets=2)
 
 
 def test_what_every_shard_is_told_is_encoded_once() -> None:
-    rows = list(wire_rows([Parcel(1, shard, 7, ROWS) for shard in range(4)], LABELS))
+    rows = list(wire_rows([RoutedBatch(1, shard, 7, ROWS) for shard in range(4)], LABELS))
     assert [label for label, *_ in rows] == [LABELS.label(1, shard) for shard in range(4)]
     assert len({id(content) for _, _, content, _ in rows}) == 1
 
 
 def test_parcels_keep_their_own_rows_whatever_came_before() -> None:
     other = pa.table({"n": [4]})
-    parcels = [Parcel(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
-    contents = [blob.decode(content or b"") for _, _, content, _ in wire_rows(parcels, LABELS)]
+    routed_batches = [RoutedBatch(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
+    contents = [blob.decode(content or b"") for _, _, content, _ in wire_rows(routed_batches, LABELS)]
     assert contents == [ROWS, ROWS, other, ROWS]
 
 
 def test_a_large_parcel_is_sent_in_pieces_to_every_shard() -> None:
     rows = pa.table({"n": pa.array(range(300_000))})
-    sent = list(wire_rows([Parcel(0, shard, 0, rows) for shard in range(2)], LABELS))
+    sent = list(wire_rows([RoutedBatch(0, shard, 0, rows) for shard in range(2)], LABELS))
     assert len(sent) > 2
     for shard in range(2):
         mine = [blob.decode(content or b"") for label, _, content, _ in sent if label == LABELS.label(0, shard)]
@@ -63,9 +63,9 @@ def left(values: list[object], offsets: list[int]) -> bytes:
 def test_rows_of_two_sinks_of_one_topic_leave_in_one_order_and_numbered() -> None:
     types = {"sink": pa.int32(), "sequence": pa.int64()}
     types |= {f"k{n}_{part}": kind for n, kind in ((0, pa.string()), (1, pa.int64())) for part, kind in _of(kind)}
-    leave = Leave(pa.schema(types.items()), Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1))
+    unpack_exits = UnpackExits(pa.schema(types.items()), Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1))
     texts, numbers = left(["a", "c", "d"], [1, 3, 4]), left([7, None], [5, 2])
-    *rows, _, _ = leave(wire_batches([(1, 6, numbers, 0), (1, 5, texts, 0)]))
+    *rows, _, _ = unpack_exits(wire_batches([(1, 6, numbers, 0), (1, 5, texts, 0)]))
     found = pa.Table.from_batches(rows).to_pydict()
     assert found["sink"] == [0, 1, 0, 0, 1]
     assert found["k0_value"] == ["a", None, "c", "d", None]

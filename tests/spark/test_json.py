@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType
 from millpond import options
 from millpond._spark.formats import formats
 from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.deserializers import PlainPart
+from millpond._spark.formats.deserializers import Deserializer
 from millpond.options import Format
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -32,7 +32,7 @@ FINE = "fine"
 
 def decoded(form: Format, raws: list[bytes | None]) -> list[tuple[Any, str | None]]:
     """(value, reason) of each, as a source of this format says."""
-    part = PlainPart(0, "value", "s0_value", "json", "orders", True, formats.type_of(form))
+    part = Deserializer(0, "value", "s0_value", "json", "orders", True, formats.type_of(form))
     values, bad = part.decoded(pa.array(raws, pa.binary()))
     assert values.type == arrow_type(formats.type_of(form))
     assert [v is None for v in values.to_pylist()] == [

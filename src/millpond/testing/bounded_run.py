@@ -19,7 +19,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructF
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, position_columns
 from millpond._engine.rows.position import places_of
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.compile import HEADERS, Compiled, Input, Settings, compile_plan
+from millpond._spark.dataflow.compile import HEADERS, Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.wire import Labels, target_count
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE
 from millpond._spark.query.counting import Metrics, add, counted, drops_of
@@ -84,7 +84,7 @@ class BoundedRun:
                 observations.append((observation, metrics))
             return counted(frame, observation, metrics)
 
-        layout = Settings(
+        layout = Layout(
             labels=Labels(self.shards, target_count(self.physical)),
             tasks=TASKS,
             cache_root=None,

@@ -15,8 +15,8 @@ from pyspark.sql.types import BinaryType, LongType
 
 from millpond._plan.nodes import Source
 from millpond._spark.dataflow.compile import HEADERS
-from millpond._spark.formats.deserializers import PlainPart
-from millpond._spark.formats.formats import is_plain
+from millpond._spark.formats.deserializers import Deserializer
+from millpond._spark.formats.formats import is_primitive
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import TopologyError
 from millpond.options import Topic
@@ -82,8 +82,8 @@ class Inlet:
         if not isinstance(given, bytes | bytearray) or not isinstance(origin, Topic) or isinstance(kind, BinaryType):
             return [fitted(given, kind, part)]
         form = getattr(origin, part)
-        schema = None if is_plain(form) else kind
-        decoder = PlainPart(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", schema)
+        schema = None if is_primitive(form) else kind
+        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", schema)
         values, bad = decoder.decoded(pa.array([bytes(given)], pa.binary()))
         if not bad[0]:
             return [fitted(values.to_pylist(maps_as_pydicts="strict")[0], kind, part)]

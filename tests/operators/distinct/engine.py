@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.matching.lookup import own_before
-from millpond._engine.operators.operator import Dropped, Events, Setting, Values, kept_table, store_last
+from millpond._engine.operators.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.sizes import in_pieces
 from millpond._engine.state.runs import State
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=1)
+    events = Events(context, inputs, sides=1)
     if not len(events):
         return
-    table = kept_table(setting, state)
+    table = kept_table(context, state)
     values = Values(events, 0, table)
     store_last(events, 0, events.groups.last, values.prior, table)
     now, before = (values.picked(pointers) for pointers in (events.own, own_before(events, [values, values])))

@@ -1,4 +1,4 @@
-"""The exchange: a stage's rows cut into parcels by (operator, shard), and the times and paths they carry.
+"""The exchange: a stage's rows cut into routed batches by (operator, shard), and the times and paths they carry.
 
 Keeps laws 2 and 5. Called by the Spark exchange (in a mapInArrow) and by the runner without JVM, with the
 same outlets: what differs is only where a stage's columns come from.
@@ -134,7 +134,7 @@ class Outlet:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class RoutedBatch:
     """Rows of one edge for one shard of its operator (of a case, where there are several)."""
 
     target: int
@@ -219,8 +219,8 @@ def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.
     return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
 
 
-def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[Parcel]:
-    """The frame's rows as parcels; rows that may not pass are counted in `drops`."""
+def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[RoutedBatch]:
+    """The frame's rows as routed batches; rows that may not pass are counted in `drops`."""
     # One turn per outlet, not per row.
     for outlet in outlets:
         rows = _select(frame, outlet, drops)
@@ -240,7 +240,7 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
             yield from _reach(outlet, edge, shards, slots, cases)
 
 
-def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[Parcel]:
+def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
     """What every shard is told of how far the edge's rows reach."""
     if outlet.target is None or outlet.route.reach_port is None:
         return
@@ -248,7 +248,7 @@ def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64
     for case, steps in told_reach(edge, cases, slots):
         # One turn per shard.
         for shard in range(case * shards, (case + 1) * shards):
-            yield Parcel(outlet.target, shard, outlet.route.reach_port, steps)
+            yield RoutedBatch(outlet.target, shard, outlet.route.reach_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:
@@ -299,7 +299,7 @@ def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
 
 
 def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
-    """The columns that the receiver expects (`Setting.side_schema`)."""
+    """The columns that the receiver expects (`OperatorContext.side_schema`)."""
     columns = {name: part.column(name) for name in ROOT_POSITION}
     paths = path_columns(slots)
     columns |= _moved(part, paths, paths, outlet.moves)
@@ -337,7 +337,7 @@ def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Se
     return {name: pa.array(value) for name, value in zip(names, values, strict=True)}
 
 
-def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
+def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
     """All rows for every shard, of their own case where there are several."""
     assert outlet.target is not None
     # One turn per case and shard.
@@ -345,11 +345,11 @@ def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -
         mine = rows if case is None else rows.filter(pa.array(cases == case))
         # One turn per shard.
         for shard in range(shards):
-            yield Parcel(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
+            yield RoutedBatch(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
 
 
-def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None) -> Iterator[Parcel]:
-    """Parcels by shard; a case has shards of its own, numbered behind those of the case before."""
+def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
+    """Routed batches by shard; a case has shards of its own, numbered behind those of the case before."""
     target = outlet.target
     assert target is not None
     shard = shard_of(hashes, shards)
@@ -363,4 +363,4 @@ def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: I
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     # One turn per shard.
     for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
-        yield Parcel(target, int(ordered[start]), outlet.port, rows.slice(int(start), int(end - start)))
+        yield RoutedBatch(target, int(ordered[start]), outlet.port, rows.slice(int(start), int(end - start)))

@@ -1,7 +1,7 @@
-"""Formulas: joiners that Arrow can evaluate, so that a level makes its own values and hands them on itself.
+"""Expressions: joiners that Arrow can evaluate, so that a level makes its own values and hands them on itself.
 
-A formula is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
-joiners are such, and what they come to, is the business of whoever knows the user's functions (`_spark.formulas`).
+A expression is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
+joiners are such, and what they come to, is the business of whoever knows the user's functions (`_spark.expressions`).
 Called by the runners, behind an operator.
 """
 
@@ -27,7 +27,7 @@ class Operand:
 class Field:
     """A field of a struct, by its number; null where the struct is."""
 
-    of: Formula
+    of: Expression
     number: int
 
 
@@ -35,20 +35,20 @@ class Field:
 class Concat:
     """Texts behind one another; null where one of them is."""
 
-    parts: tuple[Formula, ...]
+    parts: tuple[Expression, ...]
 
 
-Formula = Operand | Field | Concat
+Expression = Operand | Field | Concat
 
 
 @dataclass(frozen=True)
 class Record:
     """A struct of values, never null itself."""
 
-    parts: tuple[Formula, ...]
+    parts: tuple[Expression, ...]
 
 
-def with_values(rows: pa.Table, formula: Formula | Record, kind: pa.DataType) -> pa.Table:
+def with_values(rows: pa.Table, expression: Expression | Record, kind: pa.DataType) -> pa.Table:
     """A join's results with the joiner's value, and the old one where they have what it is made of.
 
     Parameters
@@ -60,29 +60,31 @@ def with_values(rows: pa.Table, formula: Formula | Record, kind: pa.DataType) ->
     -------
     The rows with the columns `value` and, perhaps, `old`: null where there is no join.
     """
-    rows = rows.append_column("value", _value(rows, formula, kind, ""))
-    return rows.append_column("old", _value(rows, formula, kind, "old_")) if "old_joined" in rows.column_names else rows
+    rows = rows.append_column("value", _value(rows, expression, kind, ""))
+    return (
+        rows.append_column("old", _value(rows, expression, kind, "old_")) if "old_joined" in rows.column_names else rows
+    )
 
 
-def _value(rows: pa.Table, formula: Formula | Record, kind: pa.DataType, prefix: str) -> pa.Array:
+def _value(rows: pa.Table, expression: Expression | Record, kind: pa.DataType, prefix: str) -> pa.Array:
     def operand(name: str) -> pa.Array:
         return array(rows, prefix + name if name in ("left", "right") else name)
 
-    if isinstance(formula, Record):
-        parts = [_evaluated(part, operand) for part in formula.parts]
+    if isinstance(expression, Record):
+        parts = [_evaluated(part, operand) for part in expression.parts]
         value = pa.StructArray.from_arrays(parts, fields=list(kind))
     else:
-        value = _evaluated(formula, operand)
+        value = _evaluated(expression, operand)
     joined = bools(rows, f"{prefix}joined")
     return value if joined.all() else pc.if_else(pa.array(joined), value, pa.scalar(None, kind))
 
 
-def _evaluated(formula: Formula, operand: Callable[[str], pa.Array]) -> pa.Array:
-    if isinstance(formula, Operand):
-        return operand(formula.name)
-    if isinstance(formula, Field):
-        whole = _evaluated(formula.of, operand)
-        part = whole.field(formula.number)
+def _evaluated(expression: Expression, operand: Callable[[str], pa.Array]) -> pa.Array:
+    if isinstance(expression, Operand):
+        return operand(expression.name)
+    if isinstance(expression, Field):
+        whole = _evaluated(expression.of, operand)
+        part = whole.field(expression.number)
         return pc.if_else(whole.is_valid(), part, pa.scalar(None, part.type)) if whole.null_count else part
-    parts = [_evaluated(part, operand) for part in formula.parts]
+    parts = [_evaluated(part, operand) for part in expression.parts]
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")

@@ -30,7 +30,7 @@ def own_before(events: Events, values: list[Values]) -> Int64s:
 
 def other_side(events: Events, values: list[Values]) -> Int64s:
     """Pointer to the value that the other side has at each row, -1 for none."""
-    if events.setting.operator.shared_root:
+    if events.context.operator.shared_root:
         return _other_side_visible(events, values)
     return _per_side(events, values, own=False)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from millpond._engine.matching.intervals import pairs_of, places_within
-from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.rows.columns import Bools, Int64s
 from millpond._engine.state.window_log import Asked, Book, WindowLog
 from millpond._engine.time.times import Times
@@ -53,9 +53,9 @@ class Rules:
     old: bool
 
     @classmethod
-    def of(cls, setting: Setting) -> Rules:
+    def of(cls, context: OperatorContext) -> Rules:
         """The rules of an operator."""
-        params = setting.params(WindowParams)
+        params = context.params(WindowParams)
         before, after, grace = params.window
         old = params.generation.startswith("old")
         swapped = params.generation != "old-0.10.0"
@@ -69,7 +69,7 @@ class Rules:
             outer=(params.how in ("left", "outer"), params.how == "outer"),
             searches=(True, not left_only),
             # one store for both sides of a self join: what stands in it is looked up as the right side
-            stores=(not left_only or len(setting.operator.stores) == 1, True),
+            stores=(not left_only or len(context.operator.stores) == 1, True),
             waits=params.generation == "current" and params.how != "inner",
             old=old,
         )
@@ -91,7 +91,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Met:
+class MatchedRows:
     """A block of pairs: of the events [first, last), all; `place` counts over both books."""
 
     event: Int64s
@@ -100,7 +100,7 @@ class Met:
     last: int
 
 
-class Meetings:
+class Matches:
     """The meetings of one batch.
 
     Attributes
@@ -155,7 +155,7 @@ class Meetings:
     def _both(self, name: str) -> Int64s:
         return np.concatenate([getattr(book, name) for book in self.books])
 
-    def blocks(self) -> Iterator[Met]:
+    def blocks(self) -> Iterator[MatchedRows]:
         """All pairs in order of event, then of (ts, arrival); at least one block."""
         return iter([self._only]) if self._total <= PAIRS else self._blocks()
 
@@ -164,12 +164,12 @@ class Meetings:
         return int((self._end - self._begin).sum())
 
     @cached_property
-    def _only(self) -> Met:
+    def _only(self) -> MatchedRows:
         """The one block of a small batch: it is asked for twice."""
         blocks = list(self._blocks())
-        return blocks[0] if blocks else Met(_NO_ROWS, _NO_ROWS, 0, len(self._events))
+        return blocks[0] if blocks else MatchedRows(_NO_ROWS, _NO_ROWS, 0, len(self._events))
 
-    def _blocks(self) -> Iterator[Met]:
+    def _blocks(self) -> Iterator[MatchedRows]:
         first = 0
         # One turn per block of pairs.
         for pairs in pairs_of(self._begin, self._end, max(PAIRS, 1)):
@@ -177,7 +177,7 @@ class Meetings:
             meets = self._arrival[pairs.place] < self._arrivals + event
             meets &= self._visible(pairs.query, pairs.place, event)
             last = len(self._events) if pairs.last == len(self._rows) else int(self._rows[pairs.last])
-            yield Met(event[meets], pairs.place[meets], first, last)
+            yield MatchedRows(event[meets], pairs.place[meets], first, last)
             first = last
 
     def _own_visibility(self, rows: Int64s, other: Int64s) -> Int64s:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from millpond._engine.matching.lookup import own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT, TELL
-from millpond._engine.operators.operator import Events, Setting, Values, keep_rows, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, store_last
 from millpond._engine.operators.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 from millpond._engine.rows.columns import Bools, Int64s, gather, ints
 from millpond._engine.rows.sizes import Picked, in_pieces
@@ -24,17 +24,17 @@ from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=2)
+    events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    rows, table = tables(setting, state)
+    rows, table = tables(context, state)
     values = Values(events, RIGHT, table)
-    void = _suppressed(setting, events, values)
+    void = _suppressed(context, events, values)
     if void.any():
         # They change nothing: as if they had not come.
-        yield from run(setting, keep_rows(inputs, events, ~void), state)
+        yield from run(context, keep_rows(inputs, events, ~void), state)
         return
     rights = Rights(events, values)
     left, right, emitted = _answered(events, rights, values)
@@ -48,10 +48,10 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     yield from _told(events, rights, values, subscriptions)
 
 
-def _suppressed(setting: Setting, events: Events, values: Values) -> Bools:
+def _suppressed(context: OperatorContext, events: Events, values: Values) -> Bools:
     """Right rows that are null after null, where a filter above knows old values."""
     void = np.zeros(len(events), dtype=np.bool_)
-    if setting.params(JoinParams).suppress[RIGHT]:
+    if context.params(JoinParams).suppress[RIGHT]:
         old = own_before(events, [values, values])
         void = (events.side == RIGHT) & ~events.present & (old < 0)
     return void
@@ -68,7 +68,7 @@ def _answered(events: Events, rights: Rights, values: Values) -> tuple[Int64s, I
     verbs = _verbs(events, rows)
     puts = (verbs & PUT) > 0
     emitted = ((verbs & TELL) > 0) | (puts & (right >= 0))
-    if events.setting.operator.cached:
+    if events.context.operator.cached:
         # the right row behind it tells the last of it
         emitted &= ~(puts & rights.come_later(events, rows))
     return rows, right, emitted
@@ -80,7 +80,7 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
         return
     left = events.tables[LEFT]
     called = events.present[rows]
-    if events.setting.params(JoinParams).how == "inner":
+    if events.context.params(JoinParams).how == "inner":
         called = called & (right >= 0)
     own = events.own[rows]
     ts = np.maximum(events.ts[rows], values.ts(right))
@@ -97,7 +97,7 @@ def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscri
     for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
-        called = np.full(len(rows), True) if events.setting.params(JoinParams).how == "left" else present
+        called = np.full(len(rows), True) if events.context.params(JoinParams).how == "left" else present
         ts = np.maximum(events.ts[rows], subscriptions.ts[versions])
         out = result(events, rows, ts, subscriptions.left_keys(versions), piece.index)
         out["left"] = Picked(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
@@ -107,7 +107,7 @@ def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscri
 
 def result(events: Events, rows: Int64s, ts: Int64s, keys: pa.Array, index: Int64s) -> dict[str, pa.Array | Picked]:
     """Metadata columns of results of the given events, each event's numbered by `index` in the slot opened here."""
-    operator = events.setting.operator
+    operator = events.context.operator
     out: dict[str, pa.Array | Picked] = events.meta(rows, ts)
     del out["hash"]
     out["key"] = keys

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from millpond._engine.keys.keys import equal_keys, hash_keys
 from millpond._engine.matching.match import Ordered
-from millpond._engine.operators.operator import Events, Setting, keep_rows, kept_table
+from millpond._engine.operators.operator import Events, OperatorContext, keep_rows, kept_table
 from millpond._engine.rows.columns import Bools, Int64s, gather, joined, valid
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
@@ -43,17 +43,17 @@ class _Changes:
     counted: Bools
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=1)
+    events = Events(context, inputs, sides=1)
     if not len(events):
         return
     kept_rows = ~events.silent | _lost(events)
     if not kept_rows.all():
-        yield from run(setting, keep_rows(inputs, events, kept_rows), state)
+        yield from run(context, keep_rows(inputs, events, kept_rows), state)
         return
-    (name, kind), *_ = setting.extras
-    table = kept_table(setting, state)
+    (name, kind), *_ = context.extras
+    table = kept_table(context, state)
     schema = table.schema
     groups = events.groups
     lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
@@ -62,12 +62,12 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     prior = np.where(lookup.index >= 0, lookup.index + len(events), -1)
     changes = _changes(events, keys, prior)
     # An inner join need not remember a row without a foreign key: it is as if the row were not there.
-    kept = changes.present if setting.params(JoinParams).how == "left" else changes.new >= 0
+    kept = changes.present if context.params(JoinParams).how == "left" else changes.new >= 0
     last = groups.last
     stored = last[kept[last] | (lookup.index >= 0)]
     rows = {"hash": events.hash[stored], "key": events.key.take(pa.array(stored))}
     table.put(pa.table(rows | {name: gather(keys, changes.new[stored])}).cast(schema), ~kept[stored])
-    yield from _messages(setting, events, changes)
+    yield from _messages(context, events, changes)
 
 
 def _lost(events: Events) -> Bools:
@@ -86,7 +86,7 @@ def _lost(events: Events) -> Bools:
 def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
     stored = prior[events.groups.group_of_row]
     everything = np.ones(len(events), dtype=np.bool_)
-    if events.setting.operator.cached:
+    if events.context.operator.cached:
         before, counted = np.full(len(events), -1, dtype=np.int64), ~everything
         counted[events.groups.last] = True
     else:
@@ -102,10 +102,10 @@ def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
     return _Changes(keys, new, old, events.present, was_present, same, counted)
 
 
-def _messages(setting: Setting, events: Events, changes: _Changes) -> Iterator[pa.Table]:
+def _messages(context: OperatorContext, events: Events, changes: _Changes) -> Iterator[pa.Table]:
     refers, referred = changes.new >= 0, changes.old >= 0
     moved = referred & ~changes.same
-    if setting.params(JoinParams).how == "left":
+    if context.params(JoinParams).how == "left":
         puts = (changes.present | changes.was_present) & ~events.silent
         told = np.ones(len(events), dtype=np.bool_)
         last_word = np.zeros(len(events), dtype=np.bool_)

@@ -13,21 +13,21 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.operators.global_view import LEFT, View
-from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.rows.columns import Bools, Int64s, gather, joined
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.global_lookup import LookupParams
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    view = View(setting, inputs, state)
+    view = View(context, inputs, state)
     if LEFT not in inputs:
         return
-    events = Events(setting, inputs, sides=1)
+    events = Events(context, inputs, sides=1)
     found = view.present[events.own]
-    rows = np.flatnonzero(found | (setting.params(LookupParams).how == "left"))
+    rows = np.flatnonzero(found | (context.params(LookupParams).how == "left"))
     if len(rows):
         called = np.ones(len(rows), dtype=np.bool_)
         yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
@@ -38,7 +38,7 @@ def results(events: Events, rows: Int64s, view: View, called: Bools) -> dict[str
     left = events.tables[LEFT]
     own = events.own[rows]
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
-    out["key"] = gather(joined([left.column("left_key")], dict(events.setting.extras)["left_key"]), own)
+    out["key"] = gather(joined([left.column("left_key")], dict(events.context.extras)["left_key"]), own)
     del out["hash"]
     out["left"] = Picked(left.column("value"), np.where(called, own, -1))
     return out | view.columns(own)

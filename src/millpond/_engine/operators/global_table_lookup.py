@@ -15,31 +15,31 @@ from millpond._engine.keys.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.global_lookup import results
 from millpond._engine.operators.global_view import LEFT, View
-from millpond._engine.operators.operator import Events, Setting, kept_table, sent
+from millpond._engine.operators.operator import Events, OperatorContext, kept_table, sent
 from millpond._engine.rows.columns import Bools, gather, joined
 from millpond._engine.rows.sizes import in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.global_lookup import LookupParams
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    view = View(setting, inputs, state)
+    view = View(context, inputs, state)
     if LEFT not in inputs:
         return
-    events = Events(setting, inputs, sides=1)
-    called = events.present & (view.present[events.own] | (setting.params(LookupParams).how == "left"))
-    groups, stood = _stood(setting, events, state, called)
-    _, rows = sent(setting.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
+    events = Events(context, inputs, sides=1)
+    called = events.present & (view.present[events.own] | (context.params(LookupParams).how == "left"))
+    groups, stood = _stood(context, events, state, called)
+    _, rows = sent(context.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
     if len(rows):
         called = called[rows]
         yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
 
 
-def _stood(setting: Setting, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:
+def _stood(context: OperatorContext, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:
     """The rows by the table's own keys, and whether a result stands before each; what stands at last is stored."""
-    (_, kind), *_ = setting.extras
-    table = kept_table(setting, state, -1)
+    (_, kind), *_ = context.extras
+    table = kept_table(context, state, -1)
     keys = gather(joined([events.tables[LEFT].column("left_key")], kind), events.own)
     hashes = hash_keys(keys)
     groups = group_keys(hashes, keys)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.matching.lookup import other_side
 from millpond._engine.matching.match import Ordered
-from millpond._engine.operators.operator import Events, Setting, Values, kept_table, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.columns import Bools, Int64s, gather, joined
 from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State, StateTable
@@ -42,15 +42,15 @@ class View:
     present : whether the table, or the view as a whole, has a row.
     """
 
-    def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> None:
+    def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
         self._founds: list[Found] = []
-        left = inputs.get(LEFT, setting.side_schema(LEFT).empty_table())
-        for number, table in enumerate(tables(setting, state)):  # one turn per table of a view
-            found = _look_up(_setting_of(setting, number), left, inputs.get(1 + number), table)
+        left = inputs.get(LEFT, context.side_schema(LEFT).empty_table())
+        for number, table in enumerate(tables(context, state)):  # one turn per table of a view
+            found = _look_up(_setting_of(context, number), left, inputs.get(1 + number), table)
             self._founds.append(found)
-            if number < len(setting.params(LookupParams).views):
-                left = _at_next(left, found, *setting.extras[1 + number])
-        self._joined = _joined(setting, self._founds)
+            if number < len(context.params(LookupParams).views):
+                left = _at_next(left, found, *context.extras[1 + number])
+        self._joined = _joined(context, self._founds)
         self.present = self._joined[0] if self._joined else self._founds[0].rows >= 0
 
     def columns(self, own: Int64s) -> dict[str, pa.Array | Picked]:
@@ -62,27 +62,27 @@ class View:
         return out | {f"view{n}": pa.array(flags[own]) for n, flags in enumerate(self._joined)}
 
 
-def tables(setting: Setting, state: State) -> tuple[StateTable, ...]:
+def tables(context: OperatorContext, state: State) -> tuple[StateTable, ...]:
     """The shard's copies of the tables, in the order of a lookup."""
-    return tuple(kept_table(setting, state, number) for number in range(1 + len(setting.params(LookupParams).views)))
+    return tuple(kept_table(context, state, number) for number in range(1 + len(context.params(LookupParams).views)))
 
 
-def _setting_of(setting: Setting, number: int) -> Setting:
+def _setting_of(context: OperatorContext, number: int) -> OperatorContext:
     """The setting as if only this table were looked up; its rows may carry the key of the next."""
-    key = setting.extras[number][1] if number else setting.key
-    carried = setting.extras[1 + number : 2 + number]
-    return replace(setting, key=key, values=(setting.values[LEFT], setting.values[1 + number]), extras=carried)
+    key = context.extras[number][1] if number else context.key
+    carried = context.extras[1 + number : 2 + number]
+    return replace(context, key=key, values=(context.values[LEFT], context.values[1 + number]), extras=carried)
 
 
-def _look_up(setting: Setting, left: pa.Table, updates: pa.Table | None, table: StateTable) -> Found:
-    events = Events(setting, {LEFT: left} if updates is None else {LEFT: left, 1: updates}, sides=2)
+def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: StateTable) -> Found:
+    events = Events(context, {LEFT: left} if updates is None else {LEFT: left, 1: updates}, sides=2)
     values = Values(events, 1, table)
     found = other_side(events, [values, values])
     store_last(events, 1, Ordered(events.groups).last_of_each(events.side == 1), values.prior, table)
     driving = events.side == LEFT
     rows = np.full(len(left), -1, dtype=np.int64)
     rows[events.own[driving]] = found[driving]
-    return Found(joined([left.column("key")], setting.key), values, rows)
+    return Found(joined([left.column("key")], context.key), values, rows)
 
 
 def _at_next(left: pa.Table, found: Found, name: str, kind: pa.DataType) -> pa.Table:
@@ -93,12 +93,12 @@ def _at_next(left: pa.Table, found: Found, name: str, kind: pa.DataType) -> pa.T
     return left
 
 
-def _joined(setting: Setting, founds: list[Found]) -> list[Bools]:
+def _joined(context: OperatorContext, founds: list[Found]) -> list[Bools]:
     """Whether each view has a row, outermost first: an inner one has it only where its right side has."""
     flags: list[Bools] = []
     present = founds[-1].rows >= 0
     # One turn per view, innermost first.
-    for how, found in zip(reversed(setting.params(LookupParams).views), reversed(founds[:-1]), strict=True):
+    for how, found in zip(reversed(context.params(LookupParams).views), reversed(founds[:-1]), strict=True):
         present = (found.rows >= 0) & (present | (how == "left"))
         flags.insert(0, present)
     return flags

@@ -21,7 +21,7 @@ from millpond._engine.operators import (
     table,
     table_table,
 )
-from millpond._engine.operators.operator import Dropped, Setting, kept_multi_table, kept_table
+from millpond._engine.operators.operator import Dropped, OperatorContext, kept_multi_table, kept_table
 from millpond._engine.state.runs import MultiTable, State, StateTable
 
 OPERATORS = {
@@ -38,30 +38,30 @@ OPERATORS = {
 """The function of each stem."""
 
 
-def tables_of(setting: Setting, state: State) -> Iterator[StateTable | MultiTable]:
+def tables_of(context: OperatorContext, state: State) -> Iterator[StateTable | MultiTable]:
     """The tables that an operator keeps in a shard's state, logs apart, in the order of its stores."""
-    for number, kept in enumerate(setting.kept):  # one turn per table
+    for number, kept in enumerate(context.kept):  # one turn per table
         if kept.identity:
             opened = kept_table if len(kept.identity) == 1 else kept_multi_table
-            yield opened(setting, state, number)
+            yield opened(context, state, number)
 
 
 def run_operator(
-    setting: Setting, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
 ) -> Iterator[pa.Table]:
     """The results of one operator for one shard and batch, in order of position.
 
     Parameters
     ----------
     setting : the operator.
-    inputs : rows of each side that has any, in any order (columns: `Setting.side_schema`).
+    inputs : rows of each side that has any, in any order (columns: `OperatorContext.side_schema`).
     state : the shard's state; it is committed when the last result has been taken.
     drops : where rows that end here are counted, when the last result has been taken.
     """
     # One turn per table of results.
-    for given in OPERATORS[setting.operator.stem](setting, inputs, state):
+    for given in OPERATORS[context.operator.stem](context, inputs, state):
         if not isinstance(given, Dropped):
             yield given
         elif drops is not None:
-            drops[(setting.operator.node, given.reason)] += len(given)
+            drops[(context.operator.node, given.reason)] += len(given)
     state.commit()

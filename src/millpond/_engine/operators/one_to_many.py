@@ -16,7 +16,7 @@ from millpond._engine.matching.lookup import own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_receive import result
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
-from millpond._engine.operators.operator import Events, Setting, Values, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, store_last
 from millpond._engine.operators.subscriptions import Rights, Subscriptions, tables
 from millpond._engine.rows.columns import Bools, Int64s, gather, ints
 from millpond._engine.rows.sizes import Picked, in_pieces
@@ -25,12 +25,12 @@ from millpond._engine.state.runs import State
 MANY, ONE = 0, 1
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=2)
+    events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    rows, table = tables(setting, state)
+    rows, table = tables(context, state)
     values = Values(events, ONE, table)
     rights = Rights(events, values)
     many, one, answered = _met(events, rights, values)
@@ -48,7 +48,7 @@ def _met(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s
     one = rights.value_at(events, many, values)
     answered = np.zeros(len(events), dtype=np.bool_)
     answered[many] = one >= 0
-    if events.setting.operator.cached:
+    if events.context.operator.cached:
         puts = _puts(events, many)
         # what leaves a row of "one" in a batch leaves what stood before it, whatever became of that since; and of what
         # comes to one, the row behind it tells the last
@@ -82,7 +82,7 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
     wanted = np.ones(len(rights.rows), dtype=np.bool_)
-    if not events.setting.operator.cached:
+    if not events.context.operator.cached:
         # with the cache there are only such as change something
         wanted = (events.present | (own_before(events, [values, values]) >= 0))[rights.rows]
     # One turn per piece of bounded size.

@@ -60,7 +60,7 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Setting:
+class OperatorContext:
     """What an operator needs to know of its plan.
 
     Parameters
@@ -120,11 +120,11 @@ class Events:
     groups : rows by key.
     """
 
-    def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], sides: int) -> None:
-        self.setting = setting
-        self.tables = [inputs[s] if s in inputs else setting.empty_sides[s] for s in range(sides)]
-        columns = [self._concat(name) for name in position_columns(setting.slots)]
-        keys = joined([table.column("key") for table in self.tables], setting.key)
+    def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], sides: int) -> None:
+        self.context = context
+        self.tables = [inputs[s] if s in inputs else context.empty_sides[s] for s in range(sides)]
+        columns = [self._concat(name) for name in position_columns(context.slots)]
+        keys = joined([table.column("key") for table in self.tables], context.key)
         held = self._held_keys()
         order = order_by(columns, held)
         self._held = None if held is None else held.take(pa.array(order))
@@ -167,7 +167,7 @@ class Events:
 
     def visible(self) -> list[Int64s]:
         """The position from which lookups see each row, most significant column first."""
-        slots = self.setting.slots
+        slots = self.context.slots
         columns = []
         for name in visible_columns(slots):  # one turn per path slot
             parts = [ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p")) for t in self.tables]
@@ -176,16 +176,16 @@ class Events:
 
     def meta(self, rows: Int64s, ts: Int64s) -> dict[str, pa.Array]:
         """Metadata columns of results that the given rows trigger."""
-        names = position_columns(self.setting.slots)
+        names = position_columns(self.context.slots)
         out = {n: pa.array(c[rows]) for n, c in zip(names, self.position, strict=True)}
-        if self.setting.operator.emits_visible:
+        if self.context.operator.emits_visible:
             # One turn per path slot.
-            for name, column in zip(visible_columns(self.setting.slots), self.visible()[3:], strict=True):
+            for name, column in zip(visible_columns(self.context.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
         if self._held is not None:
             out[HELD_KEY] = self._held.take(pa.array(rows))
-        if self.setting.headers:
+        if self.context.headers:
             both = joined([t.column("headers") for t in self.tables], HEADERS)
             out["headers"] = both.take(pa.array(self._order[rows]))
         return out
@@ -206,7 +206,7 @@ class Values:
         groups = events.groups
         lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
         batch = events.tables[side]
-        self.type = events.setting.values[side]
+        self.type = events.context.values[side]
         self._rows = (batch, lookup.rows)
         self._times = np.concatenate([ints(batch, stored_time(batch)), ints(lookup.rows, "ts")])
         self.prior = np.where(lookup.index >= 0, lookup.index + len(batch), -1)
@@ -274,15 +274,15 @@ def kept_schema(kept: Kept) -> pa.Schema:
     return pa.schema([("hash", pa.int64()), *kept.columns, *stamp])
 
 
-def kept_table(setting: Setting, state: State, number: int = 0) -> StateTable:
+def kept_table(context: OperatorContext, state: State, number: int = 0) -> StateTable:
     """The operator's table of this number, one row for each key."""
-    kept = setting.kept[number]
+    kept = context.kept[number]
     return state.table(kept.name, kept_schema(kept))
 
 
-def kept_multi_table(setting: Setting, state: State, number: int = 0) -> MultiTable:
+def kept_multi_table(context: OperatorContext, state: State, number: int = 0) -> MultiTable:
     """The operator's table of this number, whose rows are told apart by one column more than the key."""
-    kept = setting.kept[number]
+    kept = context.kept[number]
     return state.multi_table(kept.name, kept_schema(kept), sub_key=kept.identity[1])
 
 

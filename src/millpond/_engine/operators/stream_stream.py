@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.matching.matches import LEFT, RIGHT, SIDES, Meetings, Met, Rules
-from millpond._engine.operators.operator import Dropped, Events, Setting
-from millpond._engine.operators.unmatched_rows import Waiting
+from millpond._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
+from millpond._engine.operators.operator import Dropped, Events, OperatorContext
+from millpond._engine.operators.unmatched_rows import UnmatchedRows
 from millpond._engine.rows.columns import Int64s, position_columns, valid
 from millpond._engine.rows.position import merged
 from millpond._engine.rows.sizes import Picked, in_pieces
@@ -27,20 +27,20 @@ from millpond._plan.operators.stream_stream import StreamStream
 (EXPIRED,) = StreamStream.drop_reasons
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
-    return _Join(setting, inputs, state).run()
+    return _Join(context, inputs, state).run()
 
 
 class _Join:
     """One join, one shard, one batch."""
 
-    def __init__(self, setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> None:
-        self._setting = setting
-        self._rules = rules = Rules.of(setting)
-        self._log = WindowLog(setting, state)
-        self._events = events = Events(setting, inputs, sides=2)
-        self._times = Times(setting, inputs, events, state, sides=2)
+    def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
+        self._context = context
+        self._rules = rules = Rules.of(context)
+        self._log = WindowLog(context, state)
+        self._events = events = Events(context, inputs, sides=2)
+        self._times = Times(context, inputs, events, state, sides=2)
         self._state = state
         side, keyed = events.side, valid(events.key)
         self._stored = keyed & events.present & np.array(rules.stores)[side]
@@ -48,7 +48,7 @@ class _Join:
         self._outer = np.array(rules.outer)[side]
         self._unkeyed = ~keyed & events.present & self._outer
         self._domain = self._times.number(self._times.of_row)
-        self._meetings = Meetings(rules, self._log, events, self._times, self._searching, self._stored)
+        self._matches = Matches(rules, self._log, events, self._times, self._searching, self._stored)
         self._matched = np.zeros(len(events), dtype=np.bool_)
         self._met = np.zeros(len(events), dtype=np.bool_)
         self._numbers: Int64s = np.zeros(0, dtype=np.int64)
@@ -60,16 +60,16 @@ class _Join:
         alone = self._searching & self._outer & ~self._matched
         close = self._rules.close(self._events.ts, self._events.side)
         patient = self._rules.waits & (close >= self._times.at_row)
-        self._waiting = alone & patient & ~self._met
+        self._unmatched = alone & patient & ~self._met
         at_once = np.flatnonzero((alone & ~patient) | self._unkeyed)
-        closing = self._closing(close)
+        window_emission = self._window_emission(close)
         self._write(close)
         yield from self._late()
-        yield from merged(self._by_events(at_once), closing, position_columns(self._setting.slots))
+        yield from merged(self._by_events(at_once), window_emission, position_columns(self._context.slots))
 
     def _late(self) -> Iterator[Dropped]:
         """Rows that came when part of their window was no longer kept."""
-        expired = self._meetings.expired
+        expired = self._matches.expired
         for side in (self._rules.furthest,) if self._log.shared else SIDES:  # a self join has each row on both
             rows = expired[self._events.side[expired] == side]
             if len(rows):
@@ -79,37 +79,37 @@ class _Join:
 
     def _learn_matches(self) -> None:
         """Which events are matched when they come, and which rows are while they wait."""
-        meetings, rules = self._meetings, self._rules
-        close = rules.close(meetings.ts, meetings.side)
+        matches, rules = self._matches, self._rules
+        close = rules.close(matches.ts, matches.side)
         met = np.zeros(len(close), dtype=np.bool_)
-        for block in meetings.blocks():  # blocks of pairs
+        for block in matches.blocks():  # blocks of pairs
             self._matched[block.event] = True
             met[block.place[self._times.now[block.event] <= close[block.place]]] = True
         if not rules.waits:
             return
-        met &= np.array(rules.outer)[meetings.side]
-        self._met[meetings.row[met & (meetings.row >= 0)]] = True
-        waited = met & (meetings.number >= 0)
-        self._numbers = meetings.number[waited]
-        end = self._times.end[self._times.index(meetings.domain[waited])]
+        met &= np.array(rules.outer)[matches.side]
+        self._met[matches.row[met & (matches.row >= 0)]] = True
+        waited = met & (matches.number >= 0)
+        self._numbers = matches.number[waited]
+        end = self._times.end[self._times.index(matches.domain[waited])]
         later = close[waited] >= end
         if later.any():
-            self._log.match(self._numbers[later], close[waited][later], meetings.domain[waited][later])
+            self._log.match(self._numbers[later], close[waited][later], matches.domain[waited][later])
 
-    def _closing(self, close: Int64s) -> Iterator[pa.Table]:
+    def _window_emission(self, close: Int64s) -> Iterator[pa.Table]:
         """Results of records whose window closes in this batch, in order of position."""
         if not self._rules.waits:
             return iter(())
-        closes = self._waiting & (close < self._times.end[self._times.of_row])
-        parts = self._setting, self._rules, self._log, self._events, self._times
-        return Waiting(*parts, closes, self._numbers).results()
+        closes = self._unmatched & (close < self._times.end[self._times.of_row])
+        parts = self._context, self._rules, self._log, self._events, self._times
+        return UnmatchedRows(*parts, closes, self._numbers).results()
 
     # -- state ---------------------------------------------------------------------------------------------
 
     def _write(self, close: Int64s) -> None:
         """Store what may still be met, or waits; forget what time has passed."""
         times, events = self._times, self._events
-        waits = self._waiting & (close >= times.end[times.of_row])
+        waits = self._unmatched & (close >= times.end[times.of_row])
         floors = [self._floor(side) for side in SIDES]
         lowest = np.minimum(*floors) if self._log.shared else None
         rows = [np.flatnonzero(self._stored & (events.side == side)) for side in SIDES]
@@ -133,28 +133,28 @@ class _Join:
 
     def _by_events(self, at_once: Int64s) -> Iterator[pa.Table]:
         """Results that events trigger, in order of position, a block of events at a time."""
-        for block in self._meetings.blocks():  # blocks of pairs
+        for block in self._matches.blocks():  # blocks of pairs
             yield from self._triggered(block, at_once[(at_once >= block.first) & (at_once < block.last)])
 
-    def _triggered(self, block: Met, at_once: Int64s) -> Iterator[pa.Table]:
+    def _triggered(self, block: MatchedRows, at_once: Int64s) -> Iterator[pa.Table]:
         """Results of the block's pairs and of its events that have one without a partner."""
-        events, meetings = self._events, self._meetings
+        events, matches = self._events, self._matches
         event = np.concatenate([block.event, at_once])
         order = np.argsort(event, kind="stable")
         event = event[order]
         place = np.concatenate([block.place, np.full(len(at_once), -1, dtype=np.int64)])[order]
-        other = np.where(place >= 0, meetings.pointer[place], -1) if len(meetings.ts) else place
+        other = np.where(place >= 0, matches.pointer[place], -1) if len(matches.ts) else place
         ts = events.ts[event]
-        if not self._rules.old and len(meetings.ts):
-            ts = np.maximum(ts, np.where(place >= 0, meetings.ts[place], ts))
+        if not self._rules.old and len(matches.ts):
+            ts = np.maximum(ts, np.where(place >= 0, matches.ts[place], ts))
         out = events.meta(event, ts)
-        operator = self._setting.operator
+        operator = self._context.operator
         fresh = np.append(True, event[1:] != event[:-1])[: len(event)]
         rows = np.arange(len(event), dtype=np.int64)
         count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
         out[f"p{operator.slot}"] = pa.array(count * operator.fan)
         by_left = events.side[event] == LEFT
-        values = [book.values for book in meetings.books]
+        values = [book.values for book in matches.books]
         out["left"] = Picked(values[LEFT], np.where(by_left, events.own[event], other))
         out["right"] = Picked(values[RIGHT], np.where(by_left, other, events.own[event]))
         out["joined"] = pa.array(np.ones(len(event), dtype=np.bool_))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millpond._engine.matching.lookup import other_side
 from millpond._engine.matching.match import Ordered
-from millpond._engine.operators.operator import Events, Setting, Values, kept_table, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams
@@ -21,18 +21,18 @@ from millpond._plan.operators.spec import JoinParams
 STREAM, TABLE = 0, 1
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=2)
+    events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    table = kept_table(setting, state)
+    table = kept_table(context, state)
     values = Values(events, TABLE, table)
     found = other_side(events, [values, values])
     last = Ordered(events.groups).last_of_each(events.side == TABLE)
     store_last(events, TABLE, last, values.prior, table)
     driving = events.side == STREAM
-    rows = np.flatnonzero(driving & (found >= 0) if setting.params(JoinParams).how == "inner" else driving)
+    rows = np.flatnonzero(driving & (found >= 0) if context.params(JoinParams).how == "inner" else driving)
     if not len(rows):
         return
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])

@@ -21,7 +21,14 @@ import pyarrow.compute as pc
 from millpond._engine.keys.keys import combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
-from millpond._engine.operators.operator import Events, Setting, Values, kept_multi_table, kept_table, put_in_pieces
+from millpond._engine.operators.operator import (
+    Events,
+    OperatorContext,
+    Values,
+    kept_multi_table,
+    kept_table,
+    put_in_pieces,
+)
 from millpond._engine.rows import sizes
 from millpond._engine.rows.columns import Bools, Int64s, array, gather, ints
 from millpond._engine.rows.sizes import cut, row_bytes
@@ -32,9 +39,9 @@ PIECE = 65_536
 """Results made at a time."""
 
 
-def tables(setting: Setting, state: State) -> tuple[MultiTable, StateTable]:
+def tables(context: OperatorContext, state: State) -> tuple[MultiTable, StateTable]:
     """Left rows by foreign key and left key, and the right rows."""
-    return kept_multi_table(setting, state, 0), kept_table(setting, state, 1)
+    return kept_multi_table(context, state, 0), kept_table(context, state, 1)
 
 
 class Rights:
@@ -52,7 +59,7 @@ class Rights:
 
     def __init__(self, events: Events, values: Values) -> None:
         order = events.groups.order
-        operator = events.setting.operator
+        operator = events.context.operator
         is_right = (_last_changes(events, values) if operator.cached else events.side == RIGHT)[order]
         counts = np.cumsum(is_right)
         self.rows = order[is_right]
@@ -180,11 +187,11 @@ class Subscriptions:
         ends = following >= 0
         enders = self._messages[following[ends] - self._stored]
         high[ends] = rights.before[enders]
-        if self._events.setting.operator.cached:
+        if self._events.context.operator.cached:
             # the row has its result of the batch from the message, unless that gives none
             high[ends] = np.where(self._answered[enders], low[ends], high[ends])
             high = np.where(self._never_stood(rights, low), low, high)
-        if self._events.setting.operator.shared_root:
+        if self._events.context.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
             outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
             unanswered = self._unanswered(rights, np.flatnonzero(ends), following[ends], low, high[ends])

@@ -12,28 +12,28 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.matching.lookup import own_before
-from millpond._engine.operators.operator import Events, Setting, Values, kept_table, sent, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, sent, store_last
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.table import TableParams
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=1)
+    events = Events(context, inputs, sides=1)
     if not len(events):
         return
-    table = kept_table(setting, state)
+    table = kept_table(context, state)
     values = Values(events, 0, table)
     old = own_before(events, [values, values])
     new = np.where(events.present, events.own, -1)
-    emitted = (new >= 0) | (old >= 0) | (not setting.params(TableParams).suppress[0])
+    emitted = (new >= 0) | (old >= 0) | (not context.params(TableParams).suppress[0])
     store_last(events, 0, events.groups.last, values.prior, table)
-    firsts, rows = sent(setting.operator, events.groups.group_of_row, np.flatnonzero(emitted), new >= 0, old >= 0)
+    firsts, rows = sent(context.operator, events.groups.group_of_row, np.flatnonzero(emitted), new >= 0, old >= 0)
     if not len(rows):
         return
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
     out["value"] = values.picked(new[rows])
-    if setting.operator.emits_old:
+    if context.operator.emits_old:
         out["old"] = values.picked(old[firsts])
     yield from in_pieces(out)

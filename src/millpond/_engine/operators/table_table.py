@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millpond._engine.matching.lookup import Seen, other_side, own_before
 from millpond._engine.matching.match import Ordered
-from millpond._engine.operators.operator import Events, Setting, Values, keep_rows, kept_table, sent, store_last
+from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.rows.columns import Bools, Int64s, path_columns, visible_columns
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State, StateTable
@@ -31,18 +31,18 @@ class _Changes:
     other: Int64s
 
 
-def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(setting, inputs, sides=2)
+    events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    tables = [kept_table(setting, state, side) for side in (0, 1)]
+    tables = [kept_table(context, state, side) for side in (0, 1)]
     values = [Values(events, side, tables[side]) for side in (0, 1)]
     old = own_before(events, values)
-    void = _suppressed(setting, events, old)
+    void = _suppressed(context, events, old)
     if void.any():
         # They change nothing, for this operator and for what comes after: as if they had not come.
-        yield from run(setting, keep_rows(inputs, events, ~void), state)
+        yield from run(context, keep_rows(inputs, events, ~void), state)
         return
     changes = _Changes(
         is_left=events.side == 0,
@@ -54,8 +54,8 @@ def run(setting: Setting, inputs: Mapping[int, pa.Table], state: State) -> Itera
     yield from _results(events, values, changes)
 
 
-def _suppressed(setting: Setting, events: Events, old: Int64s) -> Bools:
-    suppress: Bools = np.array(setting.params(JoinParams).suppress, dtype=np.bool_)[events.side]
+def _suppressed(context: OperatorContext, events: Events, old: Int64s) -> Bools:
+    suppress: Bools = np.array(context.params(JoinParams).suppress, dtype=np.bool_)[events.side]
     void: Bools = suppress & ~events.present & (old < 0)
     return void
 
@@ -68,7 +68,7 @@ def _store(events: Events, values: list[Values], tables: list[StateTable]) -> No
 
 
 def _results(events: Events, values: list[Values], changes: _Changes) -> Iterator[pa.Table]:
-    operator, params = events.setting.operator, events.setting.params(JoinParams)
+    operator, params = events.context.operator, events.context.params(JoinParams)
     old_generation = params.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
     emitted, joins, old_joins = rule(params.how, changes)
@@ -105,15 +105,15 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
     Streams does not notice, since it looks the result up in the stores of the inputs.
     """
-    operator, rows = events.setting.operator, np.arange(len(events))
-    how = events.setting.params(JoinParams).how
+    operator, rows = events.context.operator, np.arange(len(events))
+    how = events.context.params(JoinParams).how
     visible = events.visible()
     seen = Seen(events, visible)
     left, right = (seen.pointers(side, values[side]) for side in (0, 1))
     called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[how]
     ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
     out = events.meta(rows, ts) | _seen_at(events, rows, visible)
-    out |= dict(zip(path_columns(events.setting.slots), _paths(events, rows, visible), strict=True))
+    out |= dict(zip(path_columns(events.context.slots), _paths(events, rows, visible), strict=True))
     out["silent"] = pa.array(np.ones(len(rows), dtype=np.bool_))
     if operator.emits_stored_ts:
         out["stored_ts"] = out["ts"]
@@ -126,13 +126,13 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
 
 def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
     """The columns that say from where lookups see results, where they are wanted."""
-    if not events.setting.operator.emits_visible:
+    if not events.context.operator.emits_visible:
         return {}
-    return dict(zip(visible_columns(events.setting.slots), _paths(events, rows, position), strict=True))
+    return dict(zip(visible_columns(events.context.slots), _paths(events, rows, position), strict=True))
 
 
 def _paths(events: Events, rows: Int64s, position: list[Int64s]) -> list[pa.Array]:
-    return [pa.array(column[rows]) for column in position[-events.setting.slots :]]
+    return [pa.array(column[rows]) for column in position[-events.context.slots :]]
 
 
 def _pair(

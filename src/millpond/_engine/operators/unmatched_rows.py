@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.matching.matches import LEFT, SIDES, Rules
-from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.operators.window_emission import results_at
 from millpond._engine.rows.columns import Bools, Int64s, gather, ints, joined
 from millpond._engine.state.search import Hits
@@ -51,7 +51,7 @@ class _Picked:
         return np.asarray((self.stands > stands) | ((self.stands == stands) & (self.ts > ts)))
 
 
-class Waiting:
+class UnmatchedRows:
     """The closing rows of one batch.
 
     Parameters
@@ -62,7 +62,7 @@ class Waiting:
 
     def __init__(
         self,
-        setting: Setting,
+        context: OperatorContext,
         rules: Rules,
         log: WindowLog,
         events: Events,
@@ -70,7 +70,7 @@ class Waiting:
         closes: Bools,
         matched: Int64s,
     ) -> None:
-        self._setting = setting
+        self._context = context
         self._rules = rules
         self._log = log
         self._events = events
@@ -88,8 +88,8 @@ class Waiting:
             if len(rows):
                 ts, side, domain = (ints(rows, name) for name in ("ts", "side", "domain"))
                 stands, latest = self._times.stands(self._times.index(domain), self._rules.close(ts, side))
-                place = self._rules.place(ts, side) + self._setting.time.hold_back
-                yield results_at(self._setting, rows, stands, np.minimum(place, latest))
+                place = self._rules.place(ts, side) + self._context.time.hold_back
+                yield results_at(self._context, rows, stands, np.minimum(place, latest))
 
     # -- which rows come next ------------------------------------------------------------------------------
 
@@ -112,12 +112,12 @@ class Waiting:
         times, events = self._times, self._events
         first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
         if self._times.stands_at_close:
-            first = max(first, after[0] - self._setting.time.hold_back)
+            first = max(first, after[0] - self._context.time.hold_back)
         # One turn per side.
         for side in (side for side in SIDES if self._rules.outer[side]):
             wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])
             # One turn per piece of a run.
-            for hits in self._log.waiting(side, first - wait, last - wait):
+            for hits in self._log.unmatched(side, first - wait, last - wait):
                 ts, domain = (ints(hits.batch, name)[hits.rows] for name in ("ts", "domain"))
                 index, close = times.index(domain), ts + wait
                 stands = times.stands(index, close)[0]
@@ -145,10 +145,10 @@ class Waiting:
             "side": np.full(len(stored) + len(mine), side, dtype=np.int64),
         }
         columns = {name: pa.array(column) for name, column in numbers.items()}
-        columns["key"] = joined([stored.column("key"), events.key.take(pa.array(mine))], self._setting.key)
-        batch = joined([events.tables[side].column("value")], self._setting.values[side])
-        value = joined([stored.column("value"), gather(batch, events.own[mine])], self._setting.values[side])
-        nothing = pa.nulls(len(value), self._setting.values[1 - side])
+        columns["key"] = joined([stored.column("key"), events.key.take(pa.array(mine))], self._context.key)
+        batch = joined([events.tables[side].column("value")], self._context.values[side])
+        value = joined([stored.column("value"), gather(batch, events.own[mine])], self._context.values[side])
+        nothing = pa.nulls(len(value), self._context.values[1 - side])
         left, right = (value, nothing) if side == LEFT else (nothing, value)
         return pa.table(columns | {"left": left, "right": right})
 

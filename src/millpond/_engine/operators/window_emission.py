@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keys import encode_keys
-from millpond._engine.operators.operator import HEADERS, Setting
+from millpond._engine.operators.operator import HEADERS, OperatorContext
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, Int64s, ints, joined, position_columns
 from millpond._engine.rows.position import ranks
 
@@ -22,7 +22,7 @@ _BELOW = 1 << 61
 """More than any of `_numbers`: what operators above let go of at the same place comes first."""
 
 
-def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
+def results_at(context: OperatorContext, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
     """Closing rows as results, in order of position.
 
     Parameters
@@ -33,14 +33,14 @@ def results_at(setting: Setting, rows: pa.Table, stands: Int64s, now: Int64s) ->
     """
     ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
     encoded = encode_keys(rows.column("key"))
-    prefix, rank, part = first_bytes(encoded), ranks(encoded), _partition(setting, rows)
+    prefix, rank, part = first_bytes(encoded), ranks(encoded), _partition(context, rows)
     order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, now, stands))
     rows = rows.take(pa.array(order))
     own = [stands, LET_GO + now, 2 * ts + (1 - side), prefix, part]
-    place = _positions(setting, [column[order] for column in own], rank[order])
-    out = dict(zip(position_columns(setting.slots), map(pa.array, place), strict=True))
-    out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], setting.key)}
-    if setting.headers:
+    place = _positions(context, [column[order] for column in own], rank[order])
+    out = dict(zip(position_columns(context.slots), map(pa.array, place), strict=True))
+    out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], context.key)}
+    if context.headers:
         out["headers"] = pa.nulls(len(rows), HEADERS)
     out |= {"left": rows.column("left"), "right": rows.column("right")}
     out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
@@ -60,21 +60,21 @@ def first_bytes(encoded: pa.Array) -> Int64s:
     return np.asarray((words ^ np.uint64(1 << 63)).view(np.int64))
 
 
-def _positions(setting: Setting, own: list[Int64s], rank: Int64s) -> list[Int64s]:
+def _positions(context: OperatorContext, own: list[Int64s], rank: Int64s) -> list[Int64s]:
     """Position columns of results that are in order, `own` being what each brings itself."""
-    operator = setting.operator
+    operator = context.operator
     columns = own[: 3 + operator.slot]
     columns += [np.full(len(rank), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
     columns += [_numbers(operator.id, [*own, rank]) * operator.fan]
-    return columns + [np.zeros(len(rank), dtype=np.int64)] * (setting.slots - operator.slot - 1)
+    return columns + [np.zeros(len(rank), dtype=np.int64)] * (context.slots - operator.slot - 1)
 
 
-def _partition(setting: Setting, rows: pa.Table) -> Int64s:
+def _partition(context: OperatorContext, rows: pa.Table) -> Int64s:
     """What stands in the second path slot where the results' number does not: the partition they belong to.
 
     Operators below ask for it where partitions have times of their own (`partitions`).
     """
-    operator = setting.operator
+    operator = context.operator
     return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.rows.columns import Bools, Int64s, bools, ints, joined
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import LogTable, State
@@ -61,13 +61,13 @@ class Asked:
 class WindowLog:
     """The state of one windowed join."""
 
-    def __init__(self, setting: Setting, state: State) -> None:
-        self._setting = setting
+    def __init__(self, context: OperatorContext, state: State) -> None:
+        self._context = context
         self._state = state
-        self.shared = len(setting.kept) == 1
-        tables = [self._open(kept) for kept in setting.kept]
+        self.shared = len(context.kept) == 1
+        tables = [self._open(kept) for kept in context.kept]
         self._tables = [tables[0], tables[-1]]
-        name = f"{setting.operator.node}.matched"
+        name = f"{context.operator.node}.matched"
         self._matched = state.log_table(name, _NUMBERS, time="close")
         self.arrivals = int(state.get_scalar("arrivals", 0))
 
@@ -101,10 +101,10 @@ class WindowLog:
             np.concatenate([np.full(count, -1, dtype=np.int64), rows]),
             np.concatenate([number, np.full(len(rows), -1, dtype=np.int64)]),
         )
-        values = joined([batch, stored.column("value")], self._setting.values[side])
+        values = joined([batch, stored.column("value")], self._context.values[side])
         return Book(group, ts, arrival, domains, pointer, row, known, values)
 
-    def waiting(self, side: int, low: int, high: int) -> Iterator[Hits]:
+    def unmatched(self, side: int, low: int, high: int) -> Iterator[Hits]:
         """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
         return self._tables[side].hits(low, high, self._flag(side))
 

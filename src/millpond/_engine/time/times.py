@@ -1,7 +1,7 @@
 """Stream time inside an operator: per time domain, at each row, at the start and at the end of the batch.
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
-back; no shard needs to hear of another's records for it. What a shard must be told (`heartbeat`) is the time
+back; no shard needs to hear of another's records for it. What a shard must be told (`watermark`) is the time
 at the end of the batch and, since stored rows disappear as their own side moves on (docs/semantics, section 6),
 how far the timestamps of each side reach. Called by the operators that keep time.
 
@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.operators.operator import Events, Setting
+from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, Int64s, ints, partitions
 from millpond._engine.rows.position import order_by
 from millpond._engine.state.runs import State
@@ -42,13 +42,13 @@ class Times:
     """
 
     def __init__(
-        self, setting: Setting, inputs: Mapping[int, pa.Table], events: Events, state: State, sides: int
+        self, context: OperatorContext, inputs: Mapping[int, pa.Table], events: Events, state: State, sides: int
     ) -> None:
-        self._setting = setting
+        self._context = context
         self._events = events
         self._sides = sides
         told, wall = split(inputs.get(TIME_SIDE))
-        self._told = told = _Told.of(told, setting.time.hold_back)
+        self._told = told = _Told.of(told, context.time.hold_back)
         told_domain = self._domain(told.partition)
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(partitions(events.position))
@@ -57,12 +57,12 @@ class Times:
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
         order_ts, srcpart = events.position[:2]
         told_at = told.time_at(order_ts)
-        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - setting.time.hold_back, told_at)
+        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - context.time.hold_back, told_at)
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         self.end = np.array(self.start)
         np.maximum.at(self.end, self.of_row, self.now)
         np.maximum.at(self.end, self.index(told_domain), told.time)
-        self._quiet = self._rest(state, wall) if setting.time.idle_after_ms else None
+        self._quiet = self._rest(state, wall) if context.time.idle_after_ms else None
         reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
@@ -74,7 +74,7 @@ class Times:
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
         fresh[self.index(self._domain(self._told.partition))] = True
         quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
-        end = quiet.moved(self.end, wall, self._setting.time.idle_after_ms)
+        end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
         rests = np.flatnonzero(end > self.end)
         self._told = self._told.behind(self.domains[rests], end[rests])
         self.end = end
@@ -91,14 +91,14 @@ class Times:
     @property
     def stands_at_close(self) -> bool:
         """Whether results that time lets go stand at their own times, and not where a record moved time."""
-        return not self._setting.time.every and not self._told.by_record
+        return not self._context.time.every and not self._told.by_record
 
     def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
         """Where results stand that are let go when the time of their domain is past `close`.
 
         Returns order_ts of the records that they stand behind, and the time of the sources just before they go.
         """
-        lag = self._setting.time.hold_back
+        lag = self._context.time.hold_back
         if self.stands_at_close:
             return close + lag, close + lag
         stands, latest = close + lag, close + lag
@@ -144,12 +144,12 @@ class Times:
             self._quiet.store(state, self.domains)
 
     def _domain(self, partition: Int64s) -> Int64s:
-        return partition if self._setting.time.domains else np.zeros(len(partition), dtype=np.int64)
+        return partition if self._context.time.domains else np.zeros(len(partition), dtype=np.int64)
 
     @cached_property
     def _steps(self) -> dict[int, Steps]:
         """The steps of each side that was told any, unpacked for late records only."""
-        slots = self._setting.slots
+        slots = self._context.slots
         return {side: Steps(told, slots) for side, told in enumerate(self._told_reach) if told is not None}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Heartbeats: the times of the sources, told to every shard of an operator, records or none.
+"""Watermarks: the times of the sources, told to every shard of an operator, records or none.
 
 Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. In a test driver, where order_ts is
 the number of a piped record, they say the time as well. Called by the source packs, read by `times`.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.exchange.routing import Parcel
+from millpond._engine.exchange.routing import RoutedBatch
 from millpond._engine.rows.columns import Bools, Int64s, bools, ints
 from millpond._engine.time.idle import clock_row
 from millpond._plan.physical import Operator, Physical
@@ -21,7 +21,7 @@ _UNKNOWN = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Beat:
+class Watermark:
     """The times that an operator is told.
 
     Parameters
@@ -37,29 +37,31 @@ class Beat:
     roots: tuple[str, ...] = ()
 
 
-def beat_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Beat:
+def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Watermark:
     """The beat of an operator that is told times."""
-    return Beat(physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots)
+    return Watermark(
+        physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots
+    )
 
 
-def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[Parcel]:
+def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
     """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
-def times(frame: pa.Table, beats: tuple[Beat, ...], shards: int) -> Iterator[Parcel]:
+def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> Iterator[RoutedBatch]:
     """What a source stage's frame, with its positions, tells every shard of the time."""
-    if not beats or not len(frame):
+    if not watermarks or not len(frame):
         return
     case, piped = _cases(frame), "time" in frame.column_names
     # One turn per operator and case, not per row.
-    for beat in beats:
-        marked = _marked(frame, beat) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
+    for watermark in watermarks:
+        marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
         # One turn per case.
         for number in np.unique(case[marked]):
             rows = frame.filter(pa.array(marked & (case == number)))
-            told = _moved(rows) if piped else _told(rows, every=beat.every)
-            yield from _to_all(beat.target, beat.port, told, shards, int(number))
+            told = _moved(rows) if piped else _told(rows, every=watermark.every)
+            yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
 
 
 def _moved(rows: pa.Table) -> pa.Table:
@@ -80,14 +82,14 @@ def _told(rows: pa.Table, *, every: bool) -> pa.Table:
     return pa.table({"srcpart": pa.array(srcpart[last]), "order_ts": pa.array(order_ts[last])})
 
 
-def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[Parcel]:
-    return (Parcel(target, case * shards + shard, port, rows) for shard in range(shards))
+def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[RoutedBatch]:
+    return (RoutedBatch(target, case * shards + shard, port, rows) for shard in range(shards))
 
 
-def _marked(frame: pa.Table, beat: Beat) -> Bools:
-    marked = np.full(len(frame), not beat.roots, dtype=np.bool_)
+def _marked(frame: pa.Table, watermark: Watermark) -> Bools:
+    marked = np.full(len(frame), not watermark.roots, dtype=np.bool_)
     # One turn per source.
-    for name in beat.roots:
+    for name in watermark.roots:
         marked |= bools(frame, name)
     return marked
 

@@ -26,18 +26,18 @@ from pyspark.sql.types import (
 
 from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
 from millpond._engine.exchange.routing import Outlet
-from millpond._engine.operators.operator import Setting
+from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY
-from millpond._engine.time.watermark import Beat, beat_of
+from millpond._engine.time.watermark import Watermark, watermark_of
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Flow, Operator, Physical
-from millpond._spark.dataflow.fusion import Shortcuts
-from millpond._spark.dataflow.packing import Leave, Pack, PeekCall, Unpack, wide_schema_names
+from millpond._spark.dataflow.fusion import Fusion
+from millpond._spark.dataflow.packing import Pack, PeekCall, Unpack, UnpackExits, wide_schema_names
 from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
 from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
-from millpond._spark.formats.deserializers import Plain
+from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond._spark.sources import wall_clock as idle
@@ -62,12 +62,12 @@ class Input:
     frame: DataFrame
     sources: frozenset[str]
     order: tuple[str, ...] = ()
-    plain: Plain | None = None
+    deserializers: Deserializers | None = None
     bare: DataFrame | None = None
 
 
 @dataclass(frozen=True)
-class Settings:
+class Layout:
     """How a plan is laid out on Spark.
 
     Parameters
@@ -88,7 +88,7 @@ class Settings:
     headers: bool
     cases: bool
     observe: Observer
-    leaving: bool = False
+    direct_sinks: bool = False
     numbered: bool = False
 
 
@@ -108,26 +108,26 @@ class Compiled:
 
 
 def compile_plan(
-    physical: Physical, inputs: Sequence[Input], settings: Settings, clock: DataFrame | None = None
+    physical: Physical, inputs: Sequence[Input], layout: Layout, clock: DataFrame | None = None
 ) -> Compiled:
     """The plan over these inputs, and the wall clock where time goes on by it."""
-    return _Compiler(inputs[0].frame.sparkSession, physical, settings).run(inputs, clock)
+    return _Compiler(inputs[0].frame.sparkSession, physical, layout).run(inputs, clock)
 
 
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, spark: SparkSession, physical: Physical, settings: Settings) -> None:
+    def __init__(self, spark: SparkSession, physical: Physical, layout: Layout) -> None:
         self._physical = physical
-        self._settings = settings
+        self._layout = layout
         self._metrics = metric_names(physical)
-        self._shortcuts = Shortcuts(spark, physical, headers=settings.headers, leaving=settings.leaving)
+        self._fusion = Fusion(spark, physical, headers=layout.headers, direct_sinks=layout.direct_sinks)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
         wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
         if clock is not None:
-            wires.append(idle.told(clock, self._physical, self._settings.labels, ends=self._leaves))
-        wire = self._settings.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
+            wires.append(idle.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
+        wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
             unpacked = self._unpacked_operators(level)
@@ -136,15 +136,15 @@ class _Compiler:
             stage = Stage(self._physical, level, self._unpacked(wire, level), frozenset(o.node for o in unpacked))
             if self._is_last(level):
                 return self._direct(stage)
-            wire = self._settings.observe(self._packed(stage, level), f"pack{level}", self._metrics)
-        if self._leaves:
-            return self._leaving(wire)
+            wire = self._layout.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+        if self._writes_directly:
+            return self._direct_sinks(wire)
         return self._left(wire)
 
     @property
-    def _leaves(self) -> bool:
+    def _writes_directly(self) -> bool:
         """Whether the sinks are written from wire rows."""
-        return self._settings.leaving and (self._physical.ordered_exit or self._shortcuts.exit)
+        return self._layout.direct_sinks and (self._physical.ordered_exit or self._fusion.exit)
 
     # -- stages --------------------------------------------------------------------------------------------
 
@@ -166,36 +166,36 @@ class _Compiler:
         outlets += [o for o in counted if o.key and o.node in mine_names]
         peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
         columns = self._columns(stage, outlets, peeks, number, order)
-        frame, plain = _read(stage, source, columns)
+        frame, deserializers = _read(stage, source, columns)
         pack = Pack(
             outlets=tuple(outlets),
-            labels=self._settings.labels,
+            labels=self._layout.labels,
             slots=self._physical.slots,
             metrics=self._metrics,
             roots=self._roots(stage),
             sources=number == 0,
             order=order,
             peeks=peeks,
-            beats=self._beats(stage) if number == 0 else (),
+            watermarks=self._watermarks(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
-            plain=plain,
-            ends=number == 0 and self._leaves,
+            deserializers=deserializers,
+            ends=number == 0 and self._writes_directly,
         )
-        if plain:
-            columns = [*(name for name in columns if name not in plain.made), *plain.needed]
+        if deserializers:
+            columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return frame.select(*columns).mapInArrow(pack, WIRE)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
 
-    def _beats(self, stage: Stage) -> tuple[Beat, ...]:
+    def _watermarks(self, stage: Stage) -> tuple[Watermark, ...]:
         """What the stage's sources tell of time to the operators that they reach."""
-        beats = []
+        watermarks = []
         for operator, time in self._physical.timed:
             mine = tuple(f"root:{number}" for number, name in self._roots(stage).items() if name in time.told_by)
             if mine:
-                beats.append(beat_of(self._physical, operator, mine))
-        return tuple(beats)
+                watermarks.append(watermark_of(self._physical, operator, mine))
+        return tuple(watermarks)
 
     def _peek(self, stage: Stage, flow: Flow) -> PeekCall:
         columns = stage.naming(flow)
@@ -231,36 +231,36 @@ class _Compiler:
     def _level(self, wire: DataFrame, level: int) -> DataFrame:
         operators = [o for o in self._physical.operators if o.level == level]
         processor = LevelProcessor(
-            {o.id: self._setting(o) for o in operators},
+            {o.id: self._context(o) for o in operators},
             self._physical.side_of,
-            self._settings.labels,
-            self._settings.cache_root,
-            {o.id: onward for o in operators if (onward := self._shortcuts.onward(o)) is not None},
+            self._layout.labels,
+            self._layout.cache_root,
+            {o.id: fused for o in operators if (fused := self._fusion.fused(o)) is not None},
             self._metrics,
         )
         ran = wire.groupBy("label").transformWithState(
             statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
         )
-        return self._settings.observe(ran, f"level{level}", self._metrics)
+        return self._layout.observe(ran, f"level{level}", self._metrics)
 
-    def _setting(self, operator: Operator) -> Setting:
+    def _context(self, operator: Operator) -> OperatorContext:
         reads = self._physical.reads(operator)
         extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
         kept = tuple(each.typed(arrow_type) for each in operator.keeps)
         values = tuple(arrow_type(kind) for kind in reads.values)
-        return Setting(
-            operator, self._physical.slots, arrow_type(reads.key), values, self._settings.headers, extras, kept
+        return OperatorContext(
+            operator, self._physical.slots, arrow_type(reads.key), values, self._layout.headers, extras, kept
         )
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
-        return [o for o in self._physical.operators if o.level == level and self._shortcuts.onward(o) is None]
+        return [o for o in self._physical.operators if o.level == level and self._fusion.fused(o) is None]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
         arrow = arrow_schema(schema)
-        unpack = Unpack(arrow, operators, self._settings.labels, ends=self._is_last(level))
+        unpack = Unpack(arrow, operators, self._layout.labels, ends=self._is_last(level))
         return wire.mapInArrow(unpack, schema)
 
     def _is_last(self, level: int) -> bool:
@@ -271,16 +271,16 @@ class _Compiler:
         operators = self._unpacked_operators(level)
         visible = any(o.emits_visible for o in operators)
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
-        fields += [("case", LongType())] if self._settings.cases else []
+        fields += [("case", LongType())] if self._layout.cases else []
         # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
-        ordered = self._is_last(level) and not self._settings.cases
+        ordered = self._is_last(level) and not self._layout.cases
         names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
         fields += [(n, LongType()) for n in names]
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
         fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
         fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
-        fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._settings.numbered else []
-        fields += [("headers", HEADERS)] if self._settings.headers else []
+        fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._layout.numbered else []
+        fields += [("headers", HEADERS)] if self._layout.headers else []
         for operator in operators:
             fields += self._result_fields(operator)
         if self._passes(level):
@@ -297,8 +297,8 @@ class _Compiler:
         physical = self._physical
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.level > level for op, _ in physical.timed)
-        leaving = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
-        return over or (physical.ordered_exit and leaving) or self._leaves
+        direct_sinks = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
+        return over or (physical.ordered_exit and direct_sinks) or self._writes_directly
 
     # -- ways out ------------------------------------------------------------------------------------------
 
@@ -310,29 +310,29 @@ class _Compiler:
         }
         return Compiled(stage.frame, selectors, "root")
 
-    def _leaving(self, wire: DataFrame) -> Compiled:
+    def _direct_sinks(self, wire: DataFrame) -> Compiled:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
-            wire = wire.repartition(self._settings.tasks, "label")
-        return Compiled(wire, {}, "", Exits.of(self._physical, self._settings.labels))
+            wire = wire.repartition(self._layout.tasks, "label")
+        return Compiled(wire, {}, "", Exits.of(self._physical, self._layout.labels))
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
         sinks = self._physical.sinks
         # Rows lie in their order; only the test driver orders them anew, over its cases.
-        cases = self._settings.cases
+        cases = self._layout.cases
         names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
         fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
-        fields += [(n, LongType()) for n in (*names, *([SEQUENCE] if self._settings.numbered else []))]
+        fields += [(n, LongType()) for n in (*names, *([SEQUENCE] if self._layout.numbered else []))]
         fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
-        fields += [("headers", HEADERS)] if self._settings.headers else []
+        fields += [("headers", HEADERS)] if self._layout.headers else []
         for number, sink in enumerate(sinks):
             shape = self._physical.plan.by_name[sink].shape
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = arrow_schema(schema)
-        leave = Leave(arrow, Exits.of(self._physical, self._settings.labels))
-        frame = wire.repartition(self._settings.tasks, "label").mapInArrow(leave, schema)
+        unpack_exits = UnpackExits(arrow, Exits.of(self._physical, self._layout.labels))
+        frame = wire.repartition(self._layout.tasks, "label").mapInArrow(unpack_exits, schema)
         selectors = {
             sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
@@ -343,14 +343,14 @@ class _Compiler:
         return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
 
 
-def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Plain | None]:
+def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:
     """The frame that packing reads, and what it has to decode in it: all, where no function of Spark's did anything."""
-    if source is None or source.plain is None:
+    if source is None or source.deserializers is None:
         return stage.frame, None
     if source.bare is None:
-        return stage.frame, source.plain.of(columns)
-    untouched = set(columns) <= {*source.bare.columns, *source.plain.made}
-    return (source.bare, source.plain) if untouched else (stage.frame, None)
+        return stage.frame, source.deserializers.of(columns)
+    untouched = set(columns) <= {*source.bare.columns, *source.deserializers.made}
+    return (source.bare, source.deserializers) if untouched else (stage.frame, None)
 
 
 def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:

@@ -1,8 +1,8 @@
-"""Joiners as formulas: read off the text of the analysed plan, which is all that Spark's public API shows of a Column.
+"""Joiners as expressions: read off the text of the analysed plan, which is all that Spark's public API shows of a Column.
 
 The joiner is applied to columns with names that nobody else has, and what Spark made of it is read: operands, their
-fields, `concat` of texts, and a `struct` of them. What does not read so to the last character is no formula, and
-Spark evaluates it. Called by `shortcuts`.
+fields, `concat` of texts, and a `struct` of them. What does not read so to the last character is no expression, and
+Spark evaluates it. Called by `fusion`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from millpond._engine.expressions.expression import Concat, Field, Formula, Operand, Record
+from millpond._engine.expressions.expression import Concat, Expression, Field, Operand, Record
 from millpond._spark.functions.function_texts import expression_texts, operand_columns
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-Read = tuple[Formula, DataType]
+Read = tuple[Expression, DataType]
 
 
-def formula_of(
+def expression_of(
     spark: SparkSession,
     joiner: Callable[..., Column],
     operands: Sequence[str],
     kinds: Sequence[DataType],
     result: DataType,
-) -> Formula | Record | None:
+) -> Expression | Record | None:
     """What a joiner comes to; None where Spark has to evaluate it.
 
     Parameters
@@ -63,7 +63,7 @@ class _Reader:
         self._columns = columns
         self._at = 0
 
-    def whole(self) -> tuple[Formula | Record, DataType] | None:
+    def whole(self) -> tuple[Expression | Record, DataType] | None:
         """The expression, if that is all there is."""
         found = self._struct() if self._taken("struct(") else self._expression()
         return found if self._at == len(self._text) else None

@@ -1,6 +1,6 @@
 """Which operators hand their results on within their level: those behind which no function of Spark's stands.
 
-Their joiners are formulas, if they have one, and nothing changes a row between them and the edges and sinks they
+Their joiners are expressions, if they have one, and nothing changes a row between them and the edges and sinks they
 reach. What they give is packed where it is made: it need not become rows of Spark's and be packed again. Called by
 `compile`.
 """
@@ -26,10 +26,10 @@ from pyspark.sql.types import (
 
 from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
 from millpond._engine.exchange.routing import Outlet
-from millpond._engine.expressions.expression import Formula, Record
+from millpond._engine.expressions.expression import Expression, Record
 from millpond._plan.physical import Flow, Operator, Physical
-from millpond._spark.dataflow.expressions import formula_of
-from millpond._spark.dataflow.processor import Onward
+from millpond._spark.dataflow.expressions import expression_of
+from millpond._spark.dataflow.processor import Fused
 from millpond._spark.dataflow.stage import is_step
 from millpond._spark.formats.arrow_types import arrow_type
 
@@ -38,7 +38,7 @@ _PLAIN = (BinaryType, BooleanType, ByteType, DoubleType, FloatType, IntegerType,
 _LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
-class Shortcuts:
+class Fusion:
     """How operators hand on their results, where they do.
 
     Parameters
@@ -49,31 +49,31 @@ class Shortcuts:
     leaving : whether the sinks are written from wire rows, so that the last level may hand on to them, too.
     """
 
-    def __init__(self, spark: SparkSession, physical: Physical, *, headers: bool, leaving: bool) -> None:
+    def __init__(self, spark: SparkSession, physical: Physical, *, headers: bool, direct_sinks: bool) -> None:
         self._spark = spark
         self._physical = physical
-        self._leaving = leaving
-        self._formulas: dict[int, Formula | Record] = {}
+        self._direct_sinks = direct_sinks
+        self._expressions: dict[int, Expression | Record] = {}
         large = str(spark.conf.get(_LARGE, "false")).lower() == "true"
         fit = () if headers or large else physical.operators
         self._found = {o.id for o in fit if not physical.direct_edges(o) and self._fits(o)}
 
-    def onward(self, operator: Operator) -> Onward | None:
+    def fused(self, operator: Operator) -> Fused | None:
         """How the operator's results go on; None where Spark's columns stand behind it."""
         direct = self._physical.direct_edges(operator)
         if direct:
-            return Onward(tuple(direct_outlet(self._physical, edge) for edge in direct))
+            return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
         if operator.id not in self._short:
             return None
         kind = self._physical.plan.by_name[operator.node].shape.value
-        formula = self._formulas.get(operator.id)
-        return Onward(self._outlets(operator), formula, arrow_type(kind))
+        expression = self._expressions.get(operator.id)
+        return Fused(self._outlets(operator), expression, arrow_type(kind))
 
     @cached_property
     def exit(self) -> bool:
         """Whether all of the last level's results, which the sinks read in their order, are handed on."""
         last = [o for o in self._physical.operators if o.level == self._physical.levels]
-        return self._leaving and all(o.id in self._found for o in last)
+        return self._direct_sinks and all(o.id in self._found for o in last)
 
     @cached_property
     def _short(self) -> set[int]:
@@ -108,10 +108,10 @@ class Shortcuts:
         changed = any(is_step(physical.node(f)) or f.drops_silent or f.drops_null_key for f in flows)
         if changed or any(physical.side(e).function is not None for e in edges):
             return False
-        return _is_plain(node.shape.key) and _is_plain(node.shape.value) and self._has_value(operator)
+        return _is_primitive(node.shape.key) and _is_primitive(node.shape.value) and self._has_value(operator)
 
     def _has_value(self, operator: Operator) -> bool:
-        """Whether the results have values, or a formula makes them."""
+        """Whether the results have values, or a expression makes them."""
         results = self._physical.results(operator)
         if not results.made:
             return True
@@ -121,13 +121,13 @@ class Shortcuts:
         shape = self._physical.plan.by_name[operator.node].shape
         kinds = {"key": shape.key, **dict(results.columns)}
         given = [kinds[name] for name in value.operands]
-        formula = formula_of(self._spark, value.function, value.operands, given, shape.value)
-        if formula is not None:
-            self._formulas[operator.id] = formula
-        return formula is not None
+        expression = expression_of(self._spark, value.function, value.operands, given, shape.value)
+        if expression is not None:
+            self._expressions[operator.id] = expression
+        return expression is not None
 
 
-def _is_plain(kind: DataType) -> bool:
+def _is_primitive(kind: DataType) -> bool:
     if isinstance(kind, StructType):
-        return all(_is_plain(field.dataType) for field in kind.fields)
+        return all(_is_primitive(field.dataType) for field in kind.fields)
     return type(kind) in _PLAIN

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, pack, stamp_piped, stamp_sources
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, bools, ints, position_columns, stacked, visible_columns
 from millpond._engine.rows.position import PART_ROWS, parts_by_position
 from millpond._engine.rows.sizes import refuse_large
-from millpond._engine.time.watermark import Beat, times
+from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.wire import END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
-from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE, Plain
+from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
 from millpond._spark.session.worker import SPOOL, say, settle
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
@@ -79,9 +79,9 @@ class Pack:
     sources: bool
     order: tuple[str, ...] = ()
     peeks: tuple[PeekCall, ...] = ()
-    beats: tuple[Beat, ...] = ()
+    watermarks: tuple[Watermark, ...] = ()
     first: tuple[int, ...] = ()
-    plain: Plain | None = None
+    deserializers: Deserializers | None = None
     ends: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,9 +92,9 @@ class Pack:
         for gathered in self._gathered(batches):
             frame = self._prepared(loosened(gathered), clock, drops)
             self._show(frame)
-            parcels = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
-            yield from wire_batches(wire_rows(parcels, self.labels))
-            yield from wire_batches(wire_rows(times(frame, self.beats, self.labels.shards), self.labels))
+            routed_batches = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+            yield from wire_batches(wire_rows(routed_batches, self.labels))
+            yield from wire_batches(wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels))
             yield from _passed_on(gathered)
         yield from wire_batches(count_rows(drops, self.metrics, _task()))
         if self.ends:
@@ -106,8 +106,8 @@ class Pack:
         return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
-        if self.plain:
-            frame = self.plain(frame)
+        if self.deserializers:
+            frame = self.deserializers(frame)
         if self.sources:
             refuse_large(frame, self.roots)
         root = frame.column("root").fill_null(-1).to_numpy()
@@ -191,7 +191,7 @@ class Unpack:
 
 
 @dataclass(frozen=True)
-class Leave:
+class UnpackExits:
     """mapInArrow function behind the last exchange: each sink's rows in order of position, then end rows.
 
     Parameters
@@ -301,17 +301,17 @@ def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from rows.cast(WIRE_ARROW).to_batches()
 
 
-def wire_rows(parcels: Iterable[Parcel], labels: Labels) -> Iterator[WireRow]:
-    """Parcels as rows for the shuffle."""
+def wire_rows(routed_batches: Iterable[RoutedBatch], labels: Labels) -> Iterator[WireRow]:
+    """Routed batches as rows for the shuffle."""
     told: pa.Table | None = None
     blobs: list[bytes] = []
-    # One turn per parcel. What every shard is told is encoded once: with many shards it is most of a small batch.
-    for parcel in parcels:
-        if parcel.rows is not told:
-            told, blobs = parcel.rows, [blob.encode(piece) for piece in blob.pieces(parcel.rows)]
-        label = labels.label(parcel.target, parcel.shard)
+    # One turn per routed batch. What every shard is told is encoded once: with many shards it is most of a small batch.
+    for routed_batch in routed_batches:
+        if routed_batch.rows is not told:
+            told, blobs = routed_batch.rows, [blob.encode(piece) for piece in blob.pieces(routed_batch.rows)]
+        label = labels.label(routed_batch.target, routed_batch.shard)
         for content in blobs:
-            yield label, parcel.port, content, 0
+            yield label, routed_batch.port, content, 0
 
 
 def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> Iterator[WireRow]:

@@ -21,9 +21,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from millpond._engine.exchange.routing import Drops, Outlet, pack
-from millpond._engine.expressions.expression import Formula, Record, with_values
+from millpond._engine.expressions.expression import Expression, Record, with_values
 from millpond._engine.operators.level import run_operator
-from millpond._engine.operators.operator import Setting
+from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import stacked
 from millpond._engine.rows.sizes import RESULT_BYTES
@@ -41,17 +41,17 @@ _Wire = Row("label", "port", "blob", "count")
 
 
 @dataclass(frozen=True)
-class Onward:
+class Fused:
     """How an operator's results go on without leaving its level.
 
     Parameters
     ----------
     outlets : where they go.
-    formula, kind : what their value is made by, and its type; None where they have it.
+    expression, kind : what their value is made by, and its type; None where they have it.
     """
 
     outlets: tuple[Outlet, ...]
-    formula: Formula | Record | None = None
+    expression: Expression | Record | None = None
     kind: pa.DataType | None = None
 
     @property
@@ -61,7 +61,7 @@ class Onward:
 
     def rows(self, results: pa.Table) -> pa.Table:
         """The results with their values."""
-        return results if self.formula is None else with_values(results, self.formula, self.kind)
+        return results if self.expression is None else with_values(results, self.expression, self.kind)
 
 
 class LevelProcessor(StatefulProcessor):
@@ -79,14 +79,14 @@ class LevelProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        settings: dict[int, Setting],
+        settings: dict[int, OperatorContext],
         sides: dict[int, int],
         labels: Labels,
         cache_root: str | None,
-        onward: dict[int, Onward],
+        fused: dict[int, Fused],
         metrics: tuple[tuple[str, str], ...],
     ) -> None:
-        self._onward = onward
+        self._fused = fused
         self._metrics = metrics
         self._settings = settings
         self._sides = sides
@@ -104,21 +104,21 @@ class LevelProcessor(StatefulProcessor):
         settle()
         label = key[0]
         target, shard = self._labels.place(label)
-        setting = self._settings.get(target)
-        if setting is None:
+        context = self._settings.get(target)
+        if context is None:
             yield from self._passed_on(label, rows)
             return
         assert self._store is not None
         state = State(self._store, self._cache())
         drops: Drops = Counter()
-        results, onward = run_operator(setting, self._inputs(rows), state, drops), self._onward.get(target)
-        if onward is None:
+        results, fused = run_operator(context, self._inputs(rows), state, drops), self._fused.get(target)
+        if fused is None:
             for table in results:
                 for piece in blob.pieces(table):
                     yield _Wire(label, output_port(target), blob.encode(piece), None)
         else:
-            for table in _in_one(results) if onward.tells_reach else results:
-                yield from self._handed_on(table, onward, shard, setting, drops)
+            for table in _in_one(results) if fused.tells_reach else results:
+                yield from self._fused_rows(table, fused, shard, context, drops)
         for row in count_rows(drops, self._metrics, label):
             yield _Wire(*row)
 
@@ -140,14 +140,14 @@ class LevelProcessor(StatefulProcessor):
                 # one says as much as one from each task of the first stage
                 return
 
-    def _handed_on(
-        self, results: pa.Table, onward: Onward, shard: int, setting: Setting, drops: Drops
+    def _fused_rows(
+        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Drops
     ) -> Iterator[Row]:
         """The results, packed here."""
-        rows = onward.rows(results)
+        rows = fused.rows(results)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        parcels = pack(rows, onward.outlets, self._labels.shards, setting.slots, drops)
-        for row in wire_rows(parcels, self._labels):
+        routed_batches = pack(rows, fused.outlets, self._labels.shards, context.slots, drops)
+        for row in wire_rows(routed_batches, self._labels):
             yield _Wire(*row[:3], None)
 
     def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:

@@ -40,7 +40,7 @@ HINT = (
 
 
 @dataclass(frozen=True)
-class PlainPart:
+class Deserializer:
     """The keys, or the values, of one source.
 
     Parameters
@@ -96,7 +96,7 @@ class PlainPart:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Deserializers:
     """Decodes the parts of sources whose formats are plain.
 
     Parameters
@@ -106,10 +106,10 @@ class Plain:
         else the frame says so.
     """
 
-    parts: tuple[PlainPart, ...] = field(repr=False)
+    parts: tuple[Deserializer, ...] = field(repr=False)
     whole: bool
 
-    def of(self, columns: Collection[str]) -> Plain:
+    def of(self, columns: Collection[str]) -> Deserializers:
         """What of it these columns need: everything is looked at, if it is not looked at before."""
         return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
 
@@ -133,7 +133,7 @@ class Plain:
         """
         root = frame.column("root").fill_null(-1).to_numpy()
         given = {part: keyform.flat(frame.column(RAW[part])) for part in {p.part for p in self.parts}}
-        faults: list[tuple[PlainPart, Bools]] = []
+        faults: list[tuple[Deserializer, Bools]] = []
         for part in self.parts:  # one turn per key or value of a source
             mine = root == part.root
             raw = given[part.part]
@@ -160,7 +160,7 @@ class Decode:
     schema : columns of the rows that it gives.
     """
 
-    plain: Plain
+    deserializers: Deserializers
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,11 +168,11 @@ class Decode:
         settle()
         for batch in batches:
             if len(batch):
-                decoded = self.plain(pa.Table.from_batches([batch]))
+                decoded = self.deserializers(pa.Table.from_batches([batch]))
                 yield from decoded.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
 
 
-def _raise_first(faults: Sequence[tuple[PlainPart, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:
+def _raise_first(faults: Sequence[tuple[Deserializer, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:
     """Raise for the first record with a fault, if there is one."""
     # of a record of which neither can be read, the value is complained of
     failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if bad.any()]

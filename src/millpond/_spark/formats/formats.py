@@ -64,7 +64,7 @@ def format_for(kind: DataType) -> Format:
     return Format(names.get(type(kind), "json"))
 
 
-def is_plain(form: Format) -> bool:
+def is_primitive(form: Format) -> bool:
     """Whether values of the format are texts, bytes or numbers, which need no parsing."""
     return form.kind in _PLAIN
 

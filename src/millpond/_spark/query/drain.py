@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.1
 """Between two looks at a query that is to end."""
 
 
-class Gate:
+class StopBarrier:
     """Stands behind each batch's write; closed, it ends the query there.
 
     Attributes

@@ -22,10 +22,10 @@ from millpond.errors import ConfigError
 END_SECONDS = 1.0
 """For so long a query may take to end when that is decided, without being left to the background."""
 _lock = threading.Lock()
-_taken: dict[str, Claim] = {}
+_taken: dict[str, Lease] = {}
 
 
-class Claim:
+class Lease:
     """The right to run upon a checkpoint.
 
     Attributes
@@ -102,27 +102,27 @@ class Claim:
             self.query.awaitTermination()  # type: ignore[union-attr]
 
 
-def take(checkpoint: str) -> Claim:
+def take(checkpoint: str) -> Lease:
     """The claim on a checkpoint.
 
     Raises
     ------
     ConfigError : a query of this process, or of this machine, runs upon it.
     """
-    claim = Claim(checkpoint)
-    before = _taken.get(claim.key)
+    lease = Lease(checkpoint)
+    before = _taken.get(lease.key)
     if before is not None and before.ended:
         before.wait()
         before.release()
     with _lock:
-        if _taken.setdefault(claim.key, claim) is not claim:
+        if _taken.setdefault(lease.key, lease) is not lease:
             raise _runs(checkpoint, "in this process")
     try:
-        claim.secure()
+        lease.secure()
     except ConfigError:
-        claim.release()
+        lease.release()
         raise
-    return claim
+    return lease
 
 
 def _runs(checkpoint: str, where: str) -> ConfigError:

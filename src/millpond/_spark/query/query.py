@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._spark.query import failures, interrupts, silence
-from millpond._spark.query import leases as claims
-from millpond._spark.query.drain import LOOK_SECONDS, Gate, check_threads
+from millpond._spark.query import leases as leases
+from millpond._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
 from millpond._spark.query.progress import DropCounts, Drops
 from millpond.errors import ConfigError
 
@@ -32,16 +32,16 @@ class Query:
         streaming: StreamingQuery,
         counts: DropCounts,
         checkpoint: str,
-        claim: claims.Claim,
-        gate: Gate,
+        lease: leases.Lease,
+        barrier: StopBarrier,
         rest: Callable[[], Query | None],
         spark: SparkSession,
     ) -> None:
         self.streaming = streaming
-        self._claim = claim
+        self._lease = lease
         self._counts = counts
         self._checkpoint = checkpoint
-        self._gate = gate
+        self._barrier = barrier
         self._rest = rest
         self._silence = silence.Silence(streaming)
         self._spark = spark
@@ -74,8 +74,8 @@ class Query:
                 return interrupts.wait(self.streaming, timeout, self.drain, self.stop)
         finally:
             # a query that is drained gives its claim back when its batch is committed
-            if self._claim.ended and not self._gate.closed:
-                self._claim.release_at_end()
+            if self._lease.ended and not self._barrier.closed:
+                self._lease.release_at_end()
 
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
@@ -106,7 +106,7 @@ class Query:
         """
         self._silence.close()
         self._silence.stop(self._spark)
-        self._claim.release_at_end()
+        self._lease.release_at_end()
         self._counts.close()
 
     def drain(self, timeout: float | None = None) -> bool:
@@ -131,11 +131,11 @@ class Query:
         ConfigError : PySpark was told not to keep a thread of the JVM for each of Python's.
         """
         check_threads()
-        self._gate.close(self.streaming.stop)
+        self._barrier.close(self.streaming.stop)
         with self._named():
             if not self._drained(None if timeout is None else time.monotonic() + timeout):
                 return False
-        self._claim.release_at_end()
+        self._lease.release_at_end()
         self._counts.close()
         rest = self._rest()
         if rest is not None:
@@ -150,7 +150,7 @@ class Query:
         while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
             if until is not None and time.monotonic() > until:
                 return False
-            if not self.streaming.status["isTriggerActive"] or not self._gate.stands or self._silence.lasts:
+            if not self.streaming.status["isTriggerActive"] or not self._barrier.stands or self._silence.lasts:
                 waits = not self._silence.stop(self._spark)
         if not waits:
             # Spark says that it has ended as soon as that is decided; the batch's commit may be to come

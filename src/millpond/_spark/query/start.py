@@ -24,20 +24,20 @@ from millpond._plan.record_cache import with_record_cache
 from millpond._spark.checkpoint import batches
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, Found, look
 from millpond._spark.checkpoint.files import Folder
-from millpond._spark.dataflow.compile import Compiled, Input, Settings, compile_plan
+from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import metric_names, spread_labels
 from millpond._spark.functions.function_texts import function_texts
 from millpond._spark.query import failures, silence
-from millpond._spark.query import leases as claims
+from millpond._spark.query import leases as leases
 from millpond._spark.query.counting import PREFIX, counted
-from millpond._spark.query.drain import Gate, is_unfinished
+from millpond._spark.query.drain import StopBarrier, is_unfinished
 from millpond._spark.query.progress import DropCounts, Drops
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
-from millpond._spark.sinks.direct_sink import can_leave
+from millpond._spark.sinks.direct_sink import can_write_directly
 from millpond._spark.sources import sources
 from millpond._spark.sources import wall_clock as idle
 from millpond.errors import ConfigError
@@ -74,18 +74,18 @@ class _Start:
 
     def launched(self, trigger: dict[str, Any]) -> Query:
         """The query, upon a checkpoint that no other one has."""
-        claim = claims.take(self.folder.path)
+        lease = leases.take(self.folder.path)
         try:
-            return self._begun(trigger, claim)
+            return self._begun(trigger, lease)
         except BaseException as failure:
-            claim.release_at_end()
+            lease.release_at_end()
             found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
             if found is failure:
                 raise
             # what Spark says may quote a setting
             raise found from None
 
-    def _begun(self, trigger: dict[str, Any], claim: claims.Claim, before: Drops | None = None) -> Query:
+    def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Drops | None = None) -> Query:
         found = look(self.folder)
         effects = {
             "record_cache": self.options.record_cache,
@@ -97,9 +97,9 @@ class _Start:
         if found.binding and found.binding.effects != place.facts.effects and is_unfinished(self.folder):
             # its replay must write the same bytes
             old = self._place(found, found.binding.effects)
-            return self._begun(trigger, claim, self._finished(old, planned, claim))
-        gate = Gate()
-        streaming, metrics = self._running(place, planned, trigger, claim, gate)
+            return self._begun(trigger, lease, self._finished(old, planned, lease))
+        barrier = StopBarrier()
+        streaming, metrics = self._running(place, planned, trigger, lease, barrier)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
         unfinished = partial(is_unfinished, self.folder)
@@ -107,15 +107,15 @@ class _Start:
             streaming,
             DropCounts(streaming, metrics, before),
             self.folder.path,
-            claim,
-            gate,
+            lease,
+            barrier,
             lambda: rest() if unfinished() else None,
             self.spark,
         )
 
-    def _finished(self, place: Checkpoint, planned: int, claim: claims.Claim) -> Drops:
+    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Drops:
         """Finish the batch that was not; what it drops."""
-        query, metrics = self._running(place, planned, {"once": True}, claim, Gate())
+        query, metrics = self._running(place, planned, {"once": True}, lease, StopBarrier())
         waiting = silence.Silence(query)
         try:
             failures.ended(query, self.folder.path)
@@ -123,7 +123,7 @@ class _Start:
             waiting.close()
             waiting.stop(self.spark)
         # the claim is that of the query to come
-        claim.query = None
+        lease.query = None
         counts = DropCounts(query, metrics)
         counts.close()
         return counts.total()
@@ -138,7 +138,7 @@ class _Start:
         )
 
     def _running(
-        self, place: Checkpoint, planned: int, trigger: dict[str, Any], claim: claims.Claim, gate: Gate
+        self, place: Checkpoint, planned: int, trigger: dict[str, Any], lease: leases.Lease, barrier: StopBarrier
     ) -> tuple[StreamingQuery, tuple[tuple[str, str], ...]]:
         """The query that runs, and what its metrics count."""
         topology, tasks = self.topology, place.facts.tasks
@@ -153,36 +153,36 @@ class _Start:
                 checkpoint=self.folder.path,
                 trigger=trigger,
                 identity=place.identity(topology.plan.application),
-                gate=gate,
+                barrier=barrier,
                 written=sinks.Written(planned, 0 if place.created else tasks),
             )
         # everything has been checked
         place.record()
-        claim.secure()
+        lease.secure()
         # once more: what is set depends on where the checkpoint lies, which must exist for that
         with settings.query_settings(*given):
-            claim.query = writer.start()
-        return claim.query, metrics
+            lease.query = writer.start()
+        return lease.query, metrics
 
     def _compiled(self, facts: Facts, *, begun: bool) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
         """The frame that the sinks read, and what its metrics count."""
         topology, spark, effects = self.topology, self.spark, facts.effects
         physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
-        layout = Settings(
+        layout = Layout(
             labels=spread_labels(spark, physical, facts.shards, facts.tasks),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
             headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
-            leaving=can_leave(topology.plan, topology.plan.sinks),
+            direct_sinks=can_write_directly(topology.plan, topology.plan.sinks),
             numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
         )
         scans = sources.scan(
             spark, topology.plan.sources, self.options.kafka, self.folder, begun=begun, partitions=facts.partitions
         )
-        inputs = [Input(s.frame, frozenset(s.roots), s.order, s.plain, s.bare) for s in scans]
+        inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
         clock = idle.wall_clock(spark) if facts.clock else None
         return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 

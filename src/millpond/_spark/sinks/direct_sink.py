@@ -22,7 +22,7 @@ from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.dataflow.wire import END, Exits
-from millpond._spark.formats.formats import format_for, is_plain, type_of
+from millpond._spark.formats.formats import format_for, is_primitive, type_of
 from millpond._spark.session.worker import settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import KafkaWrite
@@ -32,7 +32,7 @@ _KEPT = frozenset(("key", "value", "ts", "headers", "topic"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
-def can_leave(plan: Plan, sinks: Iterable[Sink]) -> bool:
+def can_write_directly(plan: Plan, sinks: Iterable[Sink]) -> bool:
     """Whether all sinks are topics whose keys and values need no expression of Spark's."""
     return all(
         isinstance(sink.target, TopicSink)
@@ -46,16 +46,16 @@ def can_leave(plan: Plan, sinks: Iterable[Sink]) -> bool:
 def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
     form = format_for(kind) if given is None else Format.of(given)
     # a format that does not fit the type is somebody else's to refuse
-    return is_plain(form) and type_of(form) == kind
+    return is_primitive(form) and type_of(form) == kind
 
 
 def in_order(frame: DataFrame) -> DataFrame:
-    """Wire rows as `WriteLeaving` needs them: Spark gives the first of a task when it has the last."""
+    """Wire rows as `WriteDirectly` needs them: Spark gives the first of a task when it has the last."""
     return frame.sortWithinPartitions("label")
 
 
 @dataclass(frozen=True)
-class WriteLeaving:
+class WriteDirectly:
     """mapInArrow function: writes what a task's wire rows bring to the sinks, and says how much.
 
     Parameters

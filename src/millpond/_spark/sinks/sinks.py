@@ -19,10 +19,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
-from millpond._spark.query.drain import Gate
+from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from millpond._spark.sinks.direct_sink import WriteLeaving, in_order
+from millpond._spark.sinks.direct_sink import WriteDirectly, in_order
 from millpond._spark.sinks.kafka_client import check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.sinks.producers import refuse_later
@@ -43,7 +43,7 @@ def prepared(
     checkpoint: str,
     trigger: dict[str, Any],
     identity: str,
-    gate: Gate | None = None,
+    barrier: StopBarrier | None = None,
     written: Written | None = None,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
@@ -65,8 +65,8 @@ def prepared(
     CorruptData : a file sink has batches that the checkpoint has not.
     TopologyError : a format that cannot write what the sink gets.
     """
-    leaving = _leaving(compiled, sinks)
-    chosen = [] if leaving else [(target, compiled.selectors[node.name]) for node, target in sinks]
+    direct_sinks = _direct_sinks(compiled, sinks)
+    chosen = [] if direct_sinks else [(target, compiled.selectors[node.name]) for node, target in sinks]
     target = sinks[0][1]
     if len(chosen) == 1 and isinstance(target, Writer):
         selection = chosen[0][1]
@@ -80,9 +80,9 @@ def prepared(
         if written is not None and topics and kafka is not None:
             _check_markers(topics, kafka, identity, written)
         settings = client_settings(kafka) if kafka else {}
-        spark, gate = compiled.frame.sparkSession, gate or Gate()
-        gate.stands = True
-        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, gate, leaving)
+        spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
+        barrier.stands = True
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -103,7 +103,7 @@ def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class DirectSinks:
     """Sinks that are written straight from wire rows.
 
     Parameters
@@ -116,11 +116,11 @@ class Leaving:
     topics: tuple[TopicSink, ...]
 
 
-def _leaving(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -> Leaving | None:
+def _direct_sinks(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -> DirectSinks | None:
     if compiled.exits is None:
         return None
     targets = {node.name: target for node, target in sinks if isinstance(target, TopicSink)}
-    return Leaving(compiled.exits, tuple(targets[name] for name in compiled.exits.names))
+    return DirectSinks(compiled.exits, tuple(targets[name] for name in compiled.exits.names))
 
 
 @dataclass(frozen=True)
@@ -199,17 +199,17 @@ class BatchSinks:
     identity: str
     ends: str
     spark: SparkSession | None = None
-    gate: Gate = field(default_factory=Gate)
-    leaving: Leaving | None = None
+    barrier: StopBarrier = field(default_factory=StopBarrier)
+    direct_sinks: DirectSinks | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
         self._write(frame, batch)
-        self.gate.behind_batch()
+        self.barrier.behind_batch()
 
     def _write(self, frame: DataFrame, batch: int) -> None:
-        if self.leaving is not None:
-            self._run(in_order(frame), self.leaving.topics, batch, self.leaving.exits)
+        if self.direct_sinks is not None:
+            self._run(in_order(frame), self.direct_sinks.topics, batch, self.direct_sinks.exits)
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
@@ -235,7 +235,7 @@ class BatchSinks:
         with handed_over(rows.sparkSession, self.settings) as client:
             group = self.identity if _is_once(topics) else None
             write = KafkaWrite(client, tuple(sink.name for sink in topics), group, batch)
-            rows.mapInArrow(write if exits is None else WriteLeaving(write, exits), WRITTEN).collect()
+            rows.mapInArrow(write if exits is None else WriteDirectly(write, exits), WRITTEN).collect()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):

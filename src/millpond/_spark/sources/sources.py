@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from millpond._plan.nodes import Source
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.formats import formats
-from millpond._spark.formats.deserializers import Plain
+from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sources import static
 from millpond._spark.sources.rows import row_types, rows_of
 from millpond._spark.sources.topics import partition_counts, read_topics
@@ -45,7 +45,7 @@ class Scan:
     roots: tuple[str, ...]
     one_task: bool = False
     order: tuple[str, ...] = ()
-    plain: Plain | None = None
+    deserializers: Deserializers | None = None
     bare: DataFrame | None = None
 
 
@@ -84,9 +84,9 @@ def scan(
             connection = connected(sources, kafka)
             read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
             names = tuple(source.name for _, source in some)
-            scans.append(Scan(read.frame, names, plain=read.plain, bare=read.bare))
-    plain = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
-    return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in plain]
+            scans.append(Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare))
+    deserializers = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
+    return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in deserializers]
 
 
 def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:

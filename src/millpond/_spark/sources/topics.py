@@ -27,8 +27,8 @@ from millpond._spark.formats.deserializers import (
     RAW,
     UNDECODABLE,
     Decode,
-    Plain,
-    PlainPart,
+    Deserializer,
+    Deserializers,
     refused,
 )
 from millpond._spark.session.connector import kafka_package
@@ -166,7 +166,7 @@ class TopicRows:
 
     frame: DataFrame
     bare: DataFrame | None
-    plain: Plain
+    deserializers: Deserializers
 
 
 def topic_rows(
@@ -175,31 +175,31 @@ def topic_rows(
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    plain = Plain(tuple(map(_decoding, parts)), whole=True)
+    deserializers = Deserializers(tuple(map(_decoding, parts)), whole=True)
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
-    if any(not formats.is_plain(p.form) for p in parts):
+    if any(not formats.is_primitive(p.form) for p in parts):
         bare = frame.select(*columns, *raw, *_dead_letters(topics))
-        return TopicRows(_decoded(bare, plain, parts), bare, plain)
+        return TopicRows(_decoded(bare, deserializers, parts), bare, deserializers)
     # What is needed more than once has a column of its own, so that it is computed once.
     frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
     columns += [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts], *raw]
-    return TopicRows(frame.select(*columns, *_dead_letters(topics)), None, plain)
+    return TopicRows(frame.select(*columns, *_dead_letters(topics)), None, deserializers)
 
 
-def _decoded(bare: DataFrame, plain: Plain, parts: Sequence[_Part]) -> DataFrame:
+def _decoded(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part]) -> DataFrame:
     """The rows with keys and values decoded by the workers."""
     kept = [field for field in bare.schema.fields if field.name not in RAW.values()]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
     schema = StructType([*kept, StructField("reason", ByteType()), *made])
-    return bare.mapInArrow(Decode(plain, arrow_schema(schema)), schema)
+    return bare.mapInArrow(Decode(deserializers, arrow_schema(schema)), schema)
 
 
-def _decoding(part: _Part) -> PlainPart:
-    schema = None if formats.is_plain(part.form) else formats.type_of(part.form)
+def _decoding(part: _Part) -> Deserializer:
+    schema = None if formats.is_primitive(part.form) else formats.type_of(part.form)
     fails = part.topic.on_undecodable == "fail"
-    return PlainPart(part.number, part.part, part.name, part.form.kind, part.topic.name, fails, schema)
+    return Deserializer(part.number, part.part, part.name, part.form.kind, part.topic.name, fails, schema)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Tell:
         """Wire rows of one task."""
         latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
         for target, port in self.targets if latest else ():
-            parcels = told_clock(target, port, max(latest), self.labels.shards)
-            yield from wire_batches(wire_rows(parcels, self.labels))
+            routed_batches = told_clock(target, port, max(latest), self.labels.shards)
+            yield from wire_batches(wire_rows(routed_batches, self.labels))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))

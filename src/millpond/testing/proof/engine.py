@@ -34,9 +34,9 @@ from millpond._engine.exchange.outlets import (
     edge_outlet,
     exit_outlets,
 )
-from millpond._engine.exchange.routing import Clock, Drops, Outlet, Parcel, counted, pack, with_time
+from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, counted, pack, with_time
 from millpond._engine.operators.level import run_operator, tables_of
-from millpond._engine.operators.operator import Setting
+from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import (
     LET_GO,
@@ -51,7 +51,7 @@ from millpond._engine.rows.columns import (
 from millpond._engine.rows.position import places_of, sort_by_position
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
-from millpond._engine.time.watermark import beat_of, times, told_clock
+from millpond._engine.time.watermark import times, told_clock, watermark_of
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond.errors import TopologyError
@@ -200,8 +200,8 @@ class Batch:
         piped = not self._driver.partitioned
         for operator, _ in self._physical.timed:
             port = self._physical.time_port(operator)
-            for parcel in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
-                self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+            for routed_batch in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
+                self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def run_level(self, level: int) -> None:
         """Run the operators of a level and bring their results to the next."""
@@ -263,8 +263,8 @@ class Batch:
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
         if not self._driver.partitioned:
             rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
-        for parcel in times(rows, self._layout.beats[root.node], self._driver.shards):
-            self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+        for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.shards):
+            self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
         if not mail:
@@ -309,8 +309,8 @@ class Batch:
 
     def _post(self, outlet: Outlet, rows: pa.Table) -> None:
         driver = self._driver
-        for parcel in pack(rows, [outlet], driver.shards, self._physical.slots, driver.drops):
-            self._mail[(parcel.target, parcel.shard)].append(_sealed(parcel))
+        for routed_batch in pack(rows, [outlet], driver.shards, self._physical.slots, driver.drops):
+            self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
 
 class _Layout:
@@ -345,7 +345,9 @@ class _Layout:
         self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}
         self.settings = {operator.id: setting_of(physical, operator) for operator in operators}
         told = {root.node: [op for op, time in physical.timed if root.node in time.told_by] for root in self.roots}
-        self.beats = {node: tuple(beat_of(physical, operator) for operator in ops) for node, ops in told.items()}
+        self.watermarks = {
+            node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
+        }
 
     @staticmethod
     def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
@@ -363,16 +365,16 @@ def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_ca
     return _Layout(with_record_cache(physical) if record_cache else physical)
 
 
-def setting_of(physical: Physical, operator: Operator) -> Setting:
+def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
-    return Setting(
+    return OperatorContext(
         operator, physical.slots, reads.key, reads.values, headers=False, extras=reads.extras, kept=operator.keeps
     )
 
 
-def _sealed(parcel: Parcel) -> tuple[int, bytes]:
-    return parcel.port, blob.encode(parcel.rows)
+def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:
+    return routed_batch.port, blob.encode(routed_batch.rows)
 
 
 def _naming(flow: Flow) -> FlowColumns:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.dataflow.fusion import Shortcuts
+from millpond._spark.dataflow.fusion import Fusion
 from millpond.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]
@@ -88,19 +88,21 @@ def test_results_that_a_level_hands_on_are_those_that_go_through_columns(spark: 
     assert len(made) > 10
 
 
-def handed_on(spark: SparkSession, make: Any, joiner: Joiner, *, headers: bool = False, leaving: bool = True) -> int:
+def handed_on(
+    spark: SparkSession, make: Any, joiner: Joiner, *, headers: bool = False, direct_sinks: bool = True
+) -> int:
     """How many operators hand on, beside those whose results go to the next operator of their node."""
     b = mp.StreamsBuilder("shortcuts")
     make(b, joiner).to("out")
     physical = b.build().physical
-    shortcuts = Shortcuts(spark, physical, headers=headers, leaving=leaving)
+    fusion = Fusion(spark, physical, headers=headers, direct_sinks=direct_sinks)
     plain = [o for o in physical.operators if not physical.direct_edges(o)]
-    return sum(shortcuts.onward(o) is not None for o in plain)
+    return sum(fusion.fused(o) is not None for o in plain)
 
 
 def test_a_level_hands_on_what_no_function_stands_behind(spark: SparkSession) -> None:
     assert handed_on(spark, table_table, CONCAT) == 1
-    assert handed_on(spark, foreign_key, CONCAT, leaving=False) == 1
+    assert handed_on(spark, foreign_key, CONCAT, direct_sinks=False) == 1
     assert handed_on(spark, chain, CONCAT) == 2
 
 
@@ -108,7 +110,7 @@ def test_a_level_hands_nothing_on_where_columns_stand_behind_or_the_sinks_read_t
     assert handed_on(spark, table_table, spelt_out) == 0
     assert handed_on(spark, table_table, CONCAT, headers=True) == 0
     # the sinks read the last level's frame
-    assert handed_on(spark, table_table, CONCAT, leaving=False) == 0
+    assert handed_on(spark, table_table, CONCAT, direct_sinks=False) == 0
     assert handed_on(spark, lambda b, joiner: table_table(b, joiner).filter(lambda v: v > "b"), CONCAT) == 0
     large = "spark.sql.execution.arrow.useLargeVarTypes"
     spark.conf.set(large, "true")

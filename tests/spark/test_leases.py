@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.query import leases as claims
+from millpond._spark.query import leases as leases
 from tests.spark.test_streaming import Collector, put, run, topology
 
 HOLD = """
@@ -77,20 +77,20 @@ def test_another_process_of_this_machine_is_refused_until_the_first_has_died(tmp
     (tmp_path / "millpond").mkdir()
     with held_elsewhere(tmp_path) as other:
         with pytest.raises(mp.ConfigError, match="in another process of this machine"):
-            claims.take(str(tmp_path))
+            leases.take(str(tmp_path))
         other.kill()
         other.wait()
-        claims.take(str(tmp_path)).release()
+        leases.take(str(tmp_path)).release()
 
 
 def test_a_checkpoint_that_begins_is_locked_as_soon_as_it_is_there(tmp_path: Path) -> None:
     checkpoint = tmp_path / "new"
-    claim = claims.take(str(checkpoint))
+    lease = leases.take(str(checkpoint))
     (checkpoint / "millpond").mkdir(parents=True)
-    claim.secure()
+    lease.secure()
     program = [sys.executable, "-c", HOLD, str(checkpoint)]
     other = subprocess.run(program, capture_output=True, text=True, check=False, input="")
     assert "in another process" in other.stderr
-    claim.release()
-    claim.release()
+    lease.release()
+    lease.release()
     assert subprocess.run(program, capture_output=True, text=True, check=True, input="").stdout == "held\n"

@@ -1,4 +1,4 @@
-"""Formulas: which joiners are read as such, and that Arrow then says what Spark says."""
+"""Expressions: which joiners are read as such, and that Arrow then says what Spark says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from millpond._engine.expressions.expression import with_values
-from millpond._spark.dataflow.expressions import formula_of
+from millpond._spark.dataflow.expressions import expression_of
 from millpond._spark.formats.arrow_types import arrow_schema
 
 NAMES = ("key", "left", "right")
@@ -68,8 +68,8 @@ def samples(kind: DataType) -> list[Any]:
 def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, name: str) -> None:
     joiner, left, right = READ[name]
     kind = result_of(spark, joiner, left, right)
-    formula = formula_of(spark, joiner, NAMES, (LONG, left, right), kind)
-    assert formula is not None
+    expression = expression_of(spark, joiner, NAMES, (LONG, left, right), kind)
+    assert expression is not None
     schema = schema_of(left, right)
     rows = [(7, a, b) for a in samples(left) for b in samples(right)]
     frame = spark.createDataFrame(rows, schema)
@@ -78,7 +78,7 @@ def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, na
     joined = [at % 5 != 0 for at in range(len(rows))]
     table = table.append_column("joined", pa.array(joined))
     arrow = arrow_schema(StructType([StructField("value", kind)])).field(0).type
-    made = with_values(table, formula, arrow).column("value")
+    made = with_values(table, expression, arrow).column("value")
     assert made.type == arrow
     assert made.to_pylist() == [value if j else None for value, j in zip(wanted, joined, strict=True)]
 
@@ -86,12 +86,12 @@ def test_arrow_makes_of_a_formula_what_spark_makes_of_it(spark: SparkSession, na
 @pytest.mark.parametrize("name", SPARKS)
 def test_what_is_more_than_operands_fields_and_their_joining_stays_sparks(spark: SparkSession, name: str) -> None:
     joiner, left, right = SPARKS[name]
-    assert formula_of(spark, joiner, NAMES, (LONG, left, right), result_of(spark, joiner, left, right)) is None
+    assert expression_of(spark, joiner, NAMES, (LONG, left, right), result_of(spark, joiner, left, right)) is None
 
 
 def test_old_values_are_made_of_the_old_operands(spark: SparkSession) -> None:
-    formula = formula_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT)
-    assert formula is not None
+    expression = expression_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT)
+    assert expression is not None
     rows = pa.table(
         {
             "key": [1, 2],
@@ -103,12 +103,12 @@ def test_old_values_are_made_of_the_old_operands(spark: SparkSession) -> None:
             "old_joined": [False, True],
         }
     )
-    made = with_values(rows, formula, pa.string())
+    made = with_values(rows, expression, pa.string())
     assert made.column("value").to_pylist() == ["ax", None]
     assert made.column("old").to_pylist() == [None, "dz"]
 
 
 def test_reading_a_joiner_leaves_no_view_behind(spark: SparkSession) -> None:
     before = spark.catalog.listTables()
-    assert formula_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT) is not None
+    assert expression_of(spark, READ["two texts"][0], NAMES, (LONG, TEXT, TEXT), TEXT) is not None
     assert spark.catalog.listTables() == before

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from millpond._spark.formats import formats
-from millpond._spark.formats.deserializers import Plain, PlainPart
+from millpond._spark.formats.deserializers import Deserializer, Deserializers
 from millpond.errors import SourceError
 from millpond.options import Format
 
@@ -22,8 +22,8 @@ SPLIT = [b"\xc3", b"\xa9"]
 NUMBERS = [bytes(4), bytes(8), b"\x80\0\0\0", b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"123", b"123456789", b""]
 
 
-def part(root: int, name: str, kind: str, *, fails: bool = False) -> PlainPart:
-    return PlainPart(root, name, f"s{root}_{name}", kind, "orders", fails)
+def part(root: int, name: str, kind: str, *, fails: bool = False) -> Deserializer:
+    return Deserializer(root, name, f"s{root}_{name}", kind, "orders", fails)
 
 
 def frame(rows: list[tuple[int | None, int, bytes | None, bytes | None]]) -> pa.Table:
@@ -59,7 +59,7 @@ def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: Sp
 def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others() -> None:
     parts = (part(0, "key", "long"), part(0, "value", "string"), part(1, "key", "string"), part(1, "value", "bytes"))
     one = (1).to_bytes(8, "big")
-    found = Plain(parts, whole=True)(
+    found = Deserializers(parts, whole=True)(
         frame([(0, 5, one, b"x"), (1, 6, b"k", b"\xff"), (0, 7, None, None), (None, 8, b"", b"")])
     )
     assert found.column("s0_key").to_pylist() == [1, None, None, None]
@@ -73,40 +73,46 @@ def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others(
 def test_what_is_skipped_has_a_reason_and_no_value_and_comes_before_a_negative_timestamp() -> None:
     parts = (part(0, "key", "string"), part(0, "value", "int"))
     rows: list[Any] = [(0, -1, b"a", bytes(4)), (0, -1, b"a", b"abc"), (0, 1, b"\xff", bytes(4)), (0, 1, b"a", None)]
-    found = Plain(parts, whole=True)(frame(rows))
+    found = Deserializers(parts, whole=True)(frame(rows))
     assert found.column("reason").to_pylist() == [1, 2, 2, 0]
     assert found.column("s0_key").to_pylist() == ["a", "a", None, "a"]
     assert found.column("s0_value").to_pylist() == [0, None, 0, None]
 
 
 def test_the_first_record_that_cannot_be_read_fails_the_batch_and_its_value_is_named_before_its_key() -> None:
-    plain = Plain((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=True)
+    deserializers = Deserializers(
+        (part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=True
+    )
     fine = (0, 1, b"a", bytes(4))
     with pytest.raises(SourceError) as error:
-        plain(frame([fine, (0, -1, b"\xff", b"abc"), (0, 1, b"\xff", bytes(4))]))
+        deserializers(frame([fine, (0, -1, b"\xff", b"abc"), (0, 1, b"\xff", bytes(4))]))
     assert str(error.value).startswith(
         "The value of a Kafka record cannot be decoded.\n"
         "Given: topic orders, partition 3, offset 101, value as int: int takes 4 bytes, there are 3\nHint: name another"
     )
     with pytest.raises(SourceError, match=r"partition 3, offset 100, key as string: not valid UTF-8\n"):
-        plain(frame([(0, 1, b"\xff", bytes(4)), (0, 1, b"a", b"abc")]))
+        deserializers(frame([(0, 1, b"\xff", bytes(4)), (0, 1, b"a", b"abc")]))
 
 
 def test_where_spark_has_looked_already_only_what_is_read_is_decoded() -> None:
-    plain = Plain((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=False)
-    mine = plain.of(["s0_key", "s0_something"])
+    deserializers = Deserializers(
+        (part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=False
+    )
+    mine = deserializers.of(["s0_key", "s0_something"])
     assert (mine.needed, mine.made) == (("raw_key",), frozenset({"s0_key"}))
     found = mine(frame([(0, 1, b"a", b"x")]).append_column("reason", pa.array([0], pa.int8())))
     assert found.column("s0_key").to_pylist() == ["a"]
-    assert Plain(plain.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}
+    assert Deserializers(deserializers.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}
 
 
 def test_what_only_python_cannot_read_fails_instead_of_passing_for_a_tombstone() -> None:
-    plain = Plain((part(0, "value", "int"),), whole=False)
+    deserializers = Deserializers((part(0, "value", "int"),), whole=False)
     rows = frame([(0, 1, b"a", b"abc")])
-    assert plain(rows.append_column("reason", pa.array([2], pa.int8()))).column("s0_value").to_pylist() == [None]
+    assert deserializers(rows.append_column("reason", pa.array([2], pa.int8()))).column("s0_value").to_pylist() == [
+        None
+    ]
     with pytest.raises(SourceError, match=r"offset 100, value as int: int takes 4 bytes, there are 3\n"):
-        plain(rows.append_column("reason", pa.array([0], pa.int8())))
+        deserializers(rows.append_column("reason", pa.array([0], pa.int8())))
 
 
 def test_large_types_of_the_session_stay_large() -> None:
