@@ -2,7 +2,7 @@
 
 Keys are longs spread over all 64 bits, values 100 random printable characters (which no compression makes
 smaller). Each side is first filled, key by key in random order, then updated at random keys. A file is a
-side's part of one batch. Called by the workloads; the files lie under .bench/ and are made again when the
+side's part of one batch. The files lie under .bench/ and are made again when the
 shape asked for is another.
 """
 
@@ -77,7 +77,7 @@ def _write_side(folder: Path, shape: Shape, rng: np.random.Generator) -> None:
     picks = [filled[at : at + shape.fill] for at in range(0, shape.keys, shape.fill)]
     picks += [universe[rng.integers(0, shape.keys, shape.rows)] for _ in range(shape.updates)]
     seq = 0
-    for number, keys in enumerate(picks):  # one turn per file
+    for number, keys in enumerate(picks):
         path = folder / f"{number:05d}.parquet"
         pq.write_table(_rows(keys, seq, rng), path, compression="none", use_dictionary=False)
         # Spark's file source reads in order of modification time

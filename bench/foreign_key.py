@@ -67,7 +67,6 @@ class Join:
             if kip_213:
                 self._count("KIP-213: messages", [_without_values(rows) for rows in told])
         results = self._results(receive.id, side, mail)
-        # One turn per piece: a hot row's results are never all in memory.
         for rows in results:
             self._count("results to the joiner", [rows])
             joined = run_root(self.physical, self.physical.roots[receive.id], rows)

@@ -2,7 +2,6 @@
 
 Where a workload's data are in two parts, the second one lies in a transaction that is left open: it is in the topics
 before a contender starts, so that producing it costs no contender anything, and nobody reads it before `release`.
-Called by `kafka`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The join of two updating tables, twice: millpond's, and one group per key in plain Spark.
-
-Called by the workloads in a process of its own; both read the same files in the same batches and give their
-results to Spark's noop sink.
-"""
+"""The join of two updating tables, twice: millpond's, and one group per key in plain Spark."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ Both write exactly once to topics of their own, and what they wrote must agree (
 has come is read from the offsets that its group has committed, so that a record counts when its transaction does;
 millpond's batches count when they end. Where the data are in two parts, the second one is released to each of them
 when it is done with the first (`inputs`, `progress`).
-Called by `run`.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
     kinds = {OURS: workload}
     if WORKLOADS[workload].cached:
         kinds[OURS_CACHED] = f"{workload} cached"
-    for who, kind in kinds.items():  # one turn per kind
+    for who, kind in kinds.items():
         out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
         turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
         outcomes[who] = outcome_of(place.servers, f"{out}-out", PARTITIONS)

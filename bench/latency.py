@@ -2,7 +2,7 @@
 
 A few records every tenth of a second go through topologies of one, two and three levels (a stream joined with as
 many tables, keyed anew in between). Each carries the time at which it was sent; a `read_committed` reader beside
-says when its result can be read. Called by `run`.
+says when its result can be read.
 """
 
 from __future__ import annotations

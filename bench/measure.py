@@ -1,7 +1,4 @@
-"""What a turn costs: CPU and memory of its whole process tree from /proc, rates from its batches.
-
-Called by `turns`, which runs each turn as a process of its own, and by the workloads for the rates.
-"""
+"""What a turn costs: CPU and memory of its whole process tree from /proc, rates from its batches."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def rates(started: float, batches: Sequence[Batch]) -> Rates:
         raise ValueError(f"a rate of the second half needs two batches, there are {len(full)}")
     total = sum(batch.records for batch in full)
     read, at = 0, 0
-    while 2 * read < total and at < len(full) - 1:  # one turn per batch
+    while 2 * read < total and at < len(full) - 1:
         read += full[at].records
         at += 1
     end = full[-1].end
@@ -67,7 +64,7 @@ def rates(started: float, batches: Sequence[Batch]) -> Rates:
 def batches_of(progress: Sequence[Any]) -> list[Batch]:
     """Batches in the progress that Spark keeps of a query."""
     found = []
-    for each in progress:  # one turn per batch
+    for each in progress:
         begin = datetime.fromisoformat(each["timestamp"].replace("Z", "+00:00")).timestamp()
         seconds = each["durationMs"].get("triggerExecution", 0) / 1000
         found.append(Batch(begin, begin + seconds, int(each["numInputRows"])))
@@ -77,7 +74,7 @@ def batches_of(progress: Sequence[Any]) -> list[Batch]:
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files below a folder, of which some may go meanwhile."""
     total = 0
-    for path in folder.rglob("*"):  # one turn per file
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             total += path.stat().st_size if path.is_file() else 0
     return total
@@ -156,7 +153,7 @@ class Sampler:
         stats = _stats()
         tree = _tree(self._root, {pid: parent for pid, (parent, _, _) in stats.items()})
         total = 0
-        for pid in tree:  # one turn per process
+        for pid in tree:
             _, seconds, name = stats[pid]
             self.usage.cpu[pid] = max(self.usage.cpu.get(pid, 0.0), seconds)
             if self._parts:
@@ -185,7 +182,7 @@ class _Parts:
             return
         with contextlib.suppress(OSError, ValueError, IndexError):
             self._add("java/programs", self._more("programs", pid, _stat(Path(f"/proc/{pid}/stat"))[3]))
-        for number, thread, used in _threads(pid):  # one turn per thread
+        for number, thread, used in _threads(pid):
             used = self._more("thread", number, used)
             more -= used
             self._add(f"java/{thread}", used)
@@ -204,7 +201,7 @@ class _Parts:
 def _stats() -> dict[int, tuple[int, float, str]]:
     """(parent, CPU-seconds, name) of every process."""
     found = {}
-    for entry in Path("/proc").iterdir():  # one turn per process
+    for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -217,7 +214,7 @@ def _threads(pid: int) -> list[tuple[int, str, float]]:
     """(number, name without number, CPU-seconds) of a process's threads."""
     found = []
     with contextlib.suppress(OSError):
-        for entry in Path(f"/proc/{pid}/task").iterdir():  # one turn per thread
+        for entry in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 name, _, seconds, _ = _stat(entry / "stat")
                 found.append((int(entry.name), re.sub(r"[-#\d]+$", "", name), seconds))
@@ -236,10 +233,10 @@ def _stat(path: Path) -> tuple[str, int, float, float]:
 def _tree(root: int, parents: dict[int, int]) -> list[int]:
     """A process and all that descend from it."""
     children: dict[int, list[int]] = {}
-    for pid, parent in parents.items():  # one turn per process
+    for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)
     tree, todo = [], [root] if root in parents else []
-    while todo:  # one turn per process
+    while todo:
         pid = todo.pop()
         tree.append(pid)
         todo += children.get(pid, [])

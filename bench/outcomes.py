@@ -1,7 +1,4 @@
-"""What a contender wrote, read back: the comparison is worth nothing unless the results agree.
-
-Called by `kafka` behind each turn.
-"""
+"""What a contender wrote, read back: the comparison is worth nothing unless the results agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The ratios of the benchmarks as a drawing: a bar for each workload and other contender, on a logarithmic scale.
-
-Called by `run`; drawn from the same figures as the tables, with nothing but text.
-"""
+"""The ratios of the benchmarks as a drawing: a bar for each workload and other contender, on a logarithmic scale."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 The totals are the kernel's, thread by thread and process by process; the recording (part of every JDK) only says
 how the threads that run tasks share theirs out, the samples (`sampled_daemon`) how the Python workers do. The
 recorder sees Java code alone: what a task spends in native calls is shared out like the rest of it.
-Called by `turns`; the tables are `report`'s.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def parts(usage: Usage, begin: float, end: float, work: Path | None = None) -> d
     work : folder with recording and samples; None: there are none, threads are all that is known.
     """
     found: defaultdict[str, float] = defaultdict(float)
-    for name, seconds in usage.parts_between(begin, end).items():  # one turn per part
+    for name, seconds in usage.parts_between(begin, end).items():
         found[_part_of(name)] += seconds
     if work is not None:
         _share_out(found, "JVM tasks", _recorded(work / RECORDING, begin, end))

@@ -1,6 +1,6 @@
 """How far a contender has come with its inputs: Kafka Streams by what its group has committed, millpond by its batches.
 
-Called by `kafka`. Who holds back a part of the inputs releases it as soon as the rest is done.
+Who holds back a part of the inputs releases it as soon as the rest is done.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `python quix_join.py SERVERS LEFT RIGHT OUT GROUP STATE`, in an environment of its own (`quix.txt`): quixstreams needs
 an older client of Kafka than millpond. A record meets the latest one of the right topic that is not younger than
-itself. Ends when its input does. Called by `kafka`.
+itself. Ends when its input does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The benchmarks' results as Markdown tables: median, min and max of the turns, and ratios of medians.
-
-Called by `run`.
-"""
+"""The benchmarks' results as Markdown tables: median, min and max of the turns, and ratios of medians."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the benchmarks found, as a file: tables and picture of the documentation are made from the same figures.
-
-Called by `run`; `report` makes Markdown of it and `picture` a drawing.
-"""
+"""What the benchmarks found, as a file: tables and picture of the documentation are made from the same figures."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
 def runs_of(turns: Iterable[Turn]) -> dict[str, list[Run]]:
     """Turns by contender."""
     found: dict[str, list[Run]] = {}
-    for turn in turns:  # one turn per turn
+    for turn in turns:
         figures = {name: figure(turn) for name, figure in FIGURES.items()}
         parts = {name: seconds / turn.rates.half_records * 1e6 for name, seconds in turn.parts.items()}
         found.setdefault(turn.contender, []).append(Run(turn.rates.records, figures, parts))
@@ -94,7 +91,7 @@ def load(files: Iterable[Path]) -> tuple[list[str], list[Section]]:
     """
     machines: dict[str, None] = {}
     found: dict[str, Section] = {}
-    for file in files:  # one turn per file
+    for file in files:
         try:
             given = json.loads(file.read_text())
             machines[given["machine"]] = None

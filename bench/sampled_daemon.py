@@ -3,7 +3,6 @@
 `spark.python.daemon.module` names it when a turn is profiled; folder and settings come from the environment.
 A timer of CPU time (not of the clock) interrupts each worker, so what waits is not seen. Python runs the handler
 when the call under way returns: a sample carries the CPU since the last one, whatever number of ticks were missed.
-Read by `profiles`.
 """
 
 from __future__ import annotations

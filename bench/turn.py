@@ -49,7 +49,7 @@ def main(contender: str, data: str, work: str) -> None:
     started = time.time()
     query = STARTS[contender](spark, Path(data), f"{work}/checkpoint")
     kept: list[tuple[float, int]] = []
-    while not query.awaitTermination(0.5):  # one turn per look
+    while not query.awaitTermination(0.5):
         kept.append((time.time(), folder_bytes(Path(f"{work}/checkpoint-cache"))))
         # a query that would go on for ever ends when whoever feeds it says so
         if Path(f"{work}/stop").exists():
@@ -88,9 +88,7 @@ def state_per_batch(progress: Sequence[Any]) -> dict[str, float]:
     late = [p for p in progress if p["numInputRows"]]
     late = late[len(late) // 2 :]
     found = dict.fromkeys(STATE, 0.0)
-    for metrics in (
-        each["customMetrics"] for p in late for each in p["stateOperators"]
-    ):  # one turn per batch and level
+    for metrics in (each["customMetrics"] for p in late for each in p["stateOperators"]):
         for name in STATE:
             found[name] += metrics.get(name, 0) / max(1, len(late))
     return found

@@ -1,6 +1,6 @@
 """Turns: contenders run one after the other, each in a process tree of its own that is watched.
 
-Called by `run`. A turn starts from nothing (no JVM, no checkpoint, no cache), so that a whole run holds the
+A turn starts from nothing (no JVM, no checkpoint, no cache), so that a whole run holds the
 start too, and turns of contenders alternate, so that whatever else the machine does meets all of them.
 """
 

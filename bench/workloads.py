@@ -1,7 +1,4 @@
-"""The workloads from Kafka to Kafka: the data of each, and millpond's topology; `StreamsBench.java` has the other.
-
-Called by `run` and `kafka` for the data, by `joins` for the topologies.
-"""
+"""The workloads from Kafka to Kafka: the data of each, and millpond's topology; `StreamsBench.java` has the other."""
 
 from __future__ import annotations
 

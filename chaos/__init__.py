@@ -2,7 +2,7 @@
 
 `make chaos KILLS=1000`; docs/faults.md says what was run and what came of it.
 
-    __main__   the command: rounds, progress, resuming, the table
+__main__   the command: rounds, progress, resuming, the table
     round      one round: one join, one checkpoint, one kill after the other, the verdict
     strikes    who can be killed, and when
     hooks      what the killed processes load, so that they die at the named moment

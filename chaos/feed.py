@@ -1,7 +1,6 @@
 """The records of a round, drawn from a seed and written while the query reads them.
 
 The feed is never more than some batches ahead of the query, so that data flows for as long as the round lasts.
-Called by `round`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The functions of millpond at which the moments lie are wrapped when their modules are imported. Each asks, when it
 is called, whether there is an order to strike here (`<folder>/order.json`); how many calls are let pass, and who is
-to die, stands in the order. One process alone carries an order out: it takes it away first. Called by
-`sitecustomize` in every Python of a round; imports nothing that a worker would not have.
+to die, stands in the order. One process alone carries an order out: it takes it away first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The joins that are put to the test, each as the handles build it and as the oracle does.
 
 Both constructions are those of the random histories (`millpond.testing.proof.histories`); the functions of values are
-native columns here. Called by `turn` for the topology, by `judge` for the oracle.
+native columns here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The oracle knows records one at a time, the query batches; which records a batch was to hold is in Spark's offset log.
 So the oracle is given the records in the order in which millpond promises to take them: batch by batch, within one by
 position (order_ts, input, partition, offset; a global table first). Then each key's results must be the same, record
-for record, in order. Called by `round` and the tests; knows neither Spark nor Kafka.
+for record, in order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tables of a run: who was killed when, and what was wrong afterwards.
 
-Called by `__main__`; docs/faults.md holds what came out.
+docs/faults.md holds what came out.
 """
 
 from __future__ import annotations

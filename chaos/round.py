@@ -1,6 +1,6 @@
 """One round: one join with a broker, topics and a checkpoint of its own, one kill after the other, the verdict.
 
-Called by `__main__` and the tests. A strike waits until batches have gone on since the last one, so that each meets a
+A strike waits until batches have gone on since the last one, so that each meets a
 query at work. Nothing waits for a time that must be long enough: only for what happens.
 """
 

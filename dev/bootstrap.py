@@ -1,8 +1,7 @@
 """Makes .venv and .jars ready, with nothing but Python and Java on the machine; a second run does little.
 
 Each step leaves a stamp that holds the checksum of the files it depends on, so it runs again exactly when one
-of them changes. Called by dev/setup.sh (`make setup`); needs the standard library alone, since it runs before
-anything is installed.
+of them changes. It is what `make setup` runs, with the standard library alone, since nothing is installed yet.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the broker's whole life: its own temporary folder, formatting, start, the w
 The end is sure: on leaving the context, at the interpreter's exit, and, through a watchdog, when this process
 is killed. Jars come from `make setup`. Topics are made with confluent-kafka, all else with Python alone.
 
-    with KafkaBroker() as broker:
+with KafkaBroker() as broker:
         broker.create_topics(["orders", "customers"], partitions=4)
         spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
 

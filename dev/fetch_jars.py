@@ -1,8 +1,7 @@
 """Fetches the jars of dev/ivy.xml with the Ivy that PySpark ships, so that no Maven is needed.
 
 Every jar is checked against dev/jars.sha256 (name and SHA-256), so that what runs is what was locked,
-whatever mirror it came from. A group whose jars are all there and right is not fetched again. Called by
-bootstrap and by `make lock`; runs in the project's virtual environment, since it needs PySpark's jars.
+whatever mirror it came from. A group whose jars are all there and right is not fetched again.
 """
 
 from __future__ import annotations

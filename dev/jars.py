@@ -1,7 +1,4 @@
-"""Says where the jars lie that `make setup` has fetched: one folder per class path under .jars/.
-
-Called by the broker, the tests, the demo and the benchmarks; needs the standard library alone.
-"""
+"""Says where the jars lie that `make setup` has fetched: one folder per class path under .jars/."""
 
 from __future__ import annotations
 

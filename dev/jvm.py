@@ -1,7 +1,6 @@
 """Finds the Java that everything here runs on, and says clearly when there is none that will do.
 
-Owns the rule "Java 17 or later, the one that Spark itself would take". Called by bootstrap, fetch_jars and
-broker; needs the standard library alone.
+Owns the rule "Java 17 or later, the one that Spark itself would take".
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Topics read to their end by a plain Kafka consumer that knows nothing of millpond, as `read_committed` has it.
-
-Called by the tests and by the fault bench: what millpond wrote is judged by somebody else's eyes.
-"""
+"""Topics read to their end by a plain Kafka consumer that knows nothing of millpond, as `read_committed` has it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import io
 import re
 import subprocess
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 40
+MOST_FILES_OF_A_FOLDER = 16
+ROW_BY_ROW = frozenset({"to_pylist", "to_pydict", "tolist"})
 # Put together from pieces, so that this file does not break the rule that it checks.
 HOSTS = tuple(
     ".".join(pieces)
@@ -97,16 +100,26 @@ def _docstring_lines(function: Function) -> int:
     return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in inner)
 
 
-def loops_without_a_reason(source: str) -> list[str]:
-    """`for` and `while` statements with no comment in their head or on the line before it."""
+def loops_over_rows(source: str) -> list[str]:
+    """Loops over a column's values as Python objects, with no comment in their head or before it that says why."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    loops = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For | ast.comprehension)]
+    called = {
+        node.iter: {getattr(call.func, "attr", "") for call in ast.walk(node.iter) if isinstance(call, ast.Call)}
+        for node in loops
+    }
     return [
-        f"{node.lineno}: a loop without a comment that says why it is one"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.For | ast.AsyncFor | ast.While)
-        and commented.isdisjoint(range(node.lineno - 1, max(node.body[0].lineno, node.lineno + 1)))
+        f"{values.lineno}: a loop over rows without a comment that says why"
+        for values, names in called.items()
+        if names & ROW_BY_ROW and commented.isdisjoint(range(values.lineno - 1, (values.end_lineno or 0) + 1))
     ]
+
+
+def says_who_calls(source: str) -> list[str]:
+    """A line when the module's docstring says who calls it: imports say that, and they are kept true."""
+    text = " ".join((ast.get_docstring(ast.parse(source)) or "").split())
+    return ["1: says who calls it"] if re.search(r"(^|[.:;] )(Called|Used|Read|Imported) (only )?by ", text) else []
 
 
 def places_named(text: str) -> list[str]:
@@ -161,7 +174,8 @@ RULES = [
     (without_docstring, "dev/"),
     (too_long_file, ""),
     (too_long_functions, ""),
-    (loops_without_a_reason, "src/millpond/_engine/"),
+    (loops_over_rows, "src/millpond/_engine/"),
+    (says_who_calls, ""),
 ]
 
 
@@ -170,6 +184,11 @@ def test_every_python_file_keeps_the_rule(rule, under):
     files = pythons(under)
     assert files
     assert [f"{name}:{breach}" for name, text in files for breach in rule(text)] == []
+
+
+def test_no_folder_of_the_package_has_more_files_than_a_look_takes_in():
+    folders = Counter(str(Path(name).parent) for name, _ in pythons("src/millpond/"))
+    assert [folder for folder, files in folders.items() if files > MOST_FILES_OF_A_FOLDER] == []
 
 
 def test_no_file_names_a_registry_host_or_a_path_of_one_machine():
@@ -191,9 +210,10 @@ BAD = [
     (too_long_file, "\n" * (MOST_LINES_OF_A_FILE + 1)),
     (too_long_functions, "def long():\n" + LONG_BODY),
     (too_long_functions, "class Some:\n  async def long(self):\n" + LONG_BODY),
-    (loops_without_a_reason, "for row in rows:\n    pass  # too late"),
-    (loops_without_a_reason, "# about x\nx = 1\nwhile x:\n    pass"),
-    (loops_without_a_reason, "x = '#'\nfor row in rows: pass"),
+    (loops_over_rows, "for row in column.to_pylist():\n    pass  # too late"),
+    (loops_over_rows, "# about x\nx = 1\nfor a, b in zip(c, d.tolist()):\n    pass"),
+    (loops_over_rows, "x = [y for y in table.to_pylist()]"),
+    (says_who_calls, "'''Fine.\n\nMore. Called by\n`some`.'''"),
     (places_named, "see https://" + HOSTS[0] + "/simple"),
     (places_named, "resolver " + HOSTS[3] + ".org"),
     (places_named, 'open("/wo' + 'rk/main/x")'),
@@ -209,9 +229,10 @@ GOOD = [
     (without_docstring, BASE + "class B(A):\n    '''B.'''\n    def shown(self):\n        pass"),
     (too_long_file, "\n" * MOST_LINES_OF_A_FILE),
     (too_long_functions, "def fine():\n" + LONG_DOCSTRING + LONG_BODY[10:]),
-    (loops_without_a_reason, "for row in rows:  # one per run, not per record\n    pass"),
-    (loops_without_a_reason, "# one per run\nfor row in rows:\n    pass"),
-    (loops_without_a_reason, "for row in (\n    rows  # one per run\n):\n    pass\nx = [y for y in z]"),
+    (loops_over_rows, "for label in labels.tolist():  # of shards, not of rows\n    pass"),
+    (loops_over_rows, "# few: one a domain\nfor domain in domains.tolist():\n    pass"),
+    (loops_over_rows, "for run in runs:\n    pass\nx = [y for y in z]"),
+    (says_who_calls, "'''A message that is called by name.'''"),
     (
         places_named,
         "spark.read.parquet('/tmp/orders') and https://spark.apache.org/docs and ./work/x and a/home/b",

@@ -2,7 +2,7 @@
 
 Layers, imports go down only::
 
-    builder, topology, testing, cli     what the user says, and how it is tried
+builder, topology, testing, cli     what the user says, and how it is tried
     kstream, ktable (handle)            the handles
     _spark                              where it runs
     _engine                             what it does: numpy and pyarrow alone
@@ -11,10 +11,10 @@ Layers, imports go down only::
 
 Example::
 
-    import millpond as mp
+import millpond as mp
     from pyspark.sql import functions as F
 
-    spark = mp.session("orders")
+spark = mp.session("orders")
     builder = mp.StreamsBuilder("orders")
     orders = builder.table("orders", key="long", value=mp.json("customer string, amount double"))
     payments = builder.table("payments", key="long", value=mp.json("paid double"))

@@ -7,8 +7,6 @@ flow ends in **edges**: into a side of an **operator** of a later level, or into
 Paths (law 2). Depth-first order is the preorder number of a flow in the tree of all paths below a record's
 source. A number is added to the row's current path slot; a node that makes many records of one (flat_map)
 opens the next slot, with record index times the size of its subtree plus the number within.
-
-Made by `rewrite`; read by `_engine`, `_spark` and the engine runner.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
 it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of
 construction. What a join sends where one record reaches both of its sides is not what lookups see: `loose`
-says where that matters. Called by `rewrite`.
+says where that matters.
 """
 
 from __future__ import annotations

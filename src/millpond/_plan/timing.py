@@ -1,8 +1,7 @@
 """Stream time in the plan: which operators need it, how it is told to their shards, how late it runs.
 
 Law 3: an operator's time is that of the sources, less what the operators above it can hold back; a source
-partition has a time of its own where nothing above the operator mixes partitions. Called by `rewrite`, when
-all flows, edges and operators are there.
+partition has a time of its own where nothing above the operator mixes partitions.
 """
 
 from __future__ import annotations

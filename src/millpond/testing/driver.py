@@ -6,13 +6,13 @@ all records piped so far and returns what is new: a suite of hundreds of cases c
 
 Example::
 
-    driver = TopologyTestDriver(topology)
+driver = TopologyTestDriver(topology)
     driver.pipe("orders", key=1, value={"customer": "ann"}, ts=0)
     driver.read("enriched")        # [TestRecord(key=1, value=Row(...), ts=0, headers=None)]
 
 and by the names of Kafka Streams' own driver::
 
-    orders = driver.create_input_topic("orders")
+orders = driver.create_input_topic("orders")
     enriched = driver.create_output_topic("enriched")
     orders.pipe_input(1, {"customer": "ann"}, ts=0)
     enriched.read_value()          # Row(customer='ann')

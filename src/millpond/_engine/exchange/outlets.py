@@ -88,7 +88,7 @@ def extra_column(edge: Edge) -> str:
 def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
     """Outlets into the sinks, numbered behind the operators (used where sinks need an exchange)."""
     outlets = []
-    for index, (flow_id, sink) in enumerate(physical.sink_edges):  # one turn per sink
+    for index, (flow_id, sink) in enumerate(physical.sink_edges):
         flow = physical.flows[flow_id]
         if flow.stage != stage:
             continue
@@ -110,7 +110,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
 def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]:
     """Outlets that only count: flows in which records without a key end."""
     outlets = []
-    for flow in physical.stage_flows(stage):  # one turn per flow
+    for flow in physical.stage_flows(stage):
         if not flow.drops_null_key:
             continue
         # What arrives is the parent's rows; for a source, its own.

@@ -1,7 +1,6 @@
 """The exchange: a stage's rows cut into routed batches by (operator, shard), and the times and paths they carry.
 
-Keeps laws 2 and 5. Called by the Spark exchange (in a mapInArrow) and by the runner without JVM, with the
-same outlets: what differs is only where a stage's columns come from.
+Keeps laws 2 and 5.
 """
 
 from __future__ import annotations
@@ -152,7 +151,6 @@ class Clock:
     def stamp(self, srcpart: Int64s, ts: Int64s, counted: Bools) -> Int64s:
         """order_ts of rows in order of offset; only the rows that `counted` marks move the time."""
         result = np.array(ts)
-        # One turn per source partition: a task reads one Kafka partition, so as a rule one turn.
         for part in np.unique(srcpart):
             rows = np.flatnonzero(srcpart == part)
             floor = self.latest.get(int(part), np.iinfo(np.int64).min)
@@ -180,7 +178,6 @@ def stamp_sources(
     frame = frame.drop_columns(["root", "partition"])
     frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
     zeros = pa.array(np.zeros(len(frame), dtype=np.int64))
-    # One turn per path slot.
     for name in path_columns(slots):
         frame = frame.append_column(name, zeros)
     return frame
@@ -200,7 +197,6 @@ def with_time(frame: pa.Table, moving: Bools) -> pa.Table:
 def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
     """Rows that get anywhere, and so move time."""
     taken = np.zeros(len(frame), dtype=np.bool_)
-    # One turn per outlet, not per row.
     for outlet in outlets:
         taken |= _taken(frame, outlet) if outlet.target is not None else False
     return taken
@@ -221,7 +217,6 @@ def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.
 
 def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches; rows that may not pass are counted in `drops`."""
-    # One turn per outlet, not per row.
     for outlet in outlets:
         rows = _select(frame, outlet, drops)
         if outlet.target is None or rows is None:
@@ -244,9 +239,7 @@ def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64
     """What every shard is told of how far the edge's rows reach."""
     if outlet.target is None or outlet.route.reach_port is None:
         return
-    # One turn per case.
     for case, steps in told_reach(edge, cases, slots):
-        # One turn per shard.
         for shard in range(case * shards, (case + 1) * shards):
             yield RoutedBatch(outlet.target, shard, outlet.route.reach_port, steps)
 
@@ -327,7 +320,6 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
 
 def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Sequence[Move]) -> dict[str, pa.Array]:
     values = [ints(part, name) for name in start]
-    # One turn per slot that changes.
     for move in moves:
         step = move.constant
         if move.index is not None:
@@ -340,10 +332,8 @@ def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Se
 def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
     """All rows for every shard, of their own case where there are several."""
     assert outlet.target is not None
-    # One turn per case and shard.
     for case in [None] if cases is None else np.unique(cases):
         mine = rows if case is None else rows.filter(pa.array(cases == case))
-        # One turn per shard.
         for shard in range(shards):
             yield RoutedBatch(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
 
@@ -361,6 +351,5 @@ def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: I
     ordered = shard[order]
     rows = rows.take(pa.array(order)) if len(ordered) and ordered[0] != ordered[-1] else rows
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    # One turn per shard.
     for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
         yield RoutedBatch(target, int(ordered[start]), outlet.port, rows.slice(int(start), int(end - start)))

@@ -2,7 +2,6 @@
 
 A expression is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
 joiners are such, and what they come to, is the business of whoever knows the user's functions (`_spark.expressions`).
-Called by the runners, behind an operator.
 """
 
 from __future__ import annotations

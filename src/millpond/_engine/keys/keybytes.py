@@ -5,7 +5,7 @@ the bytes here are its bytes, so their order is the order of Kafka's stores: tex
 big-endian two's complement (so -1 comes after 1), floats big-endian IEEE with one NaN, booleans one byte.
 Dates and times are the integer they are stored as, decimals 16 or 32 bytes big-endian. In a struct or list
 every element is a null flag (0 null, 1 value), its length as 4 bytes big-endian, and its bytes: so no two
-keys of one type share an encoding. Called by `keys`.
+keys of one type share an encoding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrow key arrays brought to a form that numpy can work on: flat, without extension types, as bits or bytes.
 
 Everything the key kernels know about Arrow's memory layout is here; `keys` and `keybytes` only see
-integers, offsets and byte buffers. Called by those two.
+integers, offsets and byte buffers.
 """
 
 from __future__ import annotations

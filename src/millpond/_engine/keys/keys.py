@@ -186,7 +186,7 @@ def _hash(keys: pa.Array) -> UInt64s:
 def _mix(words: UInt64s) -> UInt64s:
     """The finalizer of splitmix64, in place."""
     scratch = np.empty(min(len(words), _BLOCK), dtype=np.uint64)
-    for at in range(0, len(words), _BLOCK):  # one turn per block
+    for at in range(0, len(words), _BLOCK):
         block = words[at : at + _BLOCK]
         spare = scratch[: len(block)]
         np.bitwise_xor(block, np.right_shift(block, _S30, out=spare), out=block)
@@ -199,7 +199,7 @@ def _mix(words: UInt64s) -> UInt64s:
 
 def _fold(parts: list[UInt64s], count: int) -> UInt64s:
     folded = np.full(count, 3, dtype=np.uint64)
-    for part in parts:  # one turn per field of a struct
+    for part in parts:
         folded *= _G
         folded += part
         _mix(folded)

@@ -1,7 +1,4 @@
-"""murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics, section 2).
-
-Called by the Kafka sink where something else than a record's own key is to decide.
-"""
+"""murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics, section 2)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ def murmur2(contents: pa.Array | pa.ChunkedArray) -> Int64s:
     starts, lengths, data = spans(flat(contents))
     octets = np.append(data, np.zeros(4, np.uint8)).astype(np.uint32)
     hashes = _SEED ^ lengths.astype(np.uint32)
-    # One turn per four bytes of the longest.
     for at in range(0, int(lengths.max(initial=0)) // 4 * 4, 4):
         rows = np.flatnonzero(lengths >= at + 4)
         word = _word(octets, starts[rows] + at) * _FACTOR

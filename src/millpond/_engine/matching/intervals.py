@@ -1,7 +1,7 @@
 """Integer kernels of windowed joins: which rows of a sorted side lie within an interval of time, and pairs.
 
 Nothing here looks at keys or values: keys are group numbers, rows are places. Pairs are made a bounded
-number at a time, so that a hot key costs no more memory than any other (law 9). Called by `stream_stream`.
+number at a time, so that a hot key costs no more memory than any other (law 9).
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def pairs_of(begin: Int64s, end: Int64s, limit: int) -> Iterator[Pairs]:
     counts = end - begin
     total = np.cumsum(counts)
     first = 0
-    # One turn per block of pairs.
     while first < len(begin):
         done = int(total[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(total, done + limit, side="right")))

@@ -20,7 +20,7 @@ from millpond._engine.rows.columns import Int64s
 def own_before(events: Events, values: list[Values]) -> Int64s:
     """Pointer to the value that each row's own side had before it, -1 for none: what the row says, if it does."""
     result = _per_side(events, values, own=True)
-    for side in (0, 1):  # the two sides
+    for side in (0, 1):
         carried = values[side].carried
         if carried is not None:
             mine = events.side == side
@@ -38,7 +38,7 @@ def other_side(events: Events, values: list[Values]) -> Int64s:
 def _per_side(events: Events, values: list[Values], *, own: bool) -> Int64s:
     ordered = Ordered(events.groups)
     result = np.full(len(events), -1, dtype=np.int64)
-    for side in (0, 1):  # the two sides
+    for side in (0, 1):
         looked_at = side if own else 1 - side
         mine = events.side == side
         last = ordered.last_before(events.side == looked_at, inclusive=False)

@@ -1,7 +1,7 @@
 """Integer kernels that every join is built on: which row of the other side stands last before a row.
 
 Rows are numbered in order of position; a result is a row number or -1. No value is looked at here, so the
-kernels serve every type of key and value (law 4). Called by the operators.
+kernels serve every type of key and value (law 4).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Semantics.md, section 6: equal keys, timestamps within the window, and the row still visible, which section A
 row 14 keeps true while an on-time partner may come. Pairs are integers, made a block at a time; one event's
-partners come in order of (ts, arrival). Called by `stream_stream`.
+partners come in order of (ts, arrival).
 """
 
 from __future__ import annotations
@@ -171,7 +171,6 @@ class Matches:
 
     def _blocks(self) -> Iterator[MatchedRows]:
         first = 0
-        # One turn per block of pairs.
         for pairs in pairs_of(self._begin, self._end, max(PAIRS, 1)):
             event = self._rows[pairs.query]
             meets = self._arrival[pairs.place] < self._arrivals + event
@@ -189,7 +188,7 @@ class Matches:
         time, rules = self._times.at_row[rows], self._rules
         visible: Int64s = time - rules.grace - np.maximum(np.array(rules.ahead), 0)[other]
         late = self._events.ts[rows] < time - rules.grace
-        for side in SIDES:  # the two sides
+        for side in SIDES:
             asking = np.flatnonzero(late & (other == side))
             if len(asking):
                 reach = self._times.reach_before(side, rows[asking], self._times.of_row[rows[asking]])

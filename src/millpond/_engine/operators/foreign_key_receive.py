@@ -93,7 +93,6 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
-    # One turn per piece of bounded size.
     for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]

@@ -1,8 +1,7 @@
 """global_view: lookup of a global table, or through the tables behind a view, one after the other.
 
 Each shard keeps a copy of every table. A row of a table that is not the last carries the key of its row in the
-next one. The tables' updates are stored here; they give no results. Called by `global_lookup` and
-`global_table_lookup`.
+next one. The tables' updates are stored here; they give no results.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class View:
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
         self._founds: list[Found] = []
         left = inputs.get(LEFT, context.side_schema(LEFT).empty_table())
-        for number, table in enumerate(tables(context, state)):  # one turn per table of a view
+        for number, table in enumerate(tables(context, state)):
             found = _look_up(_setting_of(context, number), left, inputs.get(1 + number), table)
             self._founds.append(found)
             if number < len(context.params(LookupParams).views):
@@ -56,7 +55,7 @@ class View:
     def columns(self, own: Int64s) -> dict[str, pa.Array | Picked]:
         """Result columns of rows of the left side: keys and values found and, of views, whether they have a row."""
         out: dict[str, pa.Array | Picked] = {}
-        for number, found in enumerate(self._founds):  # one turn per table of a view
+        for number, found in enumerate(self._founds):
             out[f"mapped_key{number or ''}"] = gather(found.keys, own)
             out[f"right{number or ''}"] = found.values.picked(found.rows[own])
         return out | {f"view{n}": pa.array(flags[own]) for n, flags in enumerate(self._joined)}
@@ -97,7 +96,6 @@ def _joined(context: OperatorContext, founds: list[Found]) -> list[Bools]:
     """Whether each view has a row, outermost first: an inner one has it only where its right side has."""
     flags: list[Bools] = []
     present = founds[-1].rows >= 0
-    # One turn per view, innermost first.
     for how, found in zip(reversed(context.params(LookupParams).views), reversed(founds[:-1]), strict=True):
         present = (found.rows >= 0) & (present | (how == "left"))
         flags.insert(0, present)

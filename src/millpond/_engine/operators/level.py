@@ -40,7 +40,7 @@ OPERATORS = {
 
 def tables_of(context: OperatorContext, state: State) -> Iterator[StateTable | MultiTable]:
     """The tables that an operator keeps in a shard's state, logs apart, in the order of its stores."""
-    for number, kept in enumerate(context.kept):  # one turn per table
+    for number, kept in enumerate(context.kept):
         if kept.identity:
             opened = kept_table if len(kept.identity) == 1 else kept_multi_table
             yield opened(context, state, number)
@@ -58,7 +58,6 @@ def run_operator(
     state : the shard's state; it is committed when the last result has been taken.
     drops : where rows that end here are counted, when the last result has been taken.
     """
-    # One turn per table of results.
     for given in OPERATORS[context.operator.stem](context, inputs, state):
         if not isinstance(given, Dropped):
             yield given

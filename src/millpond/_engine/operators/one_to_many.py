@@ -85,7 +85,6 @@ def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subsc
     if not events.context.operator.cached:
         # with the cache there are only such as change something
         wanted = (events.present | (own_before(events, [values, values]) >= 0))[rights.rows]
-    # One turn per piece of bounded size.
     for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]

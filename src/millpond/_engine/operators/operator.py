@@ -169,7 +169,7 @@ class Events:
         """The position from which lookups see each row, most significant column first."""
         slots = self.context.slots
         columns = []
-        for name in visible_columns(slots):  # one turn per path slot
+        for name in visible_columns(slots):
             parts = [ints(t, name) if name in t.column_names else ints(t, name.replace("v", "p")) for t in self.tables]
             columns.append(np.concatenate(parts)[self._order])
         return self.position[: len(self.position) - slots] + columns
@@ -179,7 +179,6 @@ class Events:
         names = position_columns(self.context.slots)
         out = {n: pa.array(c[rows]) for n, c in zip(names, self.position, strict=True)}
         if self.context.operator.emits_visible:
-            # One turn per path slot.
             for name, column in zip(visible_columns(self.context.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
@@ -303,7 +302,6 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
 def put_in_pieces(table: Tables, columns: Mapping[str, pa.ChunkedArray], own: Int64s, delete: Bools) -> None:
     """Write the rows `own` of these columns; where `delete` is true, remove the row."""
     done = 0
-    # One turn per piece of bounded size.
     for piece in in_pieces({name: Picked(column, own) for name, column in columns.items()}):
         table.put(piece.cast(table.schema), delete[done : done + len(piece)])
         done += len(piece)
@@ -312,7 +310,7 @@ def put_in_pieces(table: Tables, columns: Mapping[str, pa.ChunkedArray], own: In
 def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:
     """The inputs without the rows that `keep` (one flag per row of `events`) leaves out."""
     kept = {}
-    for side in inputs:  # one turn per side
+    for side in inputs:
         mask = np.zeros(len(events.tables[side]), dtype=np.bool_)
         mask[events.own[(events.side == side) & keep]] = True
         kept[side] = events.tables[side].filter(pa.array(mask))

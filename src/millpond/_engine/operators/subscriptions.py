@@ -232,7 +232,6 @@ class Subscriptions:
         rank = _ranks(self._left_key.take(pa.array(versions)))
         change = np.bincount(low, minlength=len(wanted) + 1) - np.bincount(high, minlength=len(wanted) + 1)
         sizes = np.cumsum(change)[:-1] * wanted
-        # One turn per piece of results.
         for begin, end in _pieces(sizes):
             mine = np.flatnonzero((low < end) & (high > begin))
             start = np.maximum(low[mine], begin)
@@ -241,7 +240,6 @@ class Subscriptions:
             right = np.arange(len(version)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
             kept = wanted[right]
             version, right = version[kept], right[kept]
-            # One turn per piece of bounded size.
             for told in _cut(rights.rows[right], versions[version], rank[version]):
                 yield from self._bounded(told)
 
@@ -251,7 +249,7 @@ class Subscriptions:
         if len(spans) <= 1:
             yield told
             return
-        for begin, end in spans:  # one turn per piece
+        for begin, end in spans:
             yield Told(told.events[begin:end], told.subscribers[begin:end], told.index[begin:end])
 
     @cached_property
@@ -311,7 +309,6 @@ def _pieces(sizes: Int64s) -> Iterator[tuple[int, int]]:
     """Stretches of right rows with about `PIECE` results each; one row is never divided."""
     ends = np.cumsum(sizes)
     begin, done = 0, 0
-    # One turn per piece.
     while begin < len(sizes) and done < ends[-1]:
         end = max(begin + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
         yield begin, end
@@ -324,6 +321,5 @@ def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[Told]:
     fresh = np.diff(events, prepend=-1) != 0
     starts = np.flatnonzero(fresh)
     index = np.arange(len(events)) - np.repeat(starts, np.diff(np.append(starts, len(events))))
-    # One turn per piece: more than one only for a right row with more subscribers than a piece has results.
     for at in range(0, len(events), PIECE):
         yield Told(events[at : at + PIECE], versions[at : at + PIECE], index[at : at + PIECE])

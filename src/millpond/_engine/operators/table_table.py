@@ -62,7 +62,7 @@ def _suppressed(context: OperatorContext, events: Events, old: Int64s) -> Bools:
 
 def _store(events: Events, values: list[Values], tables: list[StateTable]) -> None:
     ordered = Ordered(events.groups)
-    for side in (0, 1):  # the two sides
+    for side in (0, 1):
         last = ordered.last_of_each(events.side == side)
         store_last(events, side, last, values[side].prior, tables[side])
 

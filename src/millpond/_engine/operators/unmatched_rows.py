@@ -2,7 +2,7 @@
 
 When time jumps, all that waits may close at once, and that is as large as the state (law 9). So the rows are
 picked by (place, timestamp) in passes over times alone, and only what is picked is gathered; rows that share
-both are let go together. Called by `stream_stream`.
+both are let go together.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ class UnmatchedRows:
     def results(self) -> Iterator[pa.Table]:
         """What is let go, as results in order of position, about `ROWS` at a time."""
         after: Bound | None = _BEGINNING
-        # One turn per chunk of rows.
         while after is not None:
             picked, after = self._next(after)
             rows = self._gathered(picked)
@@ -97,7 +96,6 @@ class UnmatchedRows:
         """The first rows behind a bound, and the new bound; None when nothing is left behind it."""
         picked: list[_Picked] = []
         bound: Bound | None = None
-        # One turn per piece of a run.
         for part in self._candidates(after):
             part = part.where(part.after(after))
             part = part if bound is None else part.where(~part.after(bound))
@@ -113,10 +111,8 @@ class UnmatchedRows:
         first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
         if self._times.stands_at_close:
             first = max(first, after[0] - self._context.time.hold_back)
-        # One turn per side.
         for side in (side for side in SIDES if self._rules.outer[side]):
             wait = int(self._rules.close(np.zeros(1, dtype=np.int64), side)[0])
-            # One turn per piece of a run.
             for hits in self._log.unmatched(side, first - wait, last - wait):
                 ts, domain = (ints(hits.batch, name)[hits.rows] for name in ("ts", "domain"))
                 index, close = times.index(domain), ts + wait

@@ -82,7 +82,6 @@ def _numbers(operator: int, same: list[Int64s]) -> Int64s:
     """Numbers that tell apart what has all else in common: by operator, then counted through."""
     rows = np.arange(len(same[0]), dtype=np.int64)
     fresh = np.zeros(len(rows), dtype=np.bool_)
-    # One turn per column.
     for column in same:
         fresh |= np.append(True, column[1:] != column[:-1])[: len(rows)]
     count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))

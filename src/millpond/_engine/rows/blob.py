@@ -2,7 +2,7 @@
 
 Law 5: no Python object is pickled; a blob is an Arrow IPC stream (lz4 buffers) behind a 16 byte header of
 magic, format version and payload length. The length is there because an IPC stream cut between two messages
-still reads without error: it would silently be a shorter table. Called by the exchange and by `runs`.
+still reads without error: it would silently be a shorter table.
 
 >>> import pyarrow as pa
 >>> decode(encode(pa.table({"key": [1, 2]}))).num_rows
@@ -86,9 +86,9 @@ def pieces(rows: pa.Table, limit: int = PIECE_BYTES) -> Iterator[pa.Table]:
     """The rows in slices of about `limit` bytes at most, at least one row each, for blobs of bounded size."""
     count = max(1, -(-rows.nbytes // limit))
     size = max(1, -(-len(rows) // count))
-    for start in range(0, len(rows), size):  # one turn per slice
+    for start in range(0, len(rows), size):
         piece = rows.slice(start, size)
         # rows of very different sizes are cut by what each has
         spans = [(0, len(piece))] if piece.nbytes <= 2 * limit else cut(row_bytes(piece), limit)
-        for begin, end in spans:  # one turn per piece
+        for begin, end in spans:
             yield piece.slice(begin, end - begin)

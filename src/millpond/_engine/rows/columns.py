@@ -3,7 +3,7 @@
 A frame is an Arrow table whose metadata columns have fixed names. Every operator, the exchange and the
 runners use these names and nothing else to speak of position, time and key.
 
-    order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
+order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
                                         partition; offset; emission path
     v0..vN                              position from which lookups see the change, where it differs
     stored_ts                           timestamp that lookups see, where it differs
@@ -125,7 +125,6 @@ def _gather_by_chunks(values: pa.ChunkedArray, pointers: Int64s) -> pa.Array:
     starts = np.cumsum([0, *map(len, values.chunks)])
     edges = ordered.searchsorted(starts)
     parts = [pa.nulls(int(edges[0]), values.type)]
-    # One turn per chunk.
     for chunk, start, begin, end in zip(values.chunks, starts[:-1], edges[:-1], edges[1:], strict=True):
         if begin < end:
             parts.append(chunk.take(pa.array(ordered[begin:end] - start)))

@@ -42,7 +42,6 @@ def _by_keys(order: Int64s, columns: Sequence[Int64s], held: pa.Array) -> Int64s
     if not len(order) or columns[1].max() < LET_GO:
         return order
     same = columns[1][order[1:]] >= LET_GO
-    # One turn per column.
     for column in columns[:BEFORE_KEY]:
         same &= column[order[1:]] == column[order[:-1]]
     places = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -97,7 +96,7 @@ def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str
     order = order_by([ints(table, name) for name in names], held_keys(table))
     straight = is_sorted([order])
     rows = table.select([name for name in table.column_names if name in kept]).combine_chunks()
-    for start in range(0, len(order), PART_ROWS):  # one turn per part
+    for start in range(0, len(order), PART_ROWS):
         yield rows.slice(start, PART_ROWS) if straight else rows.take(pa.array(order[start : start + PART_ROWS]))
 
 
@@ -105,7 +104,6 @@ def merged(one: Iterator[pa.Table], other: Iterator[pa.Table], names: Sequence[s
     """Two streams of tables, each in order of position, as one; no more than a table of each is held."""
     sides = [filter(len, one), filter(len, other)]
     held = [next(side, None) for side in sides]
-    # One turn per table.
     while held[0] is not None and held[1] is not None:
         first, both = len(held[0]), stacked(held).combine_chunks()
         order = order_by([ints(both, name) for name in names], held_keys(both))
@@ -115,7 +113,6 @@ def merged(one: Iterator[pa.Table], other: Iterator[pa.Table], names: Sequence[s
         yield both.take(pa.array(order[: ends[done] + 1]))
         held[left] = both.take(pa.array(order[ends[done] + 1 :]))
         held[done] = next(sides[done], None)
-    # One turn per side: one of them has ended.
     for side, table in zip(sides, held, strict=True):
         if table is not None:
             yield table

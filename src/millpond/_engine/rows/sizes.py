@@ -55,7 +55,7 @@ def in_pieces(columns: Columns, limit: int | None = None) -> Iterator[pa.Table]:
         spans = [(0, count)]
     else:
         spans = list(cut(np.sum([column.sizes() for column in picked], axis=0), limit))
-    for begin, end in spans:  # one turn per piece
+    for begin, end in spans:
         yield pa.table({name: _part(column, begin, end, count) for name, column in columns.items()})
 
 
@@ -63,7 +63,7 @@ def cut(sizes: Int64s, limit: int) -> Iterator[tuple[int, int]]:
     """Stretches of rows with at most `limit` bytes together, or of one row that has more."""
     ends = np.cumsum(sizes)
     begin = done = 0
-    while begin < len(sizes):  # one turn per stretch
+    while begin < len(sizes):
         end = max(begin + 1, int(ends.searchsorted(done + limit, side="right")))
         yield begin, end
         begin, done = end, int(ends[end - 1])

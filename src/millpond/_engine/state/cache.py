@@ -168,7 +168,7 @@ class RunCache:
     def remove(self, run_ids: Iterable[str]) -> None:
         """Remove the files of runs that a committed batch has retired; a map that is in use stays valid."""
         with self._lock:
-            for run_id in run_ids:  # one turn per run
+            for run_id in run_ids:
                 self._forget(run_id)
                 with contextlib.suppress(OSError):
                     os.unlink(self._path(run_id))
@@ -176,7 +176,7 @@ class RunCache:
     def let_go(self) -> None:
         """Forget the runs whose files are gone, whoever removed them: their bytes lie on the disk as long as a map."""
         with self._lock:
-            for run_id in {*self._mapped, *self._checked}:  # one turn per run
+            for run_id in {*self._mapped, *self._checked}:
                 try:
                     identity: Identity | None = _identity(os.stat(self._path(run_id)))
                 except OSError:
@@ -217,7 +217,7 @@ class RunCache:
 
     def _files(self) -> list[tuple[os.stat_result, Path]]:
         found = []
-        for path in self.root.iterdir():  # one turn per file
+        for path in self.root.iterdir():
             with contextlib.suppress(OSError):
                 stat = path.lstat()
                 if path.suffix in (".run", ".tmp") and modes.S_ISREG(stat.st_mode):

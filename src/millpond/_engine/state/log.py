@@ -1,8 +1,7 @@
 """LogTable: rows under (key, time) that are only ever added, and dropped when time has passed them.
 
 State of windowed joins: no row is ever changed, so a lookup gathers hits without telling versions apart, a
-merge only sorts, and a run whose newest row is too old is dropped without being read. Made by `State` in
-`runs`; called by the operators that keep windows of rows.
+merge only sorts, and a run whose newest row is too old is dropped without being read.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ class LogTable(_Table):
 
     def hits(self, low: int, high: int, flag: str | None = None) -> Iterator[Hits]:
         """Places of the rows with low <= time < high, of all keys, where the boolean column `flag` holds."""
-        # One turn per layer that reaches into these times.
         for layer in self._reaching(low, high - 1):
-            # One turn per piece of a run.
             for piece in layer:
                 batch = self._load(piece)
                 time = batch.column(self._time()).to_numpy(zero_copy_only=True)
@@ -96,7 +93,6 @@ class LogTable(_Table):
         if not gone:
             return tuple(levels), gone
         kept = []
-        # One turn per level, of which there are a few.
         for level in levels:
             layers = tuple(filter(None, (tuple(filter(self._alive, layer)) for layer in level.layers)))
             done = tuple(filter(self._alive, level.done))
@@ -129,7 +125,6 @@ class LogTable(_Table):
     def _reaching(self, low: int, high: int) -> list[Layer]:
         """The layers, without the runs that lie outside of these times."""
         layers = []
-        # One turn per layer of the state.
         for layer in self._layers():
             near = (p for p in layer if p.run.time is None or (p.run.time[0] <= high and p.run.time[1] >= low))
             layers.append(tuple(near))

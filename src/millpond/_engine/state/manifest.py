@@ -7,7 +7,7 @@ A table is a list of **levels**, newest first. A settled level is one **layer**:
 ranges of hash (a hot hash may go on in the next piece). A level that is being merged has several layers, newest first,
 and `done`, the layer of what is merged already. Merging goes up the hashes: rows that were merged are cut off from the
 front of the layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and whoever reads can
-take all layers of all levels in order without knowing of merges. Called by `runs` and `merge`.
+take all layers of all levels in order without knowing of merges.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Level:
 
     def pieces(self) -> Iterator[Piece]:
         """All its pieces."""
-        for layer in (*self.layers, self.done):  # one turn per layer
+        for layer in (*self.layers, self.done):
             yield from layer
 
 
@@ -148,8 +148,8 @@ class TableEntry:
 
     def runs(self) -> Iterator[Run]:
         """All runs."""
-        for level in self.levels:  # one turn per level
-            for piece in level.pieces():  # one turn per piece
+        for level in self.levels:
+            for piece in level.pieces():
                 yield piece.run
 
 

@@ -8,7 +8,7 @@ A merge goes up the hashes in steps and may stop after each (see `manifest`), so
 by a few times its batch even where the state is a thousand times larger.
 
 Why so many levels: one costs a lookup 0.1 microseconds per key, a rewritten row 2 on Spark (50 MB/s);
-docs/decisions/0002 has the figures. Called by `runs`.
+docs/decisions/0002 has the figures.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ def plan(levels: Sequence[Level], policy: Policy, wasteful: Wasteful) -> tuple[L
     """Put levels that are due to be merged together; neighbours in age only, none that is being merged."""
     planned = list(levels)
     at = 0
-    # One turn per level, and there are few: from the newest on, so that small merges come first.
     while at < len(planned):
         begin = _group_begin(planned, at, policy, wasteful)
         if begin is None:
@@ -105,7 +104,7 @@ def _group_begin(levels: list[Level], last: int, policy: Policy, wasteful: Waste
         return None
     tier = _tier(levels[last], policy)
     begin, peers, newer = last, 1, 0
-    while begin > 0 and not levels[begin - 1].merging:  # one turn per level
+    while begin > 0 and not levels[begin - 1].merging:
         above = _tier(levels[begin - 1], policy)
         if above > tier and last < len(levels) - 1:
             break
@@ -148,7 +147,7 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, ch
 def _hashes_between(layer: Layer, at: int, rows: int, load: Load) -> tuple[int, int]:
     """Hash of the row `at` of a layer, and of the one so many rows on; of a piece's last rows where it ends before."""
     found = np.zeros(0, dtype=np.int64)
-    for piece in layer:  # one turn per piece
+    for piece in layer:
         if at < piece.rows:
             found = hashes(load(piece))
             break
@@ -168,7 +167,7 @@ def _tier(level: Level, policy: Policy) -> int:
     """The size class of a level: 0 up to `small`, then one more for each factor of `fanout`."""
     size = sum(piece.size for piece in level.pieces())
     tier = 0
-    while size > policy.small:  # one turn per size class
+    while size > policy.small:
         size //= policy.fanout
         tier += 1
     return tier
@@ -201,9 +200,9 @@ def take_front(layers: Sequence[Layer], size: int, load: Load) -> Taken:
     slices: list[pa.RecordBatch] = []
     left: list[Layer] = []
     used_up: list[str] = []
-    for layer in layers:  # one turn per layer
+    for layer in layers:
         rest: list[Piece] = []
-        for piece in layer:  # one turn per piece
+        for piece in layer:
             if piece.low > cut:
                 rest.append(piece)
                 continue
@@ -226,7 +225,7 @@ def _cut(layers: Sequence[Layer], size: int, load: Load) -> int:
         return _LAST_HASH
     largest = max(layers, key=lambda layer: sum(piece.rows for piece in layer))
     skip = sum(piece.rows for piece in largest) * size // total
-    for piece in largest:  # one turn per piece
+    for piece in largest:
         if skip < piece.rows:
             return int(hashes(load(piece))[skip])
         skip -= piece.rows
@@ -258,7 +257,6 @@ def chosen(slices: Sequence[pa.RecordBatch], layout: Layout, choose: Choose, seg
         return
     at = choose(without_values(slices, layout))
     whole = pa.Table.from_batches(slices, schema=layout.schema)
-    # One turn per piece.
     for piece in in_pieces({name: Picked(whole.column(name), at) for name in layout.schema.names}, segment):
         yield from piece.combine_chunks().to_batches()
 
@@ -277,7 +275,7 @@ def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
         return group_keys(hashes(rows), first)
     parts = [rows.column(name) for name in layout.identity]
     mixed = hashes(rows)
-    for part in parts[1:]:  # one turn per column
+    for part in parts[1:]:
         mixed = combine_hashes(mixed, hash_keys(part))
     return group_keys(mixed, pa.StructArray.from_arrays(parts, list(layout.identity)))
 

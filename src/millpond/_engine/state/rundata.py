@@ -1,7 +1,7 @@
 """Rows of runs: read from the store or the cache, written at a commit in chunks that the store can bear.
 
 Law 5 (state is plain Arrow bytes) and law 9 (no value above the limit). What is read from the store is
-checked against the manifest's checksums; the cache checks its own files. Called by `runs`.
+checked against the manifest's checksums; the cache checks its own files.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class RunReader:
         self._held = {run_id: held[run_id] for run_id in keep if run_id in held}
         if self._cache is None:
             return
-        for run_id, batch in self._held.items():  # one turn per run
+        for run_id, batch in self._held.items():
             self._cache.publish(run_id, batch)
         self._held = {}
 
     def _fetch(self, run: Run) -> pa.RecordBatch:
         blobs: list[bytes] = []
-        for number, chunk in enumerate(run.chunks):  # one turn per chunk
+        for number, chunk in enumerate(run.chunks):
             content = self._chunk(run, number, chunk)
             if chunk.rows:
                 blobs.append(content)
@@ -109,7 +109,7 @@ class RunWriter:
     def add(self, rows: pa.RecordBatch, layout: Layout, segment: int) -> Layer:
         """Sorted rows as a layer of new runs, none much larger than `segment` bytes."""
         pieces = []
-        for batch in cut_by_hash(rows, segment):  # one turn per run
+        for batch in cut_by_hash(rows, segment):
             number, by_hash = len(self._made), hashes(batch)
             dead = int(pc.sum(batch.column(TOMBSTONE)).as_py())
             run = Run(f"new-{number}", batch.num_rows, batch.nbytes, int(by_hash[0]), int(by_hash[-1]), dead)
@@ -149,7 +149,7 @@ class RunWriter:
         # Content alone would not do: two commits of one store may write the same rows.
         name = f"{table}\0{self._commit}\0{run.id}\0" + "".join(chunk.checksum for chunk in described)
         final = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-        for number, (_, blob) in enumerate(blobs):  # one turn per chunk
+        for number, (_, blob) in enumerate(blobs):
             self._store.put_chunk(final, number, blob)
         self.renamed[run.id] = final
         return replace(run, id=final, chunks=described)
@@ -162,7 +162,7 @@ def cut_by_hash(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
         return
     by_hash, ends = hashes(rows), np.cumsum(row_bytes(rows))
     begin = done = 0
-    while begin < rows.num_rows:  # one turn per run to be
+    while begin < rows.num_rows:
         end = max(begin + 1, int(ends.searchsorted(done + size, side="right")))
         whole = int(by_hash.searchsorted(by_hash[end - 1], side="right"))
         end = whole if ends[whole - 1] - done <= 2 * size else end

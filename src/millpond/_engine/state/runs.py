@@ -125,14 +125,14 @@ class State:
         writer = RunWriter(self._store, self._reader, number, self._chunk_bytes)
         tables = dict(self._manifest.tables)
         retired: list[Run] = []
-        for table in touched:  # one turn per table
+        for table in touched:
             entry = tables.get(table.name, TableEntry(table.layout.schema))
             levels, gone = self._absorb(table, entry, writer, compact=compact)
             runs = {run.id: run for run in entry.runs()}
             retired += [runs[run_id] for run_id in gone if run_id in runs]
             tables[table.name] = replace(entry, levels=writer.store_levels(table.name, levels))
-        for run in retired:  # one turn per run
-            for chunk in range(len(run.chunks)):  # one turn per chunk
+        for run in retired:
+            for chunk in range(len(run.chunks)):
                 self._store.remove_chunk(run.id, chunk)
         scalars = copy.deepcopy(self._scalars)
         manifest = Manifest(number, tables, scalars, tuple(run.id for run in retired))
@@ -143,7 +143,7 @@ class State:
         self._manifest = manifest
         live = [run.id for entry in manifest.tables.values() for run in entry.runs()]
         self._reader.settle(writer.renamed, live)
-        for table in self._tables.values():  # one turn per table
+        for table in self._tables.values():
             table.forget_changes()
 
     def _absorb(
@@ -181,7 +181,7 @@ class State:
         """Merge about `work` bytes of a level, in steps of a bounded size."""
         gone: list[str] = []
         everything = work >= level.remaining
-        while (everything or work > 0) and any(level.layers):  # one turn per step of megabytes
+        while (everything or work > 0) and any(level.layers):
             taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
             merged = table.merge(taken.slices, self._policy.segment, drop_tombstones=is_oldest)
             added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment))

@@ -2,7 +2,7 @@
 
 A hash may belong to several keys, so a row found by its hash is only a candidate. Layers come newest first,
 and the first row of a key decides, tombstones included. Only runs whose range of hashes is asked for are
-loaded. Called by the tables in `runs` and `multi`.
+loaded.
 """
 
 from __future__ import annotations
@@ -53,12 +53,11 @@ class Queries:
 def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[Hits]:
     """The newest row of every query that has one, tombstones included."""
     open_queries = np.arange(len(queries.hashes), dtype=np.int64)
-    # One turn per layer, of which there are a few.
     for layer in layers:
         if not len(open_queries):
             return
         found = np.zeros(len(open_queries), dtype=np.bool_)
-        for batch, begin, end in _overlaps(queries.hashes[open_queries], layer, load):  # one turn per piece
+        for batch, begin, end in _overlaps(queries.hashes[open_queries], layer, load):
             rows = _match(queries, open_queries[begin:end], batch)
             hit = rows >= 0
             # a hot hash may go on in the next piece
@@ -69,8 +68,8 @@ def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterat
 
 def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[Hits]:
     """Every row that has the key of a query, newest layers first, old versions and tombstones included."""
-    for layer in layers:  # one turn per layer
-        for batch, begin, end in _overlaps(queries.hashes, layer, load):  # one turn per piece
+    for layer in layers:
+        for batch, begin, end in _overlaps(queries.hashes, layer, load):
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
             counts = right - left
@@ -87,9 +86,7 @@ def find_within(
 
     Rows of one hash are in order of time, so that a hot key costs what it has in that time, and not its history.
     """
-    # One turn per layer, of which there are a few.
     for layer in layers:
-        # One turn per piece of a run that the queries touch.
         for batch, begin, end in _overlaps(queries.hashes, layer, load):
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
@@ -107,7 +104,6 @@ def _bisected(passes: np.ufunc, times: Int64s, begin: Int64s, end: Int64s, edge:
     """In each stretch [begin, end), which is in order of time, the place behind the times that `passes` its edge."""
     begin, end = begin.copy(), end.copy()
     searching = np.flatnonzero(begin < end)
-    # One turn per halving of the longest stretch, for all stretches together.
     while len(searching):
         middle = (begin[searching] + end[searching]) >> 1
         passed = passes(times[middle], edge[searching])
@@ -119,7 +115,7 @@ def _bisected(passes: np.ufunc, times: Int64s, begin: Int64s, end: Int64s, edge:
 
 def _overlaps(wanted: Int64s, layer: Layer, load: Load) -> Iterator[tuple[pa.RecordBatch, int, int]]:
     """The pieces that may hold some of the sorted hashes, and which of these."""
-    for piece in layer:  # one turn per piece
+    for piece in layer:
         begin = int(wanted.searchsorted(piece.low))
         end = int(wanted.searchsorted(piece.run.high, side="right"))
         if begin < end:
@@ -132,7 +128,6 @@ def _match(queries: Queries, places: Int64s, batch: pa.RecordBatch) -> Int64s:
     result = np.full(len(places), -1, dtype=np.int64)
     rows = by_hash.searchsorted(wanted)
     asking = np.arange(len(places), dtype=np.int64)
-    # One turn per key that shares a hash, for all queries together: almost always one.
     while len(asking):
         inside = rows < len(by_hash)
         asking, rows = asking[inside], rows[inside]

@@ -3,7 +3,6 @@
 A store belongs to one (operator, shard). It holds one manifest and chunks under (run, chunk), and knows
 nothing of what they mean (law 5: bulk verbs, plain bytes). It need not write through: what is put must be
 there when the surrounding transaction commits and gone when it does not, as Spark's state store has it.
-Called by `runs`; Spark's adapter over ValueState and MapState passes the same contract tests.
 
 >>> store = MemoryChunkStore()
 >>> store.put_chunk("run", 0, b"rows")

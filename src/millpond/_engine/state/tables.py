@@ -2,7 +2,7 @@
 
 Both are runs of rows told apart by their identity columns, with a flag for tombstones; they differ in what
 identifies a row, so in what a lookup returns. A tombstone keeps its identity and no value. Lookups see the
-last commit; `put` only buffers. Made by `State` in `runs`; operators call them.
+last commit; `put` only buffers.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Table:
         kept = {"hash", *self.layout.identity, *self.layout.sort, self.layout.time}
         hollow = pa.array(np.arange(len(rows)), mask=deleted) if deleted.any() else None
         columns = []
-        for field in self.schema:  # one turn per column
+        for field in self.schema:
             column = rows.column(field.name)
             if column.type != field.type:
                 raise self._misfit(f"column {field.name} is {column.type}, the table has {field.type}")
@@ -147,7 +147,7 @@ class _Table:
     def scan(self) -> Iterator[pa.Table]:
         """All live rows of the last commit, in order of hash, some at a time."""
         layers: Sequence[Layer] = self._layers()
-        while any(layers):  # one turn per some megabytes
+        while any(layers):
             taken = take_front(layers, _SCAN_BYTES, self._load)
             layers = taken.layers
             for rows in self.merge(taken.slices, _SCAN_BYTES, drop_tombstones=True):  # one turn, but for hot keys
@@ -234,7 +234,7 @@ class StateTable(_Table):
         index = np.full(len(queries.hashes), -1, dtype=np.int64)
         live: list[Hits] = []
         count = 0
-        for hit in find_newest(queries, self._layers(), self._load):  # one turn per run that is hit
+        for hit in find_newest(queries, self._layers(), self._load):
             alive = ~tombstones(hit.batch, hit.rows)
             hit = Hits(hit.batch, hit.rows[alive], queries.asked(hit.queries[alive]))
             index[hit.queries] = np.arange(count, count + len(hit.rows))

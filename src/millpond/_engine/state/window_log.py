@@ -142,13 +142,13 @@ class WindowLog:
         }
         columns |= {name: pa.array(flags) for name, flags in zip(FLAGS, waits, strict=False)}
         table = self._tables[side]
-        for piece in in_pieces(columns):  # one turn per piece of bounded size
+        for piece in in_pieces(columns):
             table.put(piece.select(table.schema.names).cast(table.schema))
 
     def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:
         """Count the events, and let go what its domain's time has passed: rows below their floor, numbers."""
         self._state.set_scalar("arrivals", self.arrivals + events)
-        for side in range(len(floors)):  # the two sides
+        for side in range(len(floors)):
             self._tables[side].expire(floors[side], "domain")
         if self.shared:
             lowest = {d: min(floor.get(d, f) for floor in floors) for d, f in floors[0].items()}

@@ -55,6 +55,7 @@ class Quiet:
     def of(cls, state: State, domains: Int64s, time: Int64s) -> Quiet:
         """As the last batch left it; `time` for domains that are new."""
         stored = state.get_scalar(_QUIET, {})
+        # one a domain
         rows = [stored.get(str(d), [-1, t]) for d, t in zip(domains, time.tolist(), strict=True)]
         since, times = np.array(rows, dtype=np.int64).reshape(-1, 2).T
         return cls(since, times)
@@ -75,4 +76,5 @@ class Quiet:
     def store(self, state: State, domains: Int64s) -> None:
         """Keep it for the next batch."""
         pairs = np.stack([self.since, self.time], axis=1).tolist()
+        # one a domain
         state.set_scalar(_QUIET, {str(d): pair for d, pair in zip(domains.tolist(), pairs, strict=True)})

@@ -24,7 +24,6 @@ def told_reach(rows: pa.Table, cases: Int64s | None, slots: int) -> Iterator[tup
     """(case, what every shard is told) of how far rows with a key and a value reach."""
     stored = valid(rows.column("key")) & valid(rows.column("value"))
     cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases
-    # One turn per case, not per row.
     for case in np.unique(cases[stored]):
         chosen = pa.array(np.flatnonzero(stored & (cases == case)))
         yield int(case), _told(rows.take(chosen), position_columns(slots))
@@ -35,7 +34,6 @@ def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     order = order_by(columns)
     part = partitions(columns)
     told = []
-    # One turn per source partition: a task reads one, as a rule.
     for number in np.unique(part):
         mine = order[part[order] == number]
         reach = np.maximum.accumulate(ints(rows, "ts")[mine])
@@ -84,7 +82,6 @@ class Steps:
 def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:
     firsts, packed = ints(told, f"{name}_first"), array(told, f"{name}_steps")
     parts = []
-    # One turn per partition and packed piece of a batch.
     for first, length, steps in zip(firsts, count, packed, strict=True):
         content = steps.as_buffer()
         values = np.full(length, first)

@@ -3,7 +3,7 @@
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
 back; no shard needs to hear of another's records for it. What a shard must be told (`watermark`) is the time
 at the end of the batch and, since stored rows disappear as their own side moves on (docs/semantics, section 6),
-how far the timestamps of each side reach. Called by the operators that keep time.
+how far the timestamps of each side reach.
 
 In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records
 are processed as they were piped; then every shard is told which records moved the operator's time, and to what.
@@ -103,7 +103,6 @@ class Times:
             return close + lag, close + lag
         stands, latest = close + lag, close + lag
         told_domain = self.index(self._domain(self._told.partition))
-        # One turn per time domain.
         for d in np.unique(domain):
             own, rows = np.flatnonzero(told_domain == d), np.flatnonzero(domain == d)
             at = np.searchsorted(self._told.time[own], close[rows], side="right")
@@ -119,7 +118,6 @@ class Times:
             return result
         steps, step_rank, event_rank = self._steps[side], self._ranks[side], self._ranks[-1]
         step_domain = self.index(self._domain(steps.partition))
-        # One turn per time domain.
         for d in np.unique(domain):
             own, asking = np.flatnonzero(step_domain == d), np.flatnonzero(domain == d)
             start = int(self._reached[side][d])

@@ -1,7 +1,7 @@
 """Watermarks: the times of the sources, told to every shard of an operator, records or none.
 
 Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. In a test driver, where order_ts is
-the number of a piped record, they say the time as well. Called by the source packs, read by `times`.
+the number of a piped record, they say the time as well.
 """
 
 from __future__ import annotations
@@ -54,10 +54,8 @@ def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> It
     if not watermarks or not len(frame):
         return
     case, piped = _cases(frame), "time" in frame.column_names
-    # One turn per operator and case, not per row.
     for watermark in watermarks:
         marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
-        # One turn per case.
         for number in np.unique(case[marked]):
             rows = frame.filter(pa.array(marked & (case == number)))
             told = _moved(rows) if piped else _told(rows, every=watermark.every)
@@ -88,7 +86,6 @@ def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> I
 
 def _marked(frame: pa.Table, watermark: Watermark) -> Bools:
     marked = np.full(len(frame), not watermark.roots, dtype=np.bool_)
-    # One turn per source.
     for name in watermark.roots:
         marked |= bools(frame, name)
     return marked

@@ -48,7 +48,7 @@ def last_planned(checkpoint: Folder, levels: int) -> int:
     if planned != NONE:
         _check_metadata(checkpoint, files)
         _check_plans(checkpoint, logs["offsets"], planned)
-    for log, found in logs.items():  # one turn per log, of which the last file counts
+    for log, found in logs.items():
         if log != "offsets":
             _check_schemas(checkpoint, _entries(checkpoint, log, found, max(found)), files)
     return planned

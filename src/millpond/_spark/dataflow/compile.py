@@ -1,7 +1,7 @@
 """A physical plan over DataFrames: scans, packs, levels, unpacks, and the frame that the sinks read.
 
 The same code makes a streaming query (labels spread over tasks) and a bounded run of the test driver (labels
-numbered through, one block per case). Called by `query` and by `millpond.testing.driver`.
+numbered through, one block per case).
 """
 
 from __future__ import annotations

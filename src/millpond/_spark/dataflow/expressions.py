@@ -1,8 +1,8 @@
-"""Joiners as expressions: read off the text of the analysed plan, which is all that Spark's public API shows of a Column.
+"""Joiners as expressions, read off the text of the analysed plan: all that Spark's public API shows of a Column.
 
 The joiner is applied to columns with names that nobody else has, and what Spark made of it is read: operands, their
 fields, `concat` of texts, and a `struct` of them. What does not read so to the last character is no expression, and
-Spark evaluates it. Called by `fusion`.
+Spark evaluates it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which operators hand their results on within their level: those behind which no function of Spark's stands.
 
 Their joiners are expressions, if they have one, and nothing changes a row between them and the edges and sinks they
-reach. What they give is packed where it is made: it need not become rows of Spark's and be packed again. Called by
-`compile`.
+reach. What they give is packed where it is made: it need not become rows of Spark's and be packed again.
 """
 
 from __future__ import annotations

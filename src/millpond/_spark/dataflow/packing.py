@@ -1,6 +1,6 @@
 """Into and out of the exchange: wide frames to blobs and back, in the Python workers (mapInArrow).
 
-The callables are plain picklable dataclasses; the work is `_engine.exchange`'s. Called by `compile`.
+The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 """
 
 from __future__ import annotations
@@ -162,7 +162,6 @@ class Unpack:
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             passing = []
-            # One turn per blob.
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if port < 0 and operator_of(port) in self.operators:
                     rows = blob.decode(batch.column("blob")[at].as_buffer())
@@ -209,7 +208,6 @@ class UnpackExits:
         """The sinks' rows of one task."""
         settle()
         mail: dict[int, dict[int, list[pa.Table]]] = {}
-        # One turn per blob: a task's exits are gathered, since blobs arrive in any order.
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
@@ -246,7 +244,7 @@ def together(rows: Mapping[int, pa.Table], kind: pa.DataType) -> pa.Table:
     kind : of the keys.
     """
     parts = []
-    for sink, table in rows.items():  # one turn per sink
+    for sink, table in rows.items():
         columns = {name: table.column(name) for name in table.column_names if name not in ("key", "value")}
         columns |= {"key": table.column("key").cast(kind), f"value{sink}": table.column("value")}
         columns["sink"] = pa.array(np.full(len(table), sink, dtype=np.int32))
@@ -305,7 +303,6 @@ def wire_rows(routed_batches: Iterable[RoutedBatch], labels: Labels) -> Iterator
     """Routed batches as rows for the shuffle."""
     told: pa.Table | None = None
     blobs: list[bytes] = []
-    # One turn per routed batch. What every shard is told is encoded once: with many shards it is most of a small batch.
     for routed_batch in routed_batches:
         if routed_batch.rows is not told:
             told, blobs = routed_batch.rows, [blob.encode(piece) for piece in blob.pieces(routed_batch.rows)]
@@ -322,7 +319,7 @@ def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> 
     drops : all that one place has counted in the batch.
     place : the number of the task, or the label: a task that runs again says the same of it, and counts once.
     """
-    for what, count in drops.items():  # one turn per metric
+    for what, count in drops.items():
         if count:
             yield place, metrics.index(what), None, count
 
@@ -335,7 +332,7 @@ def _task() -> int:
 
 def told_ends(labels: Labels) -> Iterator[WireRow]:
     """An end for every task of the last exchange."""
-    for label in labels.ends:  # one turn per task
+    for label in labels.ends:
         yield label, END, b"", 0
 
 
@@ -343,7 +340,6 @@ def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
     """The rows as batches, each of at most WIRE_ROWS rows and about one blob's bytes."""
     held: list[WireRow] = []
     size = 0
-    # One turn per blob: large ones go out as they are made, small ones together, since a batch has its own price.
     for row in rows:
         held.append(row)
         size += len(row[2] or b"")

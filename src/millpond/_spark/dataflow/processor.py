@@ -1,7 +1,7 @@
 """One level in Spark: a StatefulProcessor that hosts all operators of a level, keyed by label.
 
 Each (operator, shard) is handled once per batch: its blobs are decoded, the engine's operator runs over
-them, results go out as blobs. Blobs for later levels pass untouched. Called by `compile`.
+them, results go out as blobs. Blobs for later levels pass untouched.
 """
 
 from __future__ import annotations

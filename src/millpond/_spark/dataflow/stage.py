@@ -1,7 +1,7 @@
 """A stage's stateless nodes as Spark columns: one wide frame, every flow's columns evaluated in one pass.
 
 Law 4: a user's function is applied under `when(the row is this flow's)`, so it never sees another edge's row,
-and for tables and value mappers under `value is not null`, so it never sees a tombstone. Called by `compile`.
+and for tables and value mappers under `value is not null`, so it never sees a tombstone.
 """
 
 from __future__ import annotations

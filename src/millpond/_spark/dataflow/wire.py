@@ -4,8 +4,7 @@ A **label** stands for (target, shard), target being an operator or, behind the 
 A **port** is an edge's number on the way in, -1 - operator on the way out. A row without blob is a count of
 dropped records; its port is the number of the metric. Where sinks are written from these rows, every task of the
 first stage also sends an **end** to every task of the last one: with its label, the highest of all, it stands behind
-all other rows once they are sorted, so whoever sees it has seen everything (docs/decisions/0003). Called by the
-exchange, the processor and `compile`.
+all other rows once they are sorted, so whoever sees it has seen everything (docs/decisions/0003).
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Deserializers:
         root = frame.column("root").fill_null(-1).to_numpy()
         given = {part: keyform.flat(frame.column(RAW[part])) for part in {p.part for p in self.parts}}
         faults: list[tuple[Deserializer, Bools]] = []
-        for part in self.parts:  # one turn per key or value of a source
+        for part in self.parts:
             mine = root == part.root
             raw = given[part.part]
             values, bad = part.decoded(raw if mine.all() else pc.if_else(pa.array(mine), raw, None))

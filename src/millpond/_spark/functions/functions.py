@@ -1,7 +1,7 @@
 """Users' functions as Spark Columns: their types are asked of Spark when the topology is built.
 
 Law 4: a schema error surfaces on the user's own line. Each function is applied once to an empty DataFrame of
-the right types and analysed; nothing runs. Called by the handles.
+the right types and analysed; nothing runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What made a query fail, as one of millpond's errors where it is one, and where Spark met a broken checkpoint.
 
 Spark reports a failure as a text with everything in it: an error of millpond that was raised in a worker or by a
-column, or Spark's own complaint about a file. Called by `query`.
+column, or Spark's own complaint about a file.
 """
 
 from __future__ import annotations

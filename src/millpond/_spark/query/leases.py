@@ -2,7 +2,7 @@
 
 Within a process all is known. Between processes a lock on a file in the checkpoint says it, where the checkpoint
 lies on a disk of this machine: the system takes the lock away when its process dies. Elsewhere there is no lock;
-Spark's log of batches and Kafka's fencing then stop one of the two (docs/checkpoints.md). Called by `query`.
+Spark's log of batches and Kafka's fencing then stop one of the two (docs/checkpoints.md).
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 What is pickled into a function lies in block stores and broadcast files, and the properties of a job lie in the
 event log, unless the session was made with a setting of the same name: Spark blacks out only those. So neither
 has the settings. They are split: a random pad goes as a property of the job, and what the pad turns into the
-settings goes with the function. One without the other says nothing but the length. Called by `sinks` on the
-driver, by `kafka_sink` in the workers.
+settings goes with the function. One without the other says nothing but the length.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ NEEDED = (
 )
 
 if __name__ == "__main__":
-    for module in NEEDED:  # one turn per module
+    for module in NEEDED:
         import_module(module)
     # what workers share with this process stays shared: looking for garbage would write upon it
     gc.freeze()

@@ -64,7 +64,7 @@ def session(
     brought = {} if has_jvm and not jars else connector(kafka, jars, config)
     made = {**settings.SESSION, **here, **brought}
     made[JVM] = f"{made[JVM]} {log_options(_java_options(config))}".strip()
-    for name, value in {**made, **config}.items():  # one turn per setting
+    for name, value in {**made, **config}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if kafka and has_jvm:
@@ -119,7 +119,7 @@ def sockets(folder: str) -> dict[str, str]:
 def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
     """The settings for Spark on this machine alone."""
     # the JVM takes them over when it is started, and its workers from it
-    for name, value in settings.ALLOCATOR.items():  # one turn per variable
+    for name, value in settings.ALLOCATOR.items():
         os.environ.setdefault(name, value)
     # of two collectors the JVM takes none and ends
     named = any(COLLECTOR_OPTION.search(text) for text in _java_options(config))

@@ -1,6 +1,6 @@
 """Spark's settings: what a session must have, and what a streaming query takes from it at every start.
 
-Called by `session` and by `query`. A query copies its session's settings when it starts; a restart takes the
+A query copies its session's settings when it starts; a restart takes the
 state store and the number of tasks from the checkpoint, everything else from the session again.
 """
 
@@ -200,11 +200,11 @@ def overridden(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
     """While it lasts, the session has these settings."""
     before = {name: spark.conf.get(name, None) for name in wanted}
     try:
-        for name, value in wanted.items():  # one turn per setting
+        for name, value in wanted.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name, old in before.items():  # one turn per setting
+        for name, old in before.items():
             if old is None:
                 spark.conf.unset(name)
             else:

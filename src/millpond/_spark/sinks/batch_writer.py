@@ -2,7 +2,7 @@
 
 Files of a batch lie in a folder of their own (`batch_id=7`, which Spark reads back as a column) that a replay
 overwrites; Delta is told application and batch; memory and console live only as long as the query does.
-A writer of any other kind may write a replayed batch twice. Called by `sinks`.
+A writer of any other kind may write a replayed batch twice.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Where all sinks are topics of text, bytes and numbers, no expression of Spark's is needed behind the last exchange; the
 rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard is put into
-its order and written before the next is read, and the ends (`wire`) stand behind all of them. Called by `sinks`.
+its order and written before the next is read, and the ends (`wire`) stand behind all of them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class WriteDirectly:
         at, ended = -1, False
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
-            # One turn per blob.
             for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if label != at:
                     yield from self._sorted(mail)

@@ -5,7 +5,7 @@ Arrow reads a closed pipe as an orderly end: a function that then commits what i
 So the last Python stage before a sink closes its output with two end rows, in batches of their own. Spark
 looks for a failure above before each batch that it passes on, and at most one is under way when the failure
 comes: who sees the second end row has seen everything. Rows that are written straight have ends of another kind
-(`wire`). Called by `exchange`, `kafka_sink` and `leaving`.
+(`wire`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Python client of Kafka: settings, what must exist at a start, errors in plain words.
 
 Law 6: whatever goes wrong between here and the broker is said, with what to do. No setting's value ever gets
-into a message, since it may be a secret. Called by `sinks` on the driver, by `producers` in the workers.
+into a message, since it may be a secret.
 """
 
 from __future__ import annotations

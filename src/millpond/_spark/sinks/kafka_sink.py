@@ -1,7 +1,7 @@
 """All Kafka sinks of a topology in one pass: encoded records, and the function that writes a task's.
 
 Each task writes its rows in their order, to all topics, in one transaction (or plainly); the function always
-reads its input to the end, because the state of the levels before it is saved when it has. Called by `sinks`.
+reads its input to the end, because the state of the levels before it is saved when it has.
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ class KafkaWrite:
         times = np.where(times == 0, 1, times).tolist()
         headers: list[Headers | None] = [None] * len(batch)
         if "headers" in batch.schema.names:
-            # One turn per record: the client takes pairs, Arrow gives dictionaries.
             given = batch.column("headers").to_pylist()
             headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
         return out.send(names, keys, values, times, headers, self._partitions(out, batch))

@@ -3,7 +3,7 @@
 Exactly once: the number of the batch is committed as an offset of the task's own consumer group in the
 transaction that writes the batch, so both are in or neither is. A task that is run again finds its number
 there and writes nothing. The transactional id fences a writer that was given up but still lives. A producer
-outlives the task: making one costs a connection and a round of fencing. Called by `kafka_sink`.
+outlives the task: making one costs a connection and a round of fencing.
 """
 
 from __future__ import annotations

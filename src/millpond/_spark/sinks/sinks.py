@@ -3,7 +3,6 @@
 One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass,
 and the frame persisted where more than one reader needs it, so that nothing upstream is computed twice. A
 batch that is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
-Called by `query`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Law 2: rows have no offsets of their own; their ordering columns are kept, and one task numbers the rows by
 them.
-Called by `sources`; the types also when a topology is built, so that errors stand on the user's line (law 4).
 """
 
 from __future__ import annotations

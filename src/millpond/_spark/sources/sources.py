@@ -1,7 +1,7 @@
 """Sources as frames: topics and DataFrames become rows with root, ts, partition, offset, key and value.
 
 All Kafka topics are read through one Spark source, so that Spark's rate limit lets them advance together;
-each DataFrame is a frame of its own. Called by `query`; `row_types` by `functions` when a topology is built.
+each DataFrame is a frame of its own.
 """
 
 from __future__ import annotations

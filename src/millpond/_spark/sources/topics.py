@@ -240,7 +240,7 @@ class _Part:
 def _root(topics: Numbered) -> Column:
     """The number of a record's source; a topic that is read twice gives each record twice."""
     numbers: dict[str, list[int]] = {}
-    for number, source in topics:  # a dict of lists
+    for number, source in topics:
         numbers.setdefault(source.origin.name, []).append(number)
     once = all(len(found) == 1 for found in numbers.values())
     cases = [
@@ -256,11 +256,11 @@ def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
     if known is None:
         return F.col("partition")
     numbers: dict[int, list[int]] = {}
-    for number, source in topics:  # a dict of lists
+    for number, source in topics:
         numbers.setdefault(known[source.origin.name], []).append(number)
     (most, _), *others = sorted(numbers.items(), reverse=True)
     count = F.lit(most)
-    for fewer, found in others:  # one turn per number of partitions
+    for fewer, found in others:
         count = F.when(F.col("root").isin(found), fewer).otherwise(count)
     error = ChangedTopology(
         "A topic has got more partitions since the start.",

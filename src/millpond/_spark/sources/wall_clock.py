@@ -1,7 +1,7 @@
 """The wall clock as a source of the query, for topologies whose time goes on while the input rests.
 
 Spark's rate source gives a row a second; its offsets are in the checkpoint, so a replayed batch sees the same
-clock, on whatever machine. Called by `query` and `compile`.
+clock, on whatever machine.
 """
 
 from __future__ import annotations

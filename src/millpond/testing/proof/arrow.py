@@ -1,7 +1,7 @@
 """Topologies over Arrow arrays: functions that take and return `pyarrow` arrays instead of Columns.
 
 Lets the engine run a whole topology without a JVM. The handles are the users' own; only the functions and
-the types differ. Called by `millpond.testing.proof.engine` and the conformance runner.
+the types differ.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns what counts as equal and what counts as explained. Law: a difference is explained only when the
 faithful oracle gives the recording AND the oracle with the named rows repaired gives the runner's output;
-the set of rows named is the smallest one. Called by the conformance command and by tests.
+the set of rows named is the smallest one.
 """
 
 from __future__ import annotations

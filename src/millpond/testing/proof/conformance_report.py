@@ -1,7 +1,6 @@
 """The text of a conformance report: a line per kind, a golden table per difference.
 
-Owns the wording and nothing else. Law: everything that was read is counted somewhere in it. Called by the
-conformance command.
+Owns the wording and nothing else. Law: everything that was read is counted somewhere in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be measured against recordings: the oracle, and lazily the engine and Spark.
 
 Owns the protocol of a runner and the registry of names. Law: a runner says beforehand what it cannot run;
-it never leaves results out. Called by the conformance command and by tests.
+it never leaves results out.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 The same plan, exchange, blobs, operators and state as on Spark; only the users' functions are Arrow ones
 (`arrow_builder`) and the state stores are in memory. All inputs form one source partition whose offset is
-the piping sequence. Used by the semantics tests and by `millpond.testing.proof.conformance`.
+the piping sequence.
 
 Example::
 
-    builder = arrow_builder("test")
+builder = arrow_builder("test")
     left, right = (builder.table(n, key="string", value="string") for n in ("left", "right"))
     left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
     driver = EngineDriver(builder.build(), shards=2)
@@ -255,7 +255,6 @@ class Batch:
         part = np.array([(number << PARTITION_BITS) | p.partition for p in rows], dtype=np.int64)
         ts = np.array([p.ts for p in rows], dtype=np.int64)
         order_ts = Clock().stamp(part, ts, np.ones(len(rows), dtype=np.bool_))
-        # One turn per column.
         for name, column in (("srcpart", part), ("order_ts", order_ts)):
             frame = frame.set_column(frame.schema.get_field_index(name), name, pa.array(column))
         return frame

@@ -2,8 +2,7 @@
 
 A page has one section per join type; a section states its operator, its joiner and, where a join has one, its
 window in a list, and its records in a table, a step a line, with all results that the step causes. `read`
-gives each section as a History, which every runner takes. Called by the tests, and by whoever wants to see
-what a join emits.
+gives each section as a History, which every runner takes.
 """
 
 from __future__ import annotations

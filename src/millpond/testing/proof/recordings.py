@@ -2,7 +2,7 @@
 
 Owns the reading of recordings: histories (`*.jsonl`, `*.jsonl.gz`, one history per line) and vectors
 (`*.json`, `*.json.gz`, a list under "vectors"). Law: a file either reads completely or fails with the place
-and the reason; nothing in it is skipped. Called by the conformance runner and the tests.
+and the reason; nothing in it is skipped.
 """
 
 from __future__ import annotations

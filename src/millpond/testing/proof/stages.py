@@ -1,6 +1,6 @@
 """A stage's stateless nodes over Arrow tables: what Spark columns do in production, for the engine alone.
 
-One function per node. Called by `millpond.testing.proof.engine`.
+One function per node.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the shape of a description and its text. Law: operators stand in order of construction, since Kafka
 Streams decides by that order what is materialised and which child comes first; and an operator refers only to
-earlier ones. Called by everything else in this package.
+earlier ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A case: a blueprint, the records that go through it, how they are cut into batches, on how many shards.
 
-Owns the shape of what is run, and its text as data. Law: a case says everything that a run depends on. Called
-by `draw`, `check`, `shrink` and `report`.
+Owns the shape of what is run, and its text as data. Law: a case says everything that a run depends on.
 """
 
 from __future__ import annotations

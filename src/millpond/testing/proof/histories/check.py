@@ -3,8 +3,7 @@
 Owns the list of what must hold: the engine equals the oracle, step by step and in order, however the records
 are cut and sharded (where it works in another order than Kafka Streams, `settled` says what must be equal all
 the same); a replayed batch gives identical bytes; where the oracle keeps nothing, the engine keeps nothing.
-Law: an error of the engine is a difference like any other, never swallowed. Called by the command, the tests
-and `shrink`.
+Law: an error of the engine is a difference like any other, never swallowed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Draws blueprints and cases.
 
 Owns what is likely: mostly joins and diamonds, few keys, many equal and late timestamps, nulls, tombstones,
-records delivered twice. Law: every choice is asked of `Choices`, in a fixed order. Called by the command, the
-tests, and their hypothesis strategies.
+records delivered twice. Law: every choice is asked of `Choices`, in a fixed order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A driver that is rough with the engine: blobs come in any order and in pieces, batches crash and run again.
 
-Owns the promise that a replayed batch gives identical bytes, results and state (laws 1, 2 and 5). Called by
-`check`.
+Owns the promise that a replayed batch gives identical bytes, results and state (laws 1, 2 and 5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a failure looks like on paper: a seed line, the topology, and a golden table of records and results.
 
-Owns the wording. Law: the text is enough to see the failure again without the machine it was found on. Called
-by the command.
+Owns the wording. Law: the text is enough to see the failure again without the machine it was found on.
 """
 
 from __future__ import annotations

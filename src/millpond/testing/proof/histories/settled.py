@@ -8,7 +8,7 @@ Two things stand in Kafka Streams that should not. Where one record changes a le
 that it refers to, an inner join's answer to the deletion is stale when it arrives, and the left change is answered
 only where there is a right row. And where a join of a table with itself loses the tombstone of a left row
 (KAFKA-6443), a result stands without its row. What comes through such a foreign-key join is compared with millpond
-itself alone: in one batch, on one shard. Called by `check`.
+itself alone: in one batch, on one shard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes a failing case small: fewer records, fewer operators, simpler batches.
 
 Owns the order of attempts. Law: what comes out fails in the same check as what went in, and shrinking a case
-twice gives the same. Called by the command for each failure.
+twice gives the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A soak: any number of cases over several processes, with progress, and resumable.
 
 Owns the loop, the file in which it remembers how far it is, and what it prints. Law: what is counted as done
-was checked; the same seed and numbers give the same cases on any number of workers. Called by the command.
+was checked; the same seed and numbers give the same cases on any number of workers.
 """
 
 from __future__ import annotations

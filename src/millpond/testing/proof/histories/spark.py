@@ -2,7 +2,6 @@
 
 Owns how cases are bundled, since a Spark run costs seconds whatever goes through it. Law: each part of a
 bundle is what the oracle builds too, unconnected to the others, so a difference names its part by its sink.
-Called by the Spark tests and by `python -m millpond.testing.proof.histories --spark`.
 """
 
 from __future__ import annotations

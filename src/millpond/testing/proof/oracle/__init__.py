@@ -2,7 +2,7 @@
 
 Written from the semantics and proved against recordings of the real engine. It owns an independent answer to
 "what must come out"; law: it imports nothing of the engine under test (the standard library alone), and it is
-obviously right before it is fast. Called by the conformance runner and by tests.
+obviously right before it is fast.
 """
 
 from millpond.testing.proof.oracle.graph import EngineFailsError, Topology

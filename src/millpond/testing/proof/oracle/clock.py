@@ -2,8 +2,7 @@
 
 Owns what "now" means to an operator. Law, faithful: the largest timestamp among the records the operator
 accepted. Law, repaired: an operator behind another stateful one takes the time of the sources less what the
-operators above it can hold back, and a result that was held back stands at the moment it was let go. Called
-by every operator that keeps time.
+operators above it can hold back, and a result that was held back stands at the moment it was let go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The functions of the recorded topologies: joiner, ref, payload, even, map.
 
-Owns their exact text rules. Law: pure functions of text. Called by the topologies.
+Owns their exact text rules. Law: pure functions of text.
 """
 
 from __future__ import annotations

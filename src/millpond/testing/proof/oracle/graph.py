@@ -3,7 +3,7 @@
 Owns the order of processing. Laws: a record is processed to completion, children in the order in which they
 were attached, before anything else; a repartition topic is read only when the current record is finished,
 the queue whose head has the smallest timestamp first, and among equals the one that has been non-empty
-longest. Called by the topologies; every operator of the oracle is a Node.
+longest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Records, results and keys of the oracle.
 
 Owns the few value types that travel through the graph and the byte order of keys. Law: a record is
-immutable, and None is the only absence (a tombstone, a null key). Called by every other module of the
-oracle and by the recordings.
+immutable, and None is the only absence (a tombstone, a null key).
 """
 
 from __future__ import annotations

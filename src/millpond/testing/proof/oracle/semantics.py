@@ -2,7 +2,7 @@
 
 Owns the table of decisions (the rows of section A of the semantics) as switches, and the facts that depend on
 the version of Kafka Streams. Law: a switch only chooses between the documented engine behaviour and the
-documented repair; it never invents a third one. Called by every operator of the oracle when it is built.
+documented repair; it never invents a third one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ of all sources that reach any of them, less what the operators above each can ho
 moves time is processed, all that it closes is let go, of all joins, in the order of (place, timestamp, right
 before left, key bytes), and operators see the place as the time of the sources. The place is the end of the
 wait, where both sides of a join wait the end of the longer one, and at most the last moment before the record.
-Called by the joins.
 """
 
 from __future__ import annotations

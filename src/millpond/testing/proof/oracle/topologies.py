@@ -2,7 +2,7 @@
 
 Owns the meaning of every kind of history. Law: operators are built in the order in which the recorded
 topology built them, since materialisation depends on it; what cannot be built is refused with a reason,
-never guessed. Called by the conformance runner and the tests.
+never guessed.
 """
 
 from __future__ import annotations

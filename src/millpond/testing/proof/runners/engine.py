@@ -1,7 +1,4 @@
-"""EngineRunner: recordings through the engine without JVM, in one batch or cut into several.
-
-Called by the conformance command and by the tests of split and shard invariance.
-"""
+"""EngineRunner: recordings through the engine without JVM, in one batch or cut into several."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The recorded topologies' functions for a function backend: plain Python functions of values, lifted.
 
 Recordings give their functions as text; the oracle has them as Python functions of one value. A library lifts
-those to what the handles take: functions of Arrow arrays, or of Spark Columns (a Python UDF). Called by
-`topologies` and `vectors`.
+those to what the handles take: functions of Arrow arrays, or of Spark Columns (a Python UDF).
 """
 
 from __future__ import annotations

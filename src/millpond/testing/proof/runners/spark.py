@@ -1,7 +1,4 @@
-"""SparkRunner: recordings through real Spark, all histories of one topology in one run of the test driver.
-
-Called by the conformance command and by the Spark tests.
-"""
+"""SparkRunner: recordings through real Spark, all histories of one topology in one run of the test driver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Recorded kinds and parameters as topologies of millpond's own handles.
 
 Owns the meaning of the kinds whose operators exist, in the order in which the recorded topologies built them.
-Called by the engine and Spark runners with their function library.
 """
 
 from __future__ import annotations

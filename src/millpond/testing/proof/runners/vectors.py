@@ -1,7 +1,7 @@
 """Vectors as topologies of millpond's own handles: what the oracle's builders do, with handles.
 
 Owns the vectors of tables and their joins. What a test observed as a whole change (new and old value) is
-compared by the new value: old values cannot be seen from outside. Called by the engine and Spark runners.
+compared by the new value: old values cannot be seen from outside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where random choices come from: a seeded generator for volume, hypothesis for shrinking.
 
 Owns the few questions that the drawing of blueprints and cases asks. Law: whoever draws asks nothing else, so
-both sources give the same distribution of shapes. Called by `kinds` and `draw`.
+both sources give the same distribution of shapes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the texts that records carry and what is done to them. Law: a function of a null gives null (the handles
 promise no more: a UDF of one operand is not called for it), and it reads values of every shape, since any
-operator may stand behind any other. Called by `kinds` and `draw`.
+operator may stand behind any other.
 """
 
 from __future__ import annotations

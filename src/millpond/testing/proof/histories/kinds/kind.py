@@ -2,7 +2,7 @@
 
 Owns the one place where an operator is made known to the random histories. Law: both columns of an entry
 say the same thing in two languages and share nothing but the functions of values. To add an operator: one
-entry in `KINDS`, here or in a module of its own. Called by `draw`, `build` and the tests.
+entry in `KINDS`, here or in a module of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kinds of operators that look up another key than the record's own: foreign keys and global tables.
 
-Owns their two constructions. Law: as in `kinds`. Called by `registry`.
+Owns their two constructions. Law: as in `kinds`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """All operator kinds by name, and both ways of building a blueprint.
 
-Owns the walk over a blueprint. Law: operators are built in the order in which they stand. Called by `draw`,
-`check` and the tests; a new module of kinds is one line in `KINDS`.
+Owns the walk over a blueprint. Law: operators are built in the order in which they stand.
 """
 
 from __future__ import annotations

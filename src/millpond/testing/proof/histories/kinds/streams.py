@@ -1,6 +1,6 @@
 """Kinds of operators of streams: sources, sinks, stateless ones, to_table, the join with a table.
 
-Owns their two constructions. Law: as in `kinds`. Called by `registry`.
+Owns their two constructions. Law: as in `kinds`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kinds of operators of tables: the source, filter, map_values, to_stream, the join on the primary key.
 
-Owns their two constructions. Law: as in `kinds`. Called by `registry`.
+Owns their two constructions. Law: as in `kinds`.
 """
 
 from __future__ import annotations

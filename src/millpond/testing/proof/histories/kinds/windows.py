@@ -1,6 +1,6 @@
 """Kinds of operators that keep time: the windowed join of two streams.
 
-Owns their two constructions. Law: as in `kinds`. Called by `registry`.
+Owns their two constructions. Law: as in `kinds`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Owns section 7 of the semantics. Law: the same pairs in the same order as the ordinary join of a stream with
 itself, except for row 8 (one millisecond stricter, the self pair even with a negative bound) and for null
-keys, which this variant drops. With row 8 repaired the ordinary join is built instead. Called by the
-topologies.
+keys, which this variant drops. With row 8 repaired the ordinary join is built instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stream-stream joins: inner, left, outer; current, eager ("spurious") and the generations before.
 
 Owns section 6 of the semantics, section 17's old rules, and the repairs of rows 1, 2 and 14. Law: the left
-record l and the right record r meet iff l.ts - before <= r.ts <= l.ts + after. Called by the topologies.
+record l and the right record r meet iff l.ts - before <= r.ts <= l.ts + after.
 """
 
 from __future__ import annotations

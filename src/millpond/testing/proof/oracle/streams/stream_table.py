@@ -1,7 +1,7 @@
 """Stream-table joins: inner and left, versioned tables, grace.
 
 Owns section 8 of the semantics, the repairs of rows 3 and 27 and the rule before KIP-77. Law: only stream records
-trigger, and the result has the stream record's key and timestamp. Called by the topologies.
+trigger, and the result has the stream record's key and timestamp.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns section 11 of the semantics and the rows 4, 5 and 6. Law: the left row's answer counts only while the
 left row is still the one that asked. Stages as in the engine: send, receive and join at the right, respond,
-resolve at the left, with a topic before each side change. Called by the topologies.
+resolve at the left, with a topic before each side change.
 """
 
 from __future__ import annotations

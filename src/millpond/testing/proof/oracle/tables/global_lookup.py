@@ -1,7 +1,7 @@
 """Joins with a global table: of a stream, and (KIP-99, in no release) of a table, and of two global tables.
 
 Owns section 9 of the semantics, with the rule before 4.0.1 (row 9). Law: only the left
-side triggers; the result keeps its key and timestamp, whatever key was looked up. Called by the topologies.
+side triggers; the result keeps its key and timestamp, whatever key was looked up.
 """
 
 from __future__ import annotations

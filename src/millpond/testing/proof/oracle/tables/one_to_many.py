@@ -2,7 +2,7 @@
 
 Owns section 21 of the semantics. Law: the result of (foreign key, many's key) stands exactly while both
 rows exist, and only a standing result gets a tombstone. No release of the engine has it, so no row of
-section A touches it. Called by tests.
+section A touches it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Key-value stores of tables: plain and versioned.
 
 Owns what a table remembers. Law: a plain store keeps the last arrival whatever its timestamp; a versioned
-store keeps every version inside its history and says of each put whether it is the latest. Called by table
-nodes.
+store keeps every version inside its history and says of each put whether it is the latest.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the two questions a table asks its parent while the topology is built: "send me old values" and "I will
 look values up". Law: materialisation is decided in order of construction, never later. A cached table (row
-12: off by default) forwards at the commit that follows each record. Called by every table operator.
+12: off by default) forwards at the commit that follows each record.
 """
 
 from __future__ import annotations

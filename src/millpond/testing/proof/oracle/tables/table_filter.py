@@ -1,7 +1,7 @@
 """filter and filterNot of a table.
 
 Owns the rule that a change from nothing to nothing is silent only where old values are known. Law: the
-predicate never sees a null. Called by the topologies.
+predicate never sees a null.
 """
 
 from __future__ import annotations

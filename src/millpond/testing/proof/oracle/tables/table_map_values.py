@@ -1,7 +1,7 @@
 """mapValues of a table.
 
 Owns the mapping of both halves of a change. Law: the mapper never sees a null and may return one (a delete);
-nothing is ever held back. Called by the topologies.
+nothing is ever held back.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns section 10 of the semantics and the rules before KIP-77. Law: each change is joined with the CURRENT
 value of the other side, and the result carries the larger of the two timestamps (the trigger's in the old
-generations). Called by the topologies.
+generations).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Vectors of joins: stream-stream, stream-table, global, table-table, foreign key.
 
-Owns how the described joins are put together. Law: operators in the order of `params.operators`. Called by
-`build_vector`.
+Owns how the described joins are put together. Law: operators in the order of `params.operators`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Vectors of tables: sources, filter, mapValues, and unwindowed aggregates.
 
-Owns how the described tables are put together. Law: operators in the order of construction. Called by
-`build_vector`.
+Owns how the described tables are put together. Law: operators in the order of construction.
 """
 
 from __future__ import annotations

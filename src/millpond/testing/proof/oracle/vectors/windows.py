@@ -1,7 +1,7 @@
 """Vectors of windowed aggregates, alone and joined.
 
 Owns how the described windowed aggregates are put together. Law: caching and the order of iteration of the
-test's store are taken from the vector. Called by `build_vector`.
+test's store are taken from the vector.
 """
 
 from __future__ import annotations

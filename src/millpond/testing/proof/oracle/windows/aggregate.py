@@ -1,7 +1,7 @@
 """Aggregates without windows: of a grouped stream, and of a grouped table.
 
 Owns section 12 of the semantics. Law: a table aggregate subtracts the old value before it adds the new one;
-the result's timestamp never goes back while an aggregate stands. Called by the topologies.
+the result's timestamp never goes back while an aggregate stands.
 """
 
 from __future__ import annotations

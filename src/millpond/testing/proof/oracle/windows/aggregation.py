@@ -1,7 +1,7 @@
 """The arithmetic of aggregates: what to start from, how to add, subtract and merge.
 
 Owns the aggregators of the recorded topologies. Law: an absent aggregate is None, and None as a result
-deletes. Called by every aggregate of the oracle.
+deletes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
 Owns section 22 of the semantics and the repair of row 17. Law: one pending entry per key, the latest
-change, at the time of the first. Called by the topologies.
+change, at the time of the first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Session window aggregates.
 
 Owns the session parts of sections 14 and 15 and the repair of row 15. Law: a session is [first, last] of its
-records, and sessions that come within the gap of each other become one. Called by the topologies.
+records, and sessions that come within the gap of each other become one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sliding window aggregates.
 
 Owns the sliding parts of sections 14 and 15 and the repair of row 16. Law: windows are [start, start +
-difference], both ends inclusive, and exist only where a record begins or ends one. Called by the
-topologies.
+difference], both ends inclusive, and exist only where a record begins or ends one.
 """
 
 from __future__ import annotations

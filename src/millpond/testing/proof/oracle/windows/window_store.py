@@ -2,7 +2,7 @@
 
 Owns which stored records are visible. Law: faithful, a record is visible while its timestamp is greater
 than the largest one put into this store less the retention; repaired (row 14), also while an on-time
-partner may come. Called by the stream-stream and self joins.
+partner may come.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tumbling and hopping window aggregates.
 
 Owns the time-window parts of sections 13, 14 and 15. Law: a window takes records until its end is reached by
-stream time less the grace. Called by the topologies.
+stream time less the grace.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Owns sections 14 and 15 of the semantics where they do not depend on the kind of window, and the repair of
 row 7. Law: stream time is moved by every record that passes the null check, before the record is judged.
-Called by the time, sliding and session window aggregates.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the common part of section 20 of the semantics (no release of the engine has WTables). Law: a window
 joins while its end, grace and keep have not passed; what is not live is as absent and sends nothing, not
-even a tombstone. Called by the joins of WTables.
+even a tombstone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Joins with WTables: of streams, of tables, and of WTables with tables and with each other.
 
 Owns the table of joins in section 20 of the semantics. Law: one result per pair of rows that meet, in
-ascending order of window start and end where one change meets several. Called by tests.
+ascending order of window start and end where one change meets several.
 """
 
 from __future__ import annotations
