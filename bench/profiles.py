@@ -50,19 +50,19 @@ JAVA: Rules = (
 )
 PYTHON: Rules = (
     (r"importlib|zipimport", "imports"),
-    (r"_spark/(producers|kafka_sink|kafka_client)", "produce"),
+    (r"_spark/sinks/(producers|kafka_sink|kafka_client)", "produce"),
     # what serves the calls of both lies in between: it belongs to whoever calls
-    (r"_spark/state\.py|streaming/.*client", "state: sent to and from the state server"),
+    (r"_spark/dataflow/state\.py|streaming/.*client", "state: sent to and from the state server"),
     (r"pyspark/worker|pandas/serializers|sql/", "Spark's worker: rows and Arrow"),
-    (r"_engine/cache\.py", "state: the machine's cache"),
-    (r"_engine/tables\.py:.*lookup|search\.py", "state: lookups"),
-    (r"_engine/(runs|rundata|manifest|tables)\.py", "state: new runs and merges"),
+    (r"_engine/state/cache\.py", "state: the machine's cache"),
+    (r"_engine/state/tables\.py:.*lookup|search\.py", "state: lookups"),
+    (r"_engine/state/(runs|rundata|manifest|tables)\.py", "state: new runs and merges"),
     (r"level\.py:run_operator", "level: operators"),
     (r"LevelProcessor", "level: blobs in and out"),
-    (r"exchange\.py:Pack\.", "pack"),
-    (r"exchange\.py:Unpack\.", "unpack"),
-    (r"exchange\.py:Leave\.", "leave (ordering exchange)"),
-    (r"idle\.py", "wall clock"),
+    (r"packing\.py:Pack\.", "pack"),
+    (r"packing\.py:Unpack\.", "unpack"),
+    (r"packing\.py:UnpackExits\.", "unpack (ordering exchange)"),
+    (r"wall_clock\.py", "wall clock"),
 )
 
 

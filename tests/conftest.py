@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from dev.broker import KafkaBroker
 from dev.jars import spark_jars
 from millpond._spark.session.session import session
-from millpond.options import Kafka
+from millpond.io.kafka import Kafka
 
 BYTES_OF_A_PROCESS = 3 << 30
 MARKS = {

@@ -46,10 +46,13 @@ from millpond.errors import (
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
+from millpond.io.dataframes import ForeachBatch, Rows, Writer
+from millpond.io.formats import Format, json
+from millpond.io.kafka import Kafka
+from millpond.io.topics import DeadLetter, Topic, TopicSink
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing
-from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer, json
 from millpond.session import session
 from millpond.topology import Topology
 from millpond.windows import JoinWindows

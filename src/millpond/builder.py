@@ -15,11 +15,13 @@ from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
+from millpond.io.dataframes import Rows
+from millpond.io.formats import Format, FormatName
+from millpond.io.origins import default_name, origin_of
+from millpond.io.topics import OnUndecodable, Topic
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
-from millpond.options import Format, FormatName, OnUndecodable, Rows, Topic
-from millpond.origins import default_name, origin_of
 from millpond.topology import Topology
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from millpond.errors import FunctionError
-from millpond.options import Format
+from millpond.io.formats import Format
 
 Function = Callable[..., Any]
 

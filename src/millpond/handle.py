@@ -12,8 +12,8 @@ from millpond._plan.construction import Construction
 from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.io.origins import default_name, sink_of
 from millpond.names import missing, public
-from millpond.origins import default_name, sink_of
 
 H = TypeVar("H", bound="Handle")
 

@@ -27,8 +27,10 @@ from millpond.functions import Function, adapt
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle
+from millpond.io.dataframes import ForeachBatch, Writer
+from millpond.io.formats import Format, FormatName
+from millpond.io.topics import Delivery, TopicSink
 from millpond.ktable import KTable
-from millpond.options import Delivery, ForeachBatch, Format, FormatName, TopicSink, Writer
 from millpond.windows import JoinWindows
 
 

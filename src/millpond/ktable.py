@@ -12,7 +12,9 @@ from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.handle import Handle, same_type, type_text
-from millpond.options import Delivery, ForeachBatch, Format, FormatName, TopicSink, Writer
+from millpond.io.dataframes import ForeachBatch, Writer
+from millpond.io.formats import Format, FormatName
+from millpond.io.topics import Delivery, TopicSink
 
 if TYPE_CHECKING:
     from millpond.kstream import KStream

@@ -13,8 +13,8 @@ from millpond._plan.logical import Plan
 from millpond._plan.rewrite import rewrite
 from millpond.errors import ConfigError, TopologyError
 from millpond.functions import FunctionBackend
+from millpond.io.kafka import Kafka
 from millpond.names import missing, public
-from millpond.options import Kafka
 from millpond.windows import Duration
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from millpond.errors import TopologyError
-from millpond.options import Writer
+from millpond.io.dataframes import Writer
 from millpond.testing.proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, driver_of, run, tables
 

@@ -21,7 +21,8 @@ from millpond._spark.sinks.producers import BY_KEY, TransactionalSender
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sinks import prepared
 from millpond.errors import SinkError
-from millpond.options import Kafka, TopicSink
+from millpond.io.kafka import Kafka
+from millpond.io.topics import TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks, closed
 from tests.kafka.topics import committed, new_topic
 

@@ -15,7 +15,9 @@ from millpond._spark.sinks.kafka_client import check_topics
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sinks import BatchSinks
 from millpond.errors import ConfigError, MillpondError, TopologyError
-from millpond.options import Delivery, ForeachBatch, Kafka, TopicSink
+from millpond.io.dataframes import ForeachBatch
+from millpond.io.kafka import Kafka
+from millpond.io.topics import Delivery, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks
 from tests.kafka.topics import committed, new_topic
 

@@ -22,7 +22,9 @@ from millpond._spark.formats.formats import type_of
 from millpond._spark.sources import topics as kafka_topics
 from millpond._spark.sources.sources import partition_counts, scan
 from millpond.errors import ConfigError, SourceError
-from millpond.options import DeadLetter, Kafka, Topic, json
+from millpond.io.formats import json
+from millpond.io.kafka import Kafka
+from millpond.io.topics import DeadLetter, Topic
 from tests.kafka.topics import PARTITIONS, committed
 
 _NAMES = (f"topic-{n}" for n in itertools.count())

@@ -19,14 +19,14 @@ def test_what_every_shard_is_told_is_encoded_once() -> None:
     assert len({id(content) for _, _, content, _ in rows}) == 1
 
 
-def test_parcels_keep_their_own_rows_whatever_came_before() -> None:
+def test_routed_batches_keep_their_own_rows_whatever_came_before() -> None:
     other = pa.table({"n": [4]})
     routed_batches = [RoutedBatch(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
     contents = [blob.decode(content or b"") for _, _, content, _ in wire_rows(routed_batches, LABELS)]
     assert contents == [ROWS, ROWS, other, ROWS]
 
 
-def test_a_large_parcel_is_sent_in_pieces_to_every_shard() -> None:
+def test_a_large_routed_batch_is_sent_in_pieces_to_every_shard() -> None:
     rows = pa.table({"n": pa.array(range(300_000))})
     sent = list(wire_rows([RoutedBatch(0, shard, 0, rows) for shard in range(2)], LABELS))
     assert len(sent) > 2

@@ -16,7 +16,7 @@ import millpond as mp
 from millpond._spark.formats.formats import ENCODING, encode_combined
 from millpond._spark.session.settings import overridden
 from millpond.errors import FunctionError, TopologyError
-from millpond.options import Format
+from millpond.io.formats import Format
 from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.proof.conformance_compare import judge
 from millpond.testing.proof.recordings import History, read

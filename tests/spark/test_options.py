@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from millpond import options
+import millpond as mp
 from millpond.errors import MillpondError
-from millpond.options import DeadLetter, ForeachBatch, Format, Kafka, Rows, Topic, TopicSink, Writer
+from millpond.io.dataframes import ForeachBatch, Rows, Writer
+from millpond.io.formats import Format
+from millpond.io.kafka import Kafka
+from millpond.io.topics import DeadLetter, Topic, TopicSink
 
 CANARY = "canary-4711"
 
@@ -29,7 +32,7 @@ CANARY = "canary-4711"
         (lambda: Topic("t", "string", "string", on_undecodable="drop"), "There is no such policy"),
         (lambda: DeadLetter("no topic"), "This cannot be the name of a Kafka topic"),
         (lambda: Format("string", "a int"), "The format 'string' takes no schema"),
-        (lambda: options.json(5), "This is not a schema"),
+        (lambda: mp.json(5), "This is not a schema"),
         (lambda: Format.of(None), "There is no such format"),
         (lambda: Rows([1, 2], key="a", timestamp="b"), "Rows are made from a DataFrame"),
         (lambda: TopicSink("t", delivery="twice"), "There is no such delivery"),
@@ -54,10 +57,10 @@ def test_what_is_ill_formed_cannot_be_made_and_the_error_has_three_parts(make: C
 
 
 def test_formats_may_be_named_by_a_word() -> None:
-    topic = Topic("t", "long", options.json("a int"))
+    topic = Topic("t", "long", mp.json("a int"))
     assert (topic.key, topic.value) == (Format("long"), Format("json", "a int"))
     assert TopicSink("t").key is None
-    assert TopicSink("t", "string", "json").value == options.json()
+    assert TopicSink("t", "string", "json").value == mp.json()
 
 
 def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:

@@ -16,8 +16,9 @@ from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sinks import BatchSinks, prepared
 from millpond.errors import ConfigError
-from millpond.options import ForeachBatch, TopicSink, Writer
-from millpond.origins import SinkTarget
+from millpond.io.dataframes import ForeachBatch, Writer
+from millpond.io.origins import SinkTarget
+from millpond.io.topics import TopicSink
 
 
 def even() -> Selection:

@@ -16,7 +16,9 @@ from millpond._plan.nodes import Shape, Source
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.sources.sources import Scan, describe_origin, row_types, scan
 from millpond.errors import ChangedTopology, ConfigError, TopologyError
-from millpond.options import DeadLetter, Rows, Topic, json
+from millpond.io.dataframes import Rows
+from millpond.io.formats import json
+from millpond.io.topics import DeadLetter, Topic
 
 
 def source(name: str, origin: Rows | Topic) -> Source:

@@ -13,7 +13,7 @@ from millpond._plan.outputs import check_output
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
-from millpond.options import Topic, TopicSink
+from millpond.io.topics import Topic, TopicSink
 
 
 class Construction:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond.errors import TopologyError
-from millpond.options import TopicSink, Writer
+from millpond.io.dataframes import Writer
+from millpond.io.topics import TopicSink
 
 KeyText = Callable[[Node], str]
 """Type and format of a sink's keys, as text."""

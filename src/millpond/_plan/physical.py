@@ -19,7 +19,7 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
 from millpond._plan.tables import TableRules
-from millpond.options import TopicSink
+from millpond.io.topics import TopicSink
 
 RootKind = Literal["source", "operator"]
 

@@ -18,7 +18,7 @@ from millpond._plan.operators.views import lookups_of
 from millpond._plan.physical import Edge, Flow, Operator, Physical, Time
 from millpond._plan.tables import TableRules, table_rules
 from millpond._plan.timing import settle_timing
-from millpond.options import TopicSink
+from millpond.io.topics import TopicSink
 
 
 def rewrite(plan: Plan) -> Physical:

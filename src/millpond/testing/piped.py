@@ -19,7 +19,7 @@ from millpond._spark.formats.deserializers import Deserializer
 from millpond._spark.formats.formats import is_primitive
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import TopologyError
-from millpond.options import Topic
+from millpond.io.topics import Topic
 
 Header = tuple[str, bytes]
 

@@ -83,8 +83,8 @@ class GlobalTableLookup(GlobalLookup):
 
     def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
         """The same, and the keys whose result stands."""
-        standing = Kept(f"{site.node.name}.standing", (("key", site.input(0).shape.key),), stamped=False)
-        return (*super().keeps(site, taken), standing)
+        materialized = Kept(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),), stamped=False)
+        return (*super().keeps(site, taken), materialized)
 
     def seen_when_sent(self, site: Site[Node]) -> bool:
         """See `Spec`."""

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, Strin
 from millpond._spark.formats.deserializers import NOT_TEXT, WIDTHS, wrong_width
 from millpond._spark.formats.json import encode_json, nullable, readable
 from millpond.errors import TopologyError
-from millpond.options import Format
+from millpond.io.formats import Format
 
 _PLAIN: dict[str, DataType] = {
     "bytes": BinaryType(),

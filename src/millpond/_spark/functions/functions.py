@@ -19,7 +19,8 @@ from millpond._spark.formats.json import nullable
 from millpond._spark.functions.analysis import analysed, flaw_of
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
-from millpond.options import Format, Topic
+from millpond.io.formats import Format
+from millpond.io.topics import Topic
 
 _SHOWN = 200
 _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")

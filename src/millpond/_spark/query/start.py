@@ -41,7 +41,7 @@ from millpond._spark.sinks.direct_sink import can_write_directly
 from millpond._spark.sources import sources
 from millpond._spark.sources import wall_clock as idle
 from millpond.errors import ConfigError
-from millpond.options import DeadLetter, Topic, TopicSink
+from millpond.io.topics import DeadLetter, Topic, TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import ConfigError
-from millpond.options import Kafka
+from millpond.io.kafka import Kafka
 from millpond.windows import Duration, duration_ms
 
 

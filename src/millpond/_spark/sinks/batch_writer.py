@@ -12,7 +12,7 @@ import warnings
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from millpond.errors import ConfigError
-from millpond.options import Writer
+from millpond.io.dataframes import Writer
 
 FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 ONCE = FILES | {"delta", "memory", "console", "noop"}

@@ -26,7 +26,8 @@ from millpond._spark.formats.formats import format_for, is_primitive, type_of
 from millpond._spark.session.worker import settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import KafkaWrite
-from millpond.options import Format, FormatName, TopicSink
+from millpond.io.formats import Format, FormatName
+from millpond.io.topics import TopicSink
 
 _KEPT = frozenset(("key", "value", "ts", "headers", "topic"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})

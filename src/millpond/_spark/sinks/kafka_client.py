@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from millpond.errors import ConfigError, MillpondError, SinkError
-from millpond.options import Kafka
+from millpond.io.kafka import Kafka
 
 LOG = logging.getLogger("millpond.kafka")
 # The client's own lines (a fenced producer alone prints four) repeat what our errors say: shown to who asks.

@@ -26,7 +26,8 @@ from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import SinkError
-from millpond.options import Format, TopicSink
+from millpond.io.formats import Format
+from millpond.io.topics import TopicSink
 
 WRITTEN = "task int, written bigint, skipped bigint"
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("written", pa.int64()), ("skipped", pa.int64())])

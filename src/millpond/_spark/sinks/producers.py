@@ -17,7 +17,7 @@ from typing import Any
 
 from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, seconds
 from millpond.errors import ConfigError, SinkError
-from millpond.options import Kafka
+from millpond.io.kafka import Kafka
 
 DEFAULTS: dict[str, Any] = {
     # where Kafka's own clients put a key: so that Kafka Streams can read the topic as co-partitioned

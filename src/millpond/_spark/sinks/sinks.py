@@ -27,8 +27,10 @@ from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats,
 from millpond._spark.sinks.producers import refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
-from millpond.options import ForeachBatch, Kafka, TopicSink, Writer
-from millpond.origins import SinkTarget
+from millpond.io.dataframes import ForeachBatch, Writer
+from millpond.io.kafka import Kafka
+from millpond.io.origins import SinkTarget
+from millpond.io.topics import TopicSink
 
 Chosen = tuple[SinkTarget, Selection]
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, LongType, TimestampType
 
 from millpond._spark.functions.analysis import analysed, flaw_of
 from millpond.errors import TopologyError
-from millpond.options import Rows
+from millpond.io.dataframes import Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
 FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")

@@ -21,7 +21,9 @@ from millpond._spark.sources import static
 from millpond._spark.sources.rows import row_types, rows_of
 from millpond._spark.sources.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
-from millpond.options import Kafka, Rows, Topic
+from millpond.io.dataframes import Rows
+from millpond.io.kafka import Kafka
+from millpond.io.topics import Topic
 
 
 @dataclass(frozen=True)

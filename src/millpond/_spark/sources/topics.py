@@ -34,7 +34,9 @@ from millpond._spark.formats.deserializers import (
 from millpond._spark.session.connector import kafka_package
 from millpond._spark.sinks import kafka_client
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
-from millpond.options import DeadLetter, Format, Kafka, Topic
+from millpond.io.formats import Format
+from millpond.io.kafka import Kafka
+from millpond.io.topics import DeadLetter, Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""

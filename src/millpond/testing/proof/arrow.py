@@ -17,7 +17,8 @@ from millpond.builder import StreamsBuilder
 from millpond.errors import FunctionError, TopologyError
 from millpond.functions import Function
 from millpond.generation import Generation
-from millpond.options import Format, Topic
+from millpond.io.formats import Format
+from millpond.io.topics import Topic
 
 
 class ArrowFunctions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millpond.options import Format
+from millpond.io.formats import Format
 from millpond.testing.proof.histories.kinds import functions as text
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from millpond.options import Format
+from millpond.io.formats import Format
 from millpond.testing.proof.histories.kinds import functions as text
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import (

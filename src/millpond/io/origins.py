@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from millpond.errors import TopologyError
-from millpond.options import ForeachBatch, Rows, Topic, TopicSink, Writer
+from millpond.io.dataframes import ForeachBatch, Rows, Writer
+from millpond.io.topics import Topic, TopicSink
 
 Origin = Topic | Rows
 SinkTarget = TopicSink | Writer | ForeachBatch
