@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.rows import blob
-from millpond._engine.rows.columns import LET_GO, Int64s
+from millpond._engine.rows.columns import LET_GO
 from millpond._engine.time.reach import Steps, furthest_before, told_reach
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.recordings import Step

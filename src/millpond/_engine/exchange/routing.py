@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.exchange.shards import shard_of
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.rows.columns import (
     HELD_KEY,
     PARTITION_BITS,
     ROOT_POSITION,
-    Bools,
-    Int64s,
     array,
     bools,
     held_keys,

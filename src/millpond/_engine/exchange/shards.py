@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from millpond._engine.keys.keyform import Int64s
+from millpond._engine.arrays import Int64s
 
 _SIGN, _HALF = np.uint64(1 << 63), np.uint64(32)
 

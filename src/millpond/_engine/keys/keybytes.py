@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys import keyform as form
 
 _EMPTY = pa.scalar(b"", pa.large_binary())
@@ -57,12 +58,12 @@ def _encode(keys: pa.Array) -> pa.Array:
     raise form.unsupported(kind)
 
 
-def _fixed(rows: npt.NDArray[np.uint8], is_null: form.Bools | None) -> pa.Array:
+def _fixed(rows: npt.NDArray[np.uint8], is_null: Bools | None) -> pa.Array:
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
     return _binary(offsets, np.ascontiguousarray(rows).reshape(-1), is_null)
 
 
-def _binary(offsets: form.Int64s, content: npt.ArrayLike | pa.Buffer, is_null: form.Bools | None) -> pa.Array:
+def _binary(offsets: Int64s, content: npt.ArrayLike | pa.Buffer, is_null: Bools | None) -> pa.Array:
     valid = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
     buffers = [valid, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(content)]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

@@ -11,11 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond.errors import MillpondError
-
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
 
 # Java's doubleToLongBits and floatToIntBits know one NaN: Kafka's serializers write this one.
 _NAN_BITS = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}

@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from millpond._engine.arrays import Bools, Int64s, UInt64s
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keybytes import encode_keys
-from millpond._engine.keys.keyform import Bools, Int64s, UInt64s
 from millpond.errors import MillpondError
 
 __all__ = ["NULL_HASH", "KeyGroups", "combine_hashes", "encode_keys", "equal_keys", "group_keys", "hash_keys"]

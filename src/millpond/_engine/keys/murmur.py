@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys.keyform import flat, spans
-from millpond._engine.rows.columns import Int64s
 
 UInt32s = npt.NDArray[np.uint32]
 _SEED, _FACTOR, _BYTE = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(8)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millpond._engine.rows.columns import Int64s
+from millpond._engine.arrays import Int64s
 
 _LARGEST = 2**62
 

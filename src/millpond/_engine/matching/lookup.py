@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys.keys import group_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, Values
-from millpond._engine.rows.columns import Int64s
 
 
 def own_before(events: Events, values: list[Values]) -> Int64s:

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import KeyGroups
-from millpond._engine.rows.columns import Bools, Int64s
 
 
 @dataclass(frozen=True)

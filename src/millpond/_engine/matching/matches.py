@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.intervals import pairs_of, places_within
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import Bools, Int64s
 from millpond._engine.state.window_log import Asked, Book, WindowLog
 from millpond._engine.time.times import Times
 from millpond._plan.operators.stream_stream import WindowParams

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.lookup import own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT, TELL
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, store_last
 from millpond._engine.operators.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
-from millpond._engine.rows.columns import Bools, Int64s, gather, ints
+from millpond._engine.rows.columns import gather, ints
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams

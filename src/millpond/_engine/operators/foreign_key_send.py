@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import equal_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, keep_rows, kept_table
-from millpond._engine.rows.columns import Bools, Int64s, gather, joined, valid
+from millpond._engine.rows.columns import gather, joined, valid
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.global_view import LEFT, View
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import Bools, Int64s, gather, joined
+from millpond._engine.rows.columns import gather, joined
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.global_lookup import LookupParams

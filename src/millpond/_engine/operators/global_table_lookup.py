@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools
 from millpond._engine.keys.keys import KeyGroups, group_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.global_lookup import results
 from millpond._engine.operators.global_view import LEFT, View
 from millpond._engine.operators.operator import Events, OperatorContext, kept_table, sent
-from millpond._engine.rows.columns import Bools, gather, joined
+from millpond._engine.rows.columns import gather, joined
 from millpond._engine.rows.sizes import in_pieces
 from millpond._engine.state.runs import State
 from millpond._plan.operators.global_lookup import LookupParams

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.matching.lookup import other_side
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
-from millpond._engine.rows.columns import Bools, Int64s, gather, joined
+from millpond._engine.rows.columns import gather, joined
 from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State, StateTable
 from millpond._plan.operators.global_lookup import LookupParams

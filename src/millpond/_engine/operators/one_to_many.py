@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.lookup import own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_receive import result
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
 from millpond._engine.operators.operator import Events, OperatorContext, Values, store_last
 from millpond._engine.operators.subscriptions import Rights, Subscriptions, tables
-from millpond._engine.rows.columns import Bools, Int64s, gather, ints
+from millpond._engine.rows.columns import gather, ints
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
 

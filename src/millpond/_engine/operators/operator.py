@@ -15,11 +15,10 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import KeyGroups, group_keys
 from millpond._engine.rows.columns import (
     HELD_KEY,
-    Bools,
-    Int64s,
     bools,
     gather,
     held_keys,

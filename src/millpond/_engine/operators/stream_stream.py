@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
 from millpond._engine.operators.operator import Dropped, Events, OperatorContext
 from millpond._engine.operators.unmatched_rows import UnmatchedRows
-from millpond._engine.rows.columns import Int64s, position_columns, valid
+from millpond._engine.rows.columns import position_columns, valid
 from millpond._engine.rows.position import merged
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State

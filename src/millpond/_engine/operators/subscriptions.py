@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
@@ -30,7 +31,7 @@ from millpond._engine.operators.operator import (
     put_in_pieces,
 )
 from millpond._engine.rows import sizes
-from millpond._engine.rows.columns import Bools, Int64s, array, gather, ints
+from millpond._engine.rows.columns import array, gather, ints
 from millpond._engine.rows.sizes import cut, row_bytes
 from millpond._engine.state.runs import MultiTable, State, StateTable
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.lookup import Seen, other_side, own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
-from millpond._engine.rows.columns import Bools, Int64s, path_columns, visible_columns
+from millpond._engine.rows.columns import path_columns, visible_columns
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State, StateTable
 from millpond._plan.operators.spec import JoinParams

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keys import encode_keys
 from millpond._engine.operators.operator import HEADERS, OperatorContext
-from millpond._engine.rows.columns import HELD_KEY, LET_GO, Int64s, ints, joined, position_columns
+from millpond._engine.rows.columns import HELD_KEY, LET_GO, ints, joined, position_columns
 from millpond._engine.rows.position import ranks
 
 _COUNT_BITS, _OPERATOR_BITS = 38, 10

@@ -22,11 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from millpond._engine.arrays import Bools, Int64s
 
 ROOT_POSITION = ("order_ts", "srcpart", "offset")
 PARTITION_BITS = 32

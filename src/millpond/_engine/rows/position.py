@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.rows.columns import LET_GO, Int64s, held_keys, ints, stacked
+from millpond._engine.arrays import Int64s
+from millpond._engine.rows.columns import LET_GO, held_keys, ints, stacked
 
 PART_ROWS = 16_384
 """Rows that are handed out at a time."""

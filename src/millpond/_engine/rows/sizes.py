@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys import keyform as form
-from millpond._engine.rows.columns import Int64s, gather
+from millpond._engine.rows.columns import gather
 from millpond.errors import SourceError
 
 RESULT_BYTES = 64 << 20

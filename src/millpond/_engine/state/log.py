@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millpond._engine.keys.keyform import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.state.manifest import Layer, Level, Piece
 from millpond._engine.state.merge import order
 from millpond._engine.state.search import Hits, Queries, find_within

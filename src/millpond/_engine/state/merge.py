@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.keys.keyform import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import KeyGroups, combine_hashes, group_keys, hash_keys
 from millpond._engine.rows import columns
 from millpond._engine.rows.sizes import Picked, in_pieces

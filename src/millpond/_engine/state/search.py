@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.keys.keyform import Bools, Int64s, flat
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.keys.keyform import flat
 from millpond._engine.keys.keys import equal_keys
 from millpond._engine.state.manifest import Layer
 from millpond._engine.state.merge import Load, hashes

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millpond._engine.keys.keyform import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import group_keys, hash_keys
 from millpond._engine.rows.columns import ARRAY_BYTES, gather
 from millpond._engine.rows.sizes import row_bytes

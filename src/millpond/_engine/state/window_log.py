@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import Bools, Int64s, bools, ints, joined
+from millpond._engine.rows.columns import bools, ints, joined
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import LogTable, State
 from millpond._engine.state.search import Hits

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.rows.columns import Bools, Int64s, ints
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.rows.columns import ints
 from millpond._engine.state.runs import State
 
 CLOCK = -1

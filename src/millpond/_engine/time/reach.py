@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.rows.columns import Int64s, array, ints, partitions, position_columns, valid
+from millpond._engine.arrays import Int64s
+from millpond._engine.rows.columns import array, ints, partitions, position_columns, valid
 from millpond._engine.rows.position import order_by
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)

@@ -18,8 +18,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, Int64s, ints, partitions
+from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, ints, partitions
 from millpond._engine.rows.position import order_by
 from millpond._engine.state.runs import State
 from millpond._engine.time.idle import Quiet, split

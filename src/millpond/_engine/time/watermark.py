@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.exchange.routing import RoutedBatch
-from millpond._engine.rows.columns import Bools, Int64s, bools, ints
+from millpond._engine.rows.columns import bools, ints
 from millpond._engine.time.idle import clock_row
 from millpond._plan.physical import Operator, Physical
 

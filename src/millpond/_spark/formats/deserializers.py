@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType
 
+from millpond._engine.arrays import Bools
 from millpond._engine.keys import keyform
 from millpond._engine.keys.big_endian import integers
-from millpond._engine.rows.columns import Bools, ints
+from millpond._engine.rows.columns import ints
 from millpond._spark.formats.json_decode import decode
 from millpond._spark.session.worker import settle
 from millpond.errors import SourceError

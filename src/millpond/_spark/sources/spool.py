@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.exchange.routing import number_rows, numbered
-from millpond._engine.rows.columns import Int64s
 from millpond._engine.rows.sizes import cut, row_bytes
 
 PACK_ROWS = 65_536

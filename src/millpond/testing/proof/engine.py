@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.arrays import Int64s
 from millpond._engine.exchange.outlets import (
     FlowColumns,
     counted_outlets,
@@ -41,7 +42,6 @@ from millpond._engine.rows import blob
 from millpond._engine.rows.columns import (
     LET_GO,
     PARTITION_BITS,
-    Int64s,
     held_keys,
     ints,
     path_columns,

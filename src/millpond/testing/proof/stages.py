@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine.arrays import Bools
 from millpond._engine.exchange.outlets import extra_column
-from millpond._engine.rows.columns import Bools, array, bools, gather, valid
+from millpond._engine.rows.columns import array, bools, gather, valid
 from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
 from millpond._plan.operators.spec import Results
 from millpond._plan.physical import Edge, Flow, Physical
