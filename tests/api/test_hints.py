@@ -130,9 +130,9 @@ def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act) -
 
 
 def test_no_hint_names_dead_letters_which_a_start_refuses() -> None:
-    from millpond._spark.formats import deserializers as plain
+    from millpond._spark.formats import deserializers
 
-    assert "DeadLetter" not in plain.HINT
+    assert "DeadLetter" not in deserializers.HINT
 
 
 def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_called_here() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine.exchange import routing as exchange
+from millpond._engine.exchange import routing
 from millpond._engine.operators import foreign_key_send, subscriptions
 from tests.engine.kit import (
     PLUS,
@@ -108,7 +108,7 @@ def by_value(left: Any, right: Any) -> Any:
 @pytest.fixture
 def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """All keys have one hash."""
-    for module in (exchange, foreign_key_send, subscriptions):
+    for module in (routing, foreign_key_send, subscriptions):
         monkeypatch.setattr(module, "hash_keys", lambda keys: np.zeros(len(keys), dtype=np.int64))
 
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dev.broker import KafkaBroker
-from millpond._spark.session import credentials as handover
+from millpond._spark.session import credentials
 from millpond.errors import ConfigError
 from tests.kafka import secret_run
 from tests.kafka.topics import new_topic
@@ -72,11 +72,11 @@ def test_every_surface_was_there_to_be_looked_at(left_behind: Path) -> None:
     assert "== Physical Plan ==" in shown
     everything = {name: b"".join(content for _, content in contents(left_behind / name)) for name in SURFACES}
     assert b"KafkaWrite" in everything["pickled"]
-    assert f'"{handover.PROPERTY}":'.encode() in everything["events"]
+    assert f'"{credentials.PROPERTY}":'.encode() in everything["events"]
     assert b"sasl.jaas.config" in everything["jvm.log"]
     assert b"INFO" in everything["jvm.log"]
 
 
 def test_frames_of_a_sink_that_are_run_by_themselves_are_told_so() -> None:
     with pytest.raises(ConfigError, match="not told how to reach Kafka"):
-        handover.received(b"half")
+        credentials.received(b"half")

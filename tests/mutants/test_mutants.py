@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine.exchange import routing as exchange
+from millpond._engine.exchange import routing
 from millpond._engine.keys import keys
-from millpond._engine.matching import matches as matches
+from millpond._engine.matching import matches
 from millpond._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
 from millpond._engine.rows.columns import position_columns
 from millpond._engine.state import merge, runs, tables
@@ -93,7 +93,7 @@ def sees_what_was_sent(patch: Patch) -> None:
 def key_prefix(patch: Patch) -> None:
     """A key that begins like another is taken for it."""
     grouped = operator.group_keys
-    patch.setattr(exchange, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
+    patch.setattr(routing, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     patch.setattr(operator, "group_keys", lambda h, k: grouped(h, pc.utf8_slice_codeunits(k, 0, 1)))
 
 
@@ -171,25 +171,25 @@ def through_floats(patch: Patch) -> None:
 
 def empty_is_null(patch: Patch) -> None:
     """An empty text is taken for no key."""
-    valid = exchange.valid
+    valid = routing.valid
 
     def truthy(values: pa.Array) -> Any:
         found = valid(values)
         return found & np.array([value != "" for value in values.to_pylist()], dtype=np.bool_)
 
-    patch.setattr(exchange, "valid", truthy)
+    patch.setattr(routing, "valid", truthy)
 
 
 def ends_at_zero_byte(patch: Patch) -> None:
     """A key ends where a zero byte stands, as in C."""
-    packed = exchange._as_edge
+    packed = routing._as_edge
 
     def cut(part: pa.Table, outlet: Any, slots: int) -> pa.Table:
         at = part.schema.get_field_index(outlet.key)
         ended = pc.replace_substring_regex(part.column(at), "\x00.*", "")
         return packed(part.set_column(at, outlet.key, ended), outlet, slots)
 
-    patch.setattr(exchange, "_as_edge", cut)
+    patch.setattr(routing, "_as_edge", cut)
 
 
 def one_blob_at_a_time(patch: Patch) -> None:
@@ -206,17 +206,17 @@ def one_blob_at_a_time(patch: Patch) -> None:
 
 def first_piece_only(patch: Patch) -> None:
     """Of a key with more rows than a piece holds only the first piece arrives."""
-    split = exchange._split
+    split = routing._split
 
     def some(*arguments: Any) -> Iterator[Any]:
         yield from (replace(routed_batch, rows=routed_batch.rows.slice(0, 4)) for routed_batch in split(*arguments))
 
-    patch.setattr(exchange, "_split", some)
+    patch.setattr(routing, "_split", some)
 
 
 def collisions_meet(patch: Patch) -> None:
     """Keys that share a hash are taken for one."""
-    patch.setattr(exchange, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
+    patch.setattr(routing, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     patch.setattr(keys, "_split_collisions", lambda ordered, order, fresh, k: (order, fresh))
 
 
@@ -332,7 +332,7 @@ def test_the_net_tears(monkeypatch: Patch, mutant: Callable[[Patch], None], net:
 
 @pytest.mark.parametrize("net", ["table_table inner", "foreign_key inner", "foreign_key left"])
 def test_hash_collisions_alone_tear_nothing(monkeypatch: Patch, net: str) -> None:
-    for module in (exchange, foreign_key_send, subscriptions):
+    for module in (routing, foreign_key_send, subscriptions):
         monkeypatch.setattr(module, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     assert caught(net) is None
 

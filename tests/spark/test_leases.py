@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.query import leases as leases
+from millpond._spark.query import leases
 from tests.spark.test_streaming import Collector, put, run, topology
 
 HOLD = """

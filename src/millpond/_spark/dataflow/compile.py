@@ -40,7 +40,7 @@ from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
 from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE
-from millpond._spark.sources import wall_clock as idle
+from millpond._spark.sources import wall_clock
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
@@ -126,7 +126,7 @@ class _Compiler:
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
         wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
         if clock is not None:
-            wires.append(idle.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
+            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)

@@ -103,7 +103,7 @@ class Lease:
 
 
 def take(checkpoint: str) -> Lease:
-    """The claim on a checkpoint.
+    """The lease of a checkpoint.
 
     Raises
     ------

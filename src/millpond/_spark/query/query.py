@@ -11,8 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from millpond._spark.query import failures, interrupts, silence
-from millpond._spark.query import leases as leases
+from millpond._spark.query import failures, interrupts, leases, silence
 from millpond._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
 from millpond._spark.query.progress import DropCounts, Drops
 from millpond.errors import ConfigError
@@ -73,7 +72,7 @@ class Query:
             with self._named():
                 return interrupts.wait(self.streaming, timeout, self.drain, self.stop)
         finally:
-            # a query that is drained gives its claim back when its batch is committed
+            # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._barrier.closed:
                 self._lease.release_at_end()
 

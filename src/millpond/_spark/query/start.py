@@ -28,8 +28,7 @@ from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_pl
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import metric_names, spread_labels
 from millpond._spark.functions.function_texts import function_texts
-from millpond._spark.query import failures, silence
-from millpond._spark.query import leases as leases
+from millpond._spark.query import failures, leases, silence
 from millpond._spark.query.counting import PREFIX, counted
 from millpond._spark.query.drain import StopBarrier, is_unfinished
 from millpond._spark.query.progress import DropCounts, Drops
@@ -38,8 +37,7 @@ from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sinks.direct_sink import can_write_directly
-from millpond._spark.sources import sources
-from millpond._spark.sources import wall_clock as idle
+from millpond._spark.sources import sources, wall_clock
 from millpond.errors import ConfigError
 from millpond.io.topics import DeadLetter, Topic, TopicSink
 
@@ -122,7 +120,7 @@ class _Start:
         finally:
             waiting.close()
             waiting.stop(self.spark)
-        # the claim is that of the query to come
+        # the lease is that of the query to come
         lease.query = None
         counts = DropCounts(query, metrics)
         counts.close()
@@ -183,7 +181,7 @@ class _Start:
             spark, topology.plan.sources, self.options.kafka, self.folder, begun=begun, partitions=facts.partitions
         )
         inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
-        clock = idle.wall_clock(spark) if facts.clock else None
+        clock = wall_clock.wall_clock(spark) if facts.clock else None
         return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 
     def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.vectors import joins as vectors_joins
-from millpond.testing.proof.oracle.vectors import tables as vectors_tables
-from millpond.testing.proof.oracle.vectors import windows as vectors_windows
+from millpond.testing.proof.oracle.vectors import joins, tables, windows
 from millpond.testing.proof.oracle.vectors.untold import NotBuildableError, NotToldError, described
 from millpond.testing.proof.oracle.vectors.vectors import Vector
 
@@ -21,7 +19,7 @@ _REFUSED = {
     "fk-response-join": _INSIDE,
     "fk-foreign-table-join": _INSIDE,
 }
-_BUILDERS = {**vectors_joins.BUILDERS, **vectors_tables.BUILDERS, **vectors_windows.BUILDERS}
+_BUILDERS = {**joins.BUILDERS, **tables.BUILDERS, **windows.BUILDERS}
 
 
 def known_vector(operator: str) -> bool:
