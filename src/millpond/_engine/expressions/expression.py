@@ -1,6 +1,6 @@
 """Expressions: joiners that Arrow can evaluate, so that a level makes its own values and hands them on itself.
 
-A expression is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
+An expression is what a joiner of plain operands, their fields and `concat`, or of a `struct` of them, comes to. Which
 joiners are such, and what they come to, is the business of whoever knows the user's functions (`_spark.expressions`).
 """
 

@@ -110,7 +110,7 @@ class Fusion:
         return _is_primitive(node.shape.key) and _is_primitive(node.shape.value) and self._has_value(operator)
 
     def _has_value(self, operator: Operator) -> bool:
-        """Whether the results have values, or a expression makes them."""
+        """Whether the results have values, or an expression makes them."""
         results = self._physical.results(operator)
         if not results.made:
             return True
