@@ -95,7 +95,7 @@ def by_shards() -> dict[int, Sent]:
     return {shards: third_batch(shards) for shards in SHARDS}
 
 
-@pytest.mark.parametrize("what", ["routed batches", "bytes", "kept"])
+@pytest.mark.parametrize("what", ["routed_batches", "bytes", "kept"])
 def test_nothing_grows_faster_than_the_shards(by_shards: dict[int, Sent], what: str) -> None:
     for few, many in pairwise(SHARDS):
         growth = getattr(by_shards[many], what) / getattr(by_shards[few], what)
@@ -112,7 +112,7 @@ def test_results_do_not_depend_on_the_shards(by_shards: dict[int, Sent]) -> None
     assert all(sent.results == by_shards[4].results for sent in by_shards.values())
 
 
-@pytest.mark.parametrize("what", ["routed batches", "bytes"])
+@pytest.mark.parametrize("what", ["routed_batches", "bytes"])
 def test_with_as_many_shards_nothing_grows_faster_than_the_partitions(what: str) -> None:
     few, many = (getattr(third_batch(20, partitions), what) for partitions in (2, 20))
     assert many / few <= 10

@@ -56,7 +56,7 @@ def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
         return found[-1]
 
     fused = Fusion.fused
-    monkeypatch.setattr(Fusion, "onward", noted)
+    monkeypatch.setattr(Fusion, "fused", noted)
     monkeypatch.setattr(functions, "plus", behind)
     monkeypatch.setattr("millpond.testing.proof.histories.spark.ColumnFunctions", WithExpressions)
     differences = check_bundle(bundles()[number], spark)

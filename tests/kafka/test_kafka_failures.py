@@ -130,7 +130,7 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
 
 def claimed_elsewhere(folder: Path) -> str:
     """What another process is told that takes the checkpoint."""
-    program = "import sys; from millpond._spark import claims; claims.take(sys.argv[1])"
+    program = "import sys; from millpond._spark.query import leases; leases.take(sys.argv[1])"
     command = [sys.executable, "-c", program, str(folder / "cp")]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 

@@ -18,8 +18,8 @@ from tests.spark.test_streaming import Collector, put, run, topology
 
 HOLD = """
 import sys
-from millpond._spark import claims
-claim = claims.take(sys.argv[1])
+from millpond._spark.query import leases
+lease = leases.take(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -6,7 +6,7 @@ import sys
 import warnings
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[2])
 
 
 def warn(message: str, hint: str) -> None:
