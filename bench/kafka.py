@@ -238,14 +238,14 @@ def _watched(
     return [*batches[:-1], replace(batches[-1], end=max(last, progress.moved))]
 
 
-def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False) -> Turn:
+def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False, root: Path = ROOT) -> Turn:
     """A turn of millpond over the same data; of `workload` the first word is the workload's name."""
     out, work = place.output(f"{name}-out"), place.work / "work" / name
     with place.inputs(name) as inputs:
         data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")
         # where nothing is held back the query ends by itself
         with Follower(inputs, work) if inputs.held else nullcontext():
-            return spark_turn(f"kafka {workload}", data, work, profile=profile)
+            return spark_turn(f"kafka {workload}", data, work, profile=profile, root=root)
 
 
 def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = False) -> Iterator[Turn]:

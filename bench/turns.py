@@ -20,8 +20,7 @@ from typing import Any
 from bench import profiles
 from bench.measure import Batch, Rates, Sampler, Usage, folder_bytes, rates
 
-BENCH = Path(__file__).resolve().parent
-ROOT = BENCH.parent
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Turn:
         return self.rates.half_records / self.usage.cpu_between(self.rates.half_time, self.rates.end_time)
 
 
-def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False) -> Turn:
+def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False, root: Path = ROOT) -> Turn:
     """Run `turn.py` and watch it.
 
     Parameters
@@ -55,6 +54,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False)
     data : what the contender works on.
     work : folder of the turn, emptied first and removed behind it.
     profile : whether to find out where its CPU goes, which costs some.
+    root : the checkout whose millpond and `turn.py` run.
 
     Raises
     ------
@@ -62,10 +62,11 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False)
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    # before bench was a package its modules found each other in their own folder
+    paths = [str(root / "src"), str(root), str(root / "bench"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment |= profiles.environment(work) if profile else {}
-    command = [sys.executable, str(BENCH / "turn.py"), contender, str(data), str(work)]
+    command = [sys.executable, str(root / "bench" / "turn.py"), contender, str(data), str(work)]
     log = work / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)

@@ -1,0 +1,56 @@
+"""Two checkouts of millpond side by side: the same data from Kafka to Kafka, by turns, in one run.
+
+`python bench/beside.py OTHER [--only table_table foreign_key] [--turns 2] [--quick]`: OTHER is a checkout of another
+commit, with a `.venv` and `.jars` (links to those of this one do). Who is first changes from turn to turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+if not __package__:  # run by its path: the repository's root is then not on the module path
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from bench.kafka import millpond_turn, placed
+from bench.workloads import WORKLOADS
+from dev.broker import KafkaBroker
+
+WORK = ROOT / ".bench"
+
+
+def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
+    """Prints each turn; the ratio of the medians of the second halves, this checkout to the other."""
+    rates: dict[Path, list[float]] = defaultdict(list)
+    data = WORKLOADS[workload].data(WORK, quick)
+    with KafkaBroker() as broker:
+        place = placed(broker, workload, data, WORK)
+        for number in range(turns):
+            for root in (other, ROOT) if number % 2 == 0 else (ROOT, other):
+                who = "this" if root == ROOT else "other"
+                turn = millpond_turn(place, workload, f"{workload}-{who}-{number}".replace("_", "-"), root=root)
+                rates[root].append(turn.rates.second_half)
+                peak = turn.usage.peak_bytes / 1e9
+                print(f"{workload} {who} {number}: {turn.rates.second_half:,.0f} records/s, {peak:.2f} GB", flush=True)
+    return median(rates[ROOT]) / median(rates[other])
+
+
+def main() -> None:
+    """Compare, a workload at a time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", type=Path)
+    parser.add_argument("--only", nargs="+", choices=sorted(WORKLOADS), default=["table_table", "foreign_key"])
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
+    options = parser.parse_args()
+    for workload in options.only:
+        ratio = compared(workload, options.other.resolve(), options.turns, quick=options.quick)
+        print(f"{workload}: {ratio:.2f} of the other", flush=True)
+
+
+if __name__ == "__main__":
+    main()
