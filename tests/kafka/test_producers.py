@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from millpond._spark.sinks.producers import Sender
+from millpond._spark.sinks.producers import Sender, TransactionalSender
 from millpond.errors import SinkError
 
 
@@ -58,3 +59,25 @@ def test_a_record_that_is_refused_is_named_by_its_topic_and_size() -> None:
 
 def test_no_records_are_none() -> None:
     assert sent(Narrow(1), 0) == 0
+
+
+class Hanging:
+    """A client whose transactional calls never end."""
+
+    def begin_transaction(self) -> None:
+        pass
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        threading.Event().wait()
+
+    def abort_transaction(self, *_: Any) -> None:
+        threading.Event().wait()
+
+
+def test_a_call_of_the_client_that_never_ends_fails_the_task_and_the_client_is_asked_no_more() -> None:
+    sender = TransactionalSender({"request.timeout.ms": "10"}, "id", "topic")
+    sender._producer = Hanging()
+    with pytest.raises(SinkError, match="does not come back from a call"):
+        sender.begin(7)
+    sender.abandon()
+    assert sender._producer is None

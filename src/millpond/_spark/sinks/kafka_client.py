@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import logging
+import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from millpond.errors import ConfigError, MillpondError, SinkError
 from millpond.io.kafka import Kafka
@@ -118,6 +120,38 @@ def patiently(call: Callable[[], T], wait: float) -> T:
             if not passing or time.monotonic() > until:
                 raise
             time.sleep(0.1)
+
+
+def returning(call: Callable[[], T], limit: float) -> T:
+    """What `call` returns, in a thread that is given up where it has not come back after `limit` seconds.
+
+    librdkafka limits its transactional calls itself, but one that is under way while the broker dies may never end:
+    seen with 2.16, in `rd_kafka_txn_op_req0`, when the broker had been back for seven minutes.
+
+    Raises
+    ------
+    SinkError : it has not come back.
+    """
+    found: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            found.put((call(), None))
+        except BaseException as error:  # whatever it is, it is raised where it is waited for
+            found.put((None, error))
+
+    threading.Thread(target=run, name="millpond: a call of Kafka's client", daemon=True).start()
+    try:
+        value, error = found.get(timeout=limit)
+    except queue.Empty:
+        raise SinkError(
+            "Kafka's client does not come back from a call.",
+            given=f"waited {limit:.0f} s",
+            hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
+        ) from None
+    if error is not None:
+        raise error
+    return cast(T, value)
 
 
 def explained(error: Any, what: str) -> MillpondError:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, seconds
+from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, returning, seconds
 from millpond.errors import ConfigError, SinkError
 from millpond.io.kafka import Kafka
 
@@ -30,6 +30,8 @@ DEFAULTS: dict[str, Any] = {
     "linger.ms": 20,
 }
 TRANSACTION_TIMEOUT = 300_000
+_LEEWAY = 3
+"""How many times as long as Kafka has for an answer the client has to come back with it."""
 KEPT = 4
 """Producers that a worker keeps: each has threads and connections, and tasks move from worker to worker."""
 
@@ -136,6 +138,7 @@ class TransactionalSender(Sender):
         limits = {"transaction.timeout.ms": timeout, "message.timeout.ms": min(timeout, 120_000)}
         super().__init__({**limits, **settings, "transactional.id": name})
         self._name = name
+        self._timeout = timeout / 1000
         # an offset is of a partition of a topic that exists
         self._mark = (topic, 0)
         self._marker = NEVER
@@ -162,7 +165,8 @@ class TransactionalSender(Sender):
     def commit(self, batch: int) -> None:
         """Commit records and marker together."""
         try:
-            patiently(self._producer.commit_transaction, self._wait)
+            # it writes out what is left first, which may take as long as the transaction may
+            patiently(lambda: self._asked("commit_transaction", limit=self._timeout), self._wait)
         except client().KafkaException as error:
             # a record that was refused says more than the transaction that it broke
             self._check()
@@ -187,13 +191,24 @@ class TransactionalSender(Sender):
             return False
         mark = client().TopicPartition(*self._mark, batch)
         self._producer.begin_transaction()
-        patiently(lambda: self._producer.send_offsets_to_transaction([mark], self._group, self._wait), self._wait)
+        given = ([mark], self._group, self._wait)
+        patiently(lambda: self._asked("send_offsets_to_transaction", *given), self._wait)
         return True
+
+    def _asked(self, name: str, *given: Any, limit: float = 0.0) -> Any:
+        """What a transactional call of the client returns; one that hangs is left behind with its client."""
+        call = getattr(self._producer, name)
+        try:
+            return returning(lambda: call(*given), limit + _LEEWAY * self._wait)
+        except SinkError:
+            # whatever else it is asked, to abort or to end, would hang as well
+            self._producer = None
+            raise
 
     def _take_over(self) -> None:
         """Fence whoever else writes for this task, end what it left open, and see what is in."""
         self._open()
-        patiently(lambda: self._producer.init_transactions(self._wait), self._wait)
+        patiently(lambda: self._asked("init_transactions", self._wait), self._wait)
         settings = {n: v for n, v in self._settings.items() if n not in ("transactional.id", *DEFAULTS)}
         settings |= {"group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False}
         consumer = make(client().Consumer, settings)
