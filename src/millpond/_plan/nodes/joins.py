@@ -16,21 +16,12 @@ def _joiner(joiner: Function, left: Shape, right: Shape) -> UserFunction:
 
 
 @dataclass(frozen=True)
-class TableTable(Node):
-    """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
+class Join(Node):
+    """Base of the joins that have a type, a joiner of key, left and right, and a generation."""
 
     how: How = field(kw_only=True)
     joiner: Function = field(kw_only=True, compare=False, repr=False)
     generation: Generation = field(default=Generation.CURRENT, kw_only=True)
-
-    stem = "table_table"
-    old_values = "computed"
-    looks_up = (0, 1)
-
-    @property
-    def needs_old(self) -> tuple[str, ...]:
-        """See `Node`."""
-        return self.inputs[: {"inner": 0, "left": 1, "outer": 2}[self.how]]
 
     def details(self) -> tuple[tuple[str, str], ...]:
         """See `Node`."""
@@ -42,12 +33,22 @@ class TableTable(Node):
 
 
 @dataclass(frozen=True)
-class StreamTable(Node):
-    """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
+class TableTable(Join):
+    """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
 
-    how: How = field(kw_only=True)
-    joiner: Function = field(kw_only=True, compare=False, repr=False)
-    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+    stem = "table_table"
+    old_values = "computed"
+    looks_up = (0, 1)
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs[: {"inner": 0, "left": 1, "outer": 2}[self.how]]
+
+
+@dataclass(frozen=True)
+class StreamTable(Join):
+    """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
 
     stem = "stream_table"
     looks_up = (1,)
@@ -69,17 +70,9 @@ class StreamTable(Node):
                 hint="Use left_join, or a later generation.",
             )
 
-    def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
-        return (("type", self.how), ("generation", self.generation.value))
-
-    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
-        return (_joiner(self.joiner, *above),)
-
 
 @dataclass(frozen=True)
-class StreamStream(Node):
+class StreamStream(Join):
     """Windowed join of two streams (docs/semantics, sections 6, 7 and 17).
 
     Parameters
@@ -87,10 +80,7 @@ class StreamStream(Node):
     relaxed : whether outer sides take records without a key (KIP-962; 3.7 and later).
     """
 
-    how: How = field(kw_only=True)
-    joiner: Function = field(kw_only=True, compare=False, repr=False)
     windows: JoinWindows = field(kw_only=True)
-    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
     relaxed: bool = field(default=True, kw_only=True)
 
     stem = "stream_stream"
@@ -115,13 +105,9 @@ class StreamStream(Node):
         window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
         return (("type", self.how), ("window", window), ("generation", self.generation.value))
 
-    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
-        return (_joiner(self.joiner, *above),)
-
 
 @dataclass(frozen=True)
-class Reference(Node):
+class Reference(Join):
     """Base of the joins by a foreign key: rows of one input refer to rows of the other.
 
     Parameters
@@ -133,8 +119,6 @@ class Reference(Node):
 
     how: How = field(default="inner", kw_only=True)
     extractor: Function = field(kw_only=True, compare=False, repr=False)
-    joiner: Function = field(kw_only=True, compare=False, repr=False)
-    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
 
     referring_side: ClassVar[int] = 0
     in_step = False
@@ -176,10 +160,6 @@ class Reference(Node):
         """Name of the table that is referred to."""
         return self.inputs[1 - self.referring_side]
 
-    def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
-        return (("type", self.how), ("generation", self.generation.value))
-
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         """See `Node`."""
         referring = above[self.referring_side]
@@ -214,7 +194,7 @@ class OneToMany(Reference):
 
 
 @dataclass(frozen=True)
-class GlobalLookup(Node):
+class GlobalLookup(Join):
     """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics, section 9).
 
     Parameters
@@ -223,10 +203,7 @@ class GlobalLookup(Node):
     joiner : function of key, mapped key, left and right.
     """
 
-    how: How = field(kw_only=True)
     mapper: Function = field(kw_only=True, compare=False, repr=False)
-    joiner: Function = field(kw_only=True, compare=False, repr=False)
-    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
 
     stem = "global_lookup"
     sees_lookups = False
@@ -251,10 +228,6 @@ class GlobalLookup(Node):
                 given=f"generation {self.generation.value!r}",
                 hint="Use a later generation.",
             )
-
-    def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
-        return (("type", self.how), ("generation", self.generation.value))
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         """See `Node`."""
