@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from millpond._plan.nodes import Function, Node
-from millpond._plan.operators.spec import FLAG, Made, Named, Results, Site
+from millpond._plan.nodes import Function, Node, StreamTable, TableTable
+from millpond._plan.operators.spec import FLAG, JoinParams, Kept, Made, Named, Results, Site, Spec
+
+N = TypeVar("N", TableTable, StreamTable)
 
 OPERANDS = ("key", "left", "right")
 """What a joiner gets, by name of the result column."""
@@ -27,3 +29,30 @@ def side_names(site: Site[Any], sides: tuple[int, ...]) -> tuple[str, ...]:
     node: Node = site.node
     names = {side: store for store, (join, side) in site.rules.aliases.items() if join == node.name}
     return tuple(names.get(side, f"{node.name}.{('left', 'right')[side]}") for side in sides)
+
+
+class KeyJoin(Spec[N]):
+    """What joins of two inputs by their common key share; see `Spec`."""
+
+    keeps_partition = True
+    kept_sides: ClassVar[tuple[int, ...]] = (0, 1)
+    """Sides whose values are kept under the key."""
+
+    def meets(self, site: Site[N]) -> bool:
+        """See `Spec`."""
+        return site.plan.meet_in_step(*site.node.inputs)
+
+    def params(self, site: Site[N]) -> JoinParams:
+        """See `Spec`."""
+        node = site.node
+        return JoinParams(node.how, node.generation.value, tuple(name in site.rules.fused for name in node.inputs))
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """See `Spec`."""
+        key = ("key", site.node.shape.key)
+        named = zip(self.kept_sides, side_names(site, self.kept_sides), strict=True)
+        return tuple(Kept(name, (key, ("value", site.input(side).shape.value))) for side, name in named)
+
+    def results(self, site: Site[N], *, old: bool) -> Results:
+        """See `Spec`."""
+        return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from millpond._plan.nodes import StreamTable as Node
-from millpond._plan.operators.joins import pairs, side_names
-from millpond._plan.operators.spec import JoinParams, Kept, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.joins import KeyJoin
+from millpond._plan.operators.spec import Reads, Side, Site
 
 
-class StreamTable(Spec[Node]):
+class StreamTable(KeyJoin[Node]):
     """See `Spec`."""
 
     stem = "stream_table"
-    keeps_partition = True
+    kept_sides = (1,)
 
     def reads(self, site: Site[Node]) -> Reads:
         """See `Spec`."""
@@ -24,21 +24,3 @@ class StreamTable(Spec[Node]):
             silent="any",
         )
         return Reads(node.shape.key, (driving, Side(table, silent="any")))
-
-    def meets(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
-        return site.plan.meet_in_step(*site.node.inputs)
-
-    def params(self, site: Site[Node]) -> JoinParams:
-        """See `Spec`."""
-        node = site.node
-        return JoinParams(node.how, node.generation.value, tuple(name in site.rules.fused for name in node.inputs))
-
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
-        """See `Spec`."""
-        (name,) = side_names(site, (1,))
-        return (Kept(name, (("key", site.node.shape.key), ("value", site.input(1).shape.value))),)
-
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
