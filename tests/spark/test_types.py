@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.formats.arrow_types import arrow_schema, loosened, with_nulls
+from millpond._engine.rows.types import with_nulls
+from millpond._spark.formats.arrow_types import arrow_schema, loosened
 from millpond.errors import FunctionError, TopologyError
 from millpond.testing import TopologyTestDriver
 

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from millpond._engine.rows.types import with_nulls
 from millpond.errors import TopologyError
 
 _LEAVES: dict[type[DataType], pa.DataType] = {
@@ -74,18 +75,6 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def arrow_schema(kind: StructType) -> pa.Schema:
     """The Arrow schema of a frame's columns."""
     return pa.schema([pa.field(f.name, arrow_type(f.dataType), nullable=f.nullable) for f in kind.fields])
-
-
-def with_nulls(kind: pa.DataType) -> pa.DataType:
-    """The type with all its fields, elements and values nullable, so that tables of one topology go together."""
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(with_nulls(each.type)).with_nullable(True) for each in kind])
-    if pa.types.is_list(kind):
-        element = kind.value_field
-        return pa.list_(element.with_type(with_nulls(element.type)).with_nullable(True))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, kind.item_field.with_type(with_nulls(kind.item_type)).with_nullable(True))
-    return kind
 
 
 def loosened(frame: pa.Table) -> pa.Table:

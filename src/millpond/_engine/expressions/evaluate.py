@@ -1,0 +1,76 @@
+"""Evaluates expressions over rows, and says of an expression why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from millpond._engine.arrays import Bools
+from millpond._engine.expressions.functions import references
+from millpond._engine.expressions.kernel import Functions, Kernel, LazyKernel
+from millpond._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from millpond._engine.rows.types import with_nulls
+
+MODULES: tuple[Functions, ...] = (references,)
+
+_MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
+_KERNELS: dict[str, Kernel] = {name: kernel for m in MODULES for name, kernel in m.KERNELS.items()}
+_LAZY: dict[str, LazyKernel] = {name: kernel for m in MODULES for name, kernel in m.LAZY.items()}
+
+
+def unsupported(expression: Expression) -> str | None:
+    """Why an expression cannot be evaluated here: the name of the function at fault, with its types; None if it can."""
+    if not isinstance(expression, Call):
+        return None
+    module = _MODULE.get(expression.function)
+    if module is None:
+        return expression.function
+    if not module.fits(expression):
+        kinds = ", ".join(str(type_of(each)) for each in expression.arguments)
+        return f"{expression.function} of {kinds} to {expression.type}"
+    return next((why for each in expression.arguments if (why := unsupported(each)) is not None), None)
+
+
+class Rows:
+    """See `kernel.Rows`.
+
+    Parameters
+    ----------
+    length : how many they are.
+    operand : gives the column of a name.
+    """
+
+    def __init__(self, length: int, operand: Callable[[str], pa.Array]) -> None:
+        self._length = length
+        self._column = operand
+        self._operands: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def evaluate(self, expression: Expression) -> pa.Array:
+        """The value of each row."""
+        if isinstance(expression, Operand):
+            return self._operand(expression.name)
+        if isinstance(expression, Literal):
+            return pa.repeat(expression.value, self._length)
+        lazy = _LAZY.get(expression.function)
+        if lazy is not None:
+            return lazy(expression, self)
+        return _KERNELS[expression.function](expression, [self.evaluate(each) for each in expression.arguments])
+
+    def where(self, mask: Bools) -> Rows:
+        """The rows for which the mask is true."""
+        count = int(mask.sum())
+        if count == self._length:
+            return self
+        chosen = pa.array(mask)
+        return Rows(count, lambda name: self._operand(name).filter(chosen))
+
+    def _operand(self, name: str) -> pa.Array:
+        if name not in self._operands:
+            column = self._column(name)
+            kind = with_nulls(column.type)
+            self._operands[name] = column if column.type == kind else column.cast(kind)
+        return self._operands[name]

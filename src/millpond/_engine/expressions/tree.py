@@ -1,0 +1,58 @@
+"""Expressions: what users' functions come to, as trees that Arrow evaluates (`evaluate`).
+
+A `Call` bears the name of Spark's expression class and its parameters; types are Arrow's, with all fields, elements and
+values nullable (`rows.types.with_nulls`) and timestamps in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant."""
+
+    value: pa.Scalar
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What the function gets: a column of the rows, by its name."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of expressions.
+
+    Parameters
+    ----------
+    function : simple name of Spark's expression class: Add, Cast, CaseWhen, GetStructField, ...
+    arguments : the children, in Spark's order: of CaseWhen condition, value, condition, value, ..., and what is else.
+    type : of the result.
+    ansi : whether what cannot be computed is an error (`EvaluationError`), rather than null or another value.
+    options : the other parameters of Spark's class as (name, text), with true and false for booleans.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: pa.DataType
+    ansi: bool = True
+    options: tuple[tuple[str, str], ...] = ()
+
+    def option(self, name: str) -> str | None:
+        """The text of an option; None where there is none of that name."""
+        return dict(self.options).get(name)
+
+
+Expression = Literal | Operand | Call
+
+
+def type_of(expression: Expression) -> pa.DataType:
+    """Type of what an expression gives."""
+    return expression.value.type if isinstance(expression, Literal) else expression.type
