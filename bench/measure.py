@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -88,6 +89,8 @@ class Usage:
     ----------
     cpu : of each process.
     peak_bytes : of all processes at once.
+    at_peak : these bytes by part: "java", "driver" and "workers", and for each of them "..., files": what is mapped
+        from files, and can be dropped at any time.
     looks : (time, CPU-seconds so far), a look after the other.
     parts : (time, CPU-seconds so far by part) where parts were asked for: a JVM's threads are parts of their own,
         "java/" and what the kernel calls them, without number; "java/programs" is what it started and saw end.
@@ -95,6 +98,7 @@ class Usage:
 
     cpu: dict[int, float] = field(default_factory=dict)
     peak_bytes: int = 0
+    at_peak: dict[str, int] = field(default_factory=dict)
     looks: list[tuple[float, float]] = field(default_factory=list)
     parts: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
@@ -152,18 +156,23 @@ class Sampler:
     def _look(self, *, memory: bool) -> None:
         stats = _stats()
         tree = _tree(self._root, {pid: parent for pid, (parent, _, _) in stats.items()})
-        total = 0
+        held: dict[str, int] = defaultdict(int)
         for pid in tree:
             _, seconds, name = stats[pid]
             self.usage.cpu[pid] = max(self.usage.cpu.get(pid, 0.0), seconds)
             if self._parts:
                 self._parts.look_at(pid, name, seconds)
-            total += _pss(pid) if memory else 0
+            if memory:
+                part = "java" if name == "java" else "driver" if pid == self._root else "workers"
+                own, files = _memory(pid)
+                held[part] += own
+                held[f"{part}, files"] += files
         now = time.time()
         self.usage.looks.append((now, self.usage.cpu_seconds))
         if self._parts:
             self.usage.parts.append((now, dict(self._parts.seconds)))
-        self.usage.peak_bytes = max(self.usage.peak_bytes, total)
+        if sum(held.values()) > self.usage.peak_bytes:
+            self.usage.peak_bytes, self.usage.at_peak = sum(held.values()), dict(held)
 
 
 class _Parts:
@@ -243,10 +252,11 @@ def _tree(root: int, parents: dict[int, int]) -> list[int]:
     return tree
 
 
-def _pss(pid: int) -> int:
-    """Memory of a process, pages that it shares counted in shares."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+def _memory(pid: int) -> tuple[int, int]:
+    """Bytes of a process of its own and mapped from files, pages that it shares counted in shares."""
+    with contextlib.suppress(OSError, ValueError, IndexError, KeyError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        held = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":") for line in lines)}
+        files = held["Pss_File"] + held["Pss_Shmem"]
+        return held["Pss"] - files, files
+    return 0, 0

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state import manifest as mf
+from millpond._engine.state.description import opened
 from millpond._engine.state.merge import Policy
 from millpond._engine.state.runs import State, StateTable
 from millpond._engine.state.store import MemoryChunkStore
@@ -82,8 +83,10 @@ def check_stored(state: State, store: MemoryChunkStore) -> None:
     listed = {}
     for entry in state.manifest.tables.values():
         for run in entry.runs():
-            for number, chunk in enumerate(run.chunks):
-                assert (run.id, number) not in listed
-                listed[run.id, number] = chunk.bytes
+            description, first = opened(run.id, store.chunks[run.id, 0])
+            assert (run.id, 0) not in listed
+            assert len(description.chunks) == run.chunks
+            listed |= {(run.id, number): chunk.bytes for number, chunk in enumerate(description.chunks)}
+            listed[run.id, 0] += len(store.chunks[run.id, 0]) - len(first)
     assert {place: len(blob) for place, blob in store.chunks.items()} == listed
     assert mf.read(store.manifest or b"") == state.manifest

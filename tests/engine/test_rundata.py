@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state import rundata
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.description import opened
+from millpond._engine.state.merge import Policy
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import CorruptData, StateError
 from tests.engine.state_kit import (
     SCHEMA,
+    check_stored,
     scanned,
     write,
 )
@@ -29,9 +34,15 @@ def test_no_chunk_is_larger_than_allowed_however_uneven_the_rows() -> None:
     table = state.table("t", schema)
     table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": values}, schema=schema))
     state.commit()
-    assert max(map(len, store.chunks.values())) <= 20_000
+    assert max(chunk_sizes(store)) <= 20_000
     reread = State(store).table("t", schema).lookup(hash_keys(keys), keys)
     assert reread.aligned("value").to_pylist() == values
+
+
+def chunk_sizes(store: MemoryChunkStore) -> list[int]:
+    """Bytes of each chunk, without the description before the first one."""
+    firsts = {run: opened(run, chunk)[0].chunks for (run, number), chunk in store.chunks.items() if not number}
+    return [chunk.bytes for chunks in firsts.values() for chunk in chunks]
 
 
 def put_sizes(state: State, sizes: dict[str, int]) -> None:
@@ -57,7 +68,7 @@ def test_a_row_larger_than_what_the_store_bears_is_stored_in_several_chunks(monk
     state = State(store, chunk_bytes=500)
     put_sizes(state, {"small": 0, "large": 4_000, "tiny": 1})
     state.commit()
-    assert max(map(len, store.chunks.values())) == 1_000
+    assert max(chunk_sizes(store)) == 1_000
     found = pa.concat_tables(State(store).table("t", SCHEMA).scan())
     assert {row["key"]: row["value"] for row in found.to_pylist()} == {
         row["key"]: row["value"] for row in pa.concat_tables(state.table("t", SCHEMA).scan()).to_pylist()
@@ -123,3 +134,54 @@ def test_an_unknown_manifest_format_is_named() -> None:
 
 def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def test_the_manifest_does_not_grow_with_what_runs_hold() -> None:
+    sizes = []
+    for chunk_bytes in (1 << 20, 500):
+        store = MemoryChunkStore()
+        state = State(store, chunk_bytes=chunk_bytes)
+        write(state.table("t", SCHEMA), {f"k{i}": 1 for i in range(2_000)})
+        state.commit()
+        check_stored(state, store)
+        sizes.append((len(store.chunks), len(store.manifest or b"")))
+    (few, small), (many, large) = sizes
+    assert many > 50 * few
+    assert large - small <= len(str(many))
+
+
+def test_what_a_commit_makes_is_stored_when_it_is_made_and_removed_if_its_own_merges_use_it_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Watched(MemoryChunkStore):
+        def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
+            held.append(sum(batch.nbytes for batch in state._reader._held.values()))
+            super().put_chunk(run, chunk, blob)
+
+    monkeypatch.setattr(rundata, "HELD", 10_000)
+    held: list[int] = []
+    store, cache = Watched(), RunCache(tmp_path)
+    rows: dict[str, int] = {}
+    for commit in range(6):
+        state = State(store, cache, policy=Policy(segment=5_000, small=0), chunk_bytes=1_000)
+        new = {f"k{i}": commit for i in range(commit * 300, commit * 300 + 600)}
+        write(state.table("t", SCHEMA), new)
+        rows |= new
+        state.commit(compact=True)
+        check_stored(state, store)
+    assert max(held) <= 3 * 10_000 < sum(run.size for run in state.manifest.tables["t"].runs())
+    assert store.traffic.removes > 0
+    live = {run.id for run in state.manifest.tables["t"].runs()}
+    assert {path.stem for path in tmp_path.iterdir()} == live | {*state.manifest.retired}
+    assert scanned(State(store).table("t", SCHEMA)) == rows
+
+
+def test_rows_that_two_commits_write_alike_are_two_runs() -> None:
+    store, ids = MemoryChunkStore(), set()
+    for _ in range(2):
+        state = State(store)
+        write(state.table("t", SCHEMA), {"k": 1})
+        state.commit()
+        check_stored(state, store)
+        ids |= {run.id for run in state.manifest.tables["t"].runs()}
+    assert len(ids) == 2

@@ -1,7 +1,8 @@
 """The manifest of one shard's state: which runs there are, how they lie upon each other, and a few scalars.
 
 The manifest is the truth: what it does not list does not exist, and every byte it lists is checked against
-its checksum, so state is either what was written or an error (never a silently different result).
+its checksum, so state is either what was written or an error (never a silently different result). Of a run it has the
+id, from which all checksums follow (`description`), and the range of hashes: it has some bytes for a megabyte of state.
 
 A table is a list of **levels**, newest first. A settled level is one **layer**: pieces of runs in ascending, disjoint
 ranges of hash (a hot hash may go on in the next piece). A level that is being merged has several layers, newest first,
@@ -13,7 +14,6 @@ take all layers of all levels in order without knowing of merges.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping
@@ -22,27 +22,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from millpond._engine.state.description import checksum
 from millpond.errors import CorruptData
 
 MAGIC = b"MLPM"
-VERSION = 2
+VERSION = 3
 """1: shards were remainders of the hash; 2: they are ranges of it, and what a windowed join has matched knows
-its time domain."""
+its time domain; 3: what a run is made of lies in its first chunk."""
 _HEADER = struct.Struct("<4sHH16s")
-
-
-def checksum(content: bytes | memoryview | pa.Buffer) -> str:
-    """The checksum of chunks and manifests: 128 bits of BLAKE2b, as text."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """One stored value: how many rows and bytes it holds, and their checksum; no rows: it goes on with the last one."""
-
-    rows: int
-    bytes: int
-    checksum: str
 
 
 @dataclass(frozen=True)
@@ -51,11 +38,11 @@ class Run:
 
     Parameters
     ----------
-    id : unique over all checkpoints: made of table, commit number and content.
+    id : unique over all checkpoints: the checksum of its description.
     rows, size : its rows, and their bytes when not compressed.
     low, high : its smallest and largest hash.
     tombstones : how many of its rows are.
-    chunks : what is stored of it, in order.
+    chunks : how many values it has in the store.
     time : smallest and largest value of the layout's time column, where it has one.
     """
 
@@ -65,7 +52,7 @@ class Run:
     low: int
     high: int
     tombstones: int = 0
-    chunks: tuple[Chunk, ...] = ()
+    chunks: int = 0
     time: tuple[int, int] | None = None
 
 
@@ -222,8 +209,7 @@ def _layer_out(layer: Layer) -> list[Any]:
 
 
 def _run_out(run: Run) -> list[Any]:
-    chunks = [[chunk.rows, chunk.bytes, chunk.checksum] for chunk in run.chunks]
-    return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, chunks, run.time]
+    return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, run.chunks, run.time]
 
 
 def _table_in(data: dict[str, Any]) -> TableEntry:
@@ -238,5 +224,4 @@ def _layer_in(data: list[Any]) -> Layer:
 
 def _run_in(data: list[Any]) -> Run:
     run_id, rows, size, low, high, tombstones, chunks, time = data
-    described = tuple(Chunk(*chunk) for chunk in chunks)
-    return Run(run_id, rows, size, low, high, tombstones, described, None if time is None else tuple(time))
+    return Run(run_id, rows, size, low, high, tombstones, chunks, None if time is None else tuple(time))

@@ -6,7 +6,6 @@ checked against the manifest's checksums; the cache checks its own files.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -16,8 +15,10 @@ import pyarrow.compute as pc
 
 from millpond._engine.rows.blob import decode, encode
 from millpond._engine.rows.sizes import row_bytes
+from millpond._engine.state import description as described
 from millpond._engine.state.cache import RunCache
-from millpond._engine.state.manifest import Chunk, Layer, Level, Piece, Run, checksum, whole
+from millpond._engine.state.description import Chunk, Description, checksum
+from millpond._engine.state.manifest import Layer, Level, Piece, Run, whole
 from millpond._engine.state.merge import TOMBSTONE, Layout, hashes, joined
 from millpond._engine.state.store import ChunkStore
 from millpond.errors import CorruptData, StateError
@@ -26,6 +27,8 @@ LARGEST = 16 << 20
 """Largest value put into the store: the JVM dies of much larger ones. A larger row is stored in several."""
 LARGEST_ROW = 256 << 20
 """Largest row, as it is stored: a few times what a source may bring (`sizes.LARGEST_RECORD`)."""
+HELD = 32 << 20
+"""Bytes of new runs that wait in memory for what their own commit makes of them; what is beyond is stored at once."""
 
 
 class RunReader:
@@ -35,10 +38,11 @@ class RunReader:
         self._store = store
         self._cache = cache
         self._held: dict[str, pa.RecordBatch] = {}
+        self._stored: dict[str, Run] = {}
 
     def load(self, piece: Piece) -> pa.RecordBatch:
         """The visible rows of a piece."""
-        run = piece.run
+        run = self._stored.get(piece.run.id, piece.run)
         batch = self._held.get(run.id)
         if batch is None and self._cache is not None:
             batch = self._cache.open(run.id, lambda: self._fetch(run))
@@ -52,39 +56,58 @@ class RunReader:
         """Keep rows at hand that are not stored yet."""
         self._held[run_id] = batch
 
-    def settle(self, renamed: dict[str, str], keep: Iterable[str]) -> None:
-        """After a commit: what was held gets its name and goes to the cache, retired runs are let go."""
-        held = {renamed.get(run_id, run_id): batch for run_id, batch in self._held.items()}
-        self._held = {run_id: held[run_id] for run_id in keep if run_id in held}
+    def let_go(self, run_id: str, run: Run) -> None:
+        """The held rows of `run_id` are stored now, as `run`: the cache has them, where there is one."""
+        batch = self._held.pop(run_id)
+        self._stored[run_id] = run
         if self._cache is None:
-            return
-        for run_id, batch in self._held.items():
-            self._cache.publish(run_id, batch)
-        self._held = {}
+            self._held[run.id] = batch
+        else:
+            self._cache.publish(run.id, batch)
+
+    def forget(self, run: Run) -> None:
+        """A run that this commit has stored and used up."""
+        self._held.pop(run.id, None)
+        if self._cache is not None:
+            self._cache.remove([run.id])
+
+    def settle(self, keep: Iterable[str]) -> None:
+        """After a commit: of the rows in memory those of live runs stay, where no cache has them."""
+        self._held = {run_id: self._held[run_id] for run_id in keep if run_id in self._held}
+        self._stored = {}
 
     def _fetch(self, run: Run) -> pa.RecordBatch:
-        blobs: list[bytes] = []
-        for number, chunk in enumerate(run.chunks):
-            content = self._chunk(run, number, chunk)
-            if chunk.rows:
-                blobs.append(content)
-            else:
-                blobs[-1] += content
-        tables = [decode(content) for content in blobs]
-        return joined([batch for table in tables for batch in table.to_batches()], tables[0].schema)
+        batches: list[pa.RecordBatch] = []
+        for blob in self._blobs(run):
+            batches += decode(blob).to_batches()
+        return joined(batches, batches[0].schema)
 
-    def _chunk(self, run: Run, number: int, chunk: Chunk) -> bytes:
+    def _blobs(self, run: Run) -> Iterator[bytes | memoryview]:
+        """The blobs of a run, each of one chunk or of several."""
         try:
-            blob = self._store.get_chunk(run.id, number)
+            description, content = described.opened(run.id, self._content(run, 0))
+        except ValueError as error:
+            raise _altered(run, str(error)) from error
+        begun: list[bytes | memoryview] = []
+        for number, chunk in enumerate(description.chunks):
+            part = self._content(run, number) if number else content
+            if len(part) != chunk.bytes or checksum(part) != chunk.checksum:
+                raise _altered(run, f"chunk {number}: {len(part)} bytes, {chunk.bytes} expected")
+            if chunk.rows and begun:
+                yield begun[0] if len(begun) == 1 else b"".join(begun)
+                begun = []
+            begun.append(part)
+        yield begun[0] if len(begun) == 1 else b"".join(begun)
+
+    def _content(self, run: Run, number: int) -> bytes:
+        try:
+            return self._store.get_chunk(run.id, number)
         except KeyError as error:
             raise StateError(
                 "a chunk of a shard's state is missing from the state store",
-                given=f"run {run.id}, chunk {number} of {len(run.chunks)}",
+                given=f"run {run.id}, chunk {number} of {run.chunks}",
                 hint="the checkpoint is incomplete; restart from a copy of it",
             ) from error
-        if len(blob) != chunk.bytes or checksum(blob) != chunk.checksum:
-            raise _altered(run, f"chunk {number}: {len(blob)} bytes, {chunk.bytes} expected")
-        return blob
 
 
 def _altered(run: Run, what: str) -> CorruptData:
@@ -96,18 +119,28 @@ def _altered(run: Run, what: str) -> CorruptData:
 
 
 class RunWriter:
-    """The runs of one commit: held back until it is clear which of them outlive the commit's own merges."""
+    """The runs of one commit.
+
+    Most of what a commit brings is small and used up by its own merges, so it waits in memory until that is clear. What
+    merges make, and what is beyond `HELD`, is stored when it is made (law 9).
+    """
 
     def __init__(self, store: ChunkStore, reader: RunReader, commit: int, chunk_bytes: int) -> None:
         self._store = store
         self._reader = reader
         self._commit = commit
         self._chunk_bytes = chunk_bytes
-        self._made: dict[str, Run] = {}
-        self.renamed: dict[str, str] = {}
+        self._made: dict[str, int] = {}
+        self._stored: dict[str, Run] = {}
+        self._held = 0
 
-    def add(self, rows: pa.RecordBatch, layout: Layout, segment: int) -> Layer:
-        """Sorted rows as a layer of new runs, none much larger than `segment` bytes."""
+    def add(self, rows: pa.RecordBatch, layout: Layout, segment: int, *, lasting: bool = False) -> Layer:
+        """Sorted rows as a layer of new runs, none much larger than `segment` bytes.
+
+        Parameters
+        ----------
+        lasting : whether the commit's own merges will not use them up.
+        """
         pieces = []
         for batch in cut_by_hash(rows, segment):
             number, by_hash = len(self._made), hashes(batch)
@@ -116,43 +149,55 @@ class RunWriter:
             if layout.time is not None:
                 edges = pc.min_max(batch.column(layout.time))
                 run = replace(run, time=(edges["min"].as_py(), edges["max"].as_py()))
-            self._made[run.id] = run
+            self._made[run.id] = number
             self._reader.hold(run.id, batch)
+            if lasting or self._held + batch.nbytes > HELD:
+                self._store_run(run)
+            else:
+                self._held += batch.nbytes
             pieces.append(whole(run))
         return tuple(pieces)
 
-    def is_new(self, run_id: str) -> bool:
-        """Whether a run belongs to this commit and so never was in the store."""
-        return run_id in self._made
-
-    def store_levels(self, table: str, levels: Iterable[Level]) -> tuple[Level, ...]:
+    def store_levels(self, levels: Iterable[Level]) -> tuple[Level, ...]:
         """Store the new runs that are left, and give them their names."""
         return tuple(
-            replace(
-                level,
-                layers=tuple(self._store_layer(table, layer) for layer in level.layers),
-                done=self._store_layer(table, level.done),
-            )
+            replace(level, layers=tuple(map(self._settled, level.layers)), done=self._settled(level.done))
             for level in levels
         )
 
-    def _store_layer(self, table: str, layer: Layer) -> Layer:
+    def remove_unused(self, live: Iterable[Run]) -> None:
+        """Remove from the store what this commit has stored and used up."""
+        kept = {run.id for run in live}
+        for run in self._stored.values():
+            if run.id not in kept:
+                remove(self._store, run)
+                self._reader.forget(run)
+
+    def _settled(self, layer: Layer) -> Layer:
         return tuple(
-            replace(piece, run=self._store_run(table, piece.run)) if self.is_new(piece.run.id) else piece
+            replace(piece, run=self._stored.get(piece.run.id) or self._store_run(piece.run))
+            if piece.run.id in self._made
+            else piece
             for piece in layer
         )
 
-    def _store_run(self, table: str, run: Run) -> Run:
+    def _store_run(self, run: Run) -> Run:
         found = chunks(self._reader.load(whole(run)), self._chunk_bytes)
         blobs = [piece for rows, blob in found for piece in _pieces(rows, blob)]
-        described = tuple(Chunk(rows, len(blob), checksum(blob)) for rows, blob in blobs)
-        # Content alone would not do: two commits of one store may write the same rows.
-        name = f"{table}\0{self._commit}\0{run.id}\0" + "".join(chunk.checksum for chunk in described)
-        final = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+        listed = tuple(Chunk(rows, len(blob), checksum(blob)) for rows, blob in blobs)
+        description = Description(self._commit, self._made[run.id], listed)
+        final = replace(run, id=described.run_id(description), chunks=len(blobs))
         for number, (_, blob) in enumerate(blobs):
-            self._store.put_chunk(final, number, blob)
-        self.renamed[run.id] = final
-        return replace(run, id=final, chunks=described)
+            self._store.put_chunk(final.id, number, blob if number else described.before(description, blob))
+        self._stored[run.id] = final
+        self._reader.let_go(run.id, final)
+        return final
+
+
+def remove(store: ChunkStore, run: Run) -> None:
+    """Remove a run from the store."""
+    for number in range(run.chunks):
+        store.remove_chunk(run.id, number)
 
 
 def cut_by_hash(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

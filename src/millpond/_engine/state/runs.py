@@ -31,7 +31,7 @@ from millpond._engine.state.cache import RunCache
 from millpond._engine.state.log import LogTable
 from millpond._engine.state.manifest import Level, Manifest, Run, TableEntry
 from millpond._engine.state.merge import TOMBSTONE, Layout, Policy, is_wasteful, plan, share, take_front
-from millpond._engine.state.rundata import RunReader, RunWriter
+from millpond._engine.state.rundata import RunReader, RunWriter, remove
 from millpond._engine.state.store import ChunkStore
 from millpond._engine.state.tables import Lookup, MultiLookup, MultiTable, StateTable
 from millpond.errors import StateError
@@ -130,19 +130,18 @@ class State:
             levels, gone = self._absorb(table, entry, writer, compact=compact)
             runs = {run.id: run for run in entry.runs()}
             retired += [runs[run_id] for run_id in gone if run_id in runs]
-            tables[table.name] = replace(entry, levels=writer.store_levels(table.name, levels))
+            tables[table.name] = replace(entry, levels=writer.store_levels(levels))
         for run in retired:
-            for chunk in range(len(run.chunks)):
-                self._store.remove_chunk(run.id, chunk)
+            remove(self._store, run)
+        writer.remove_unused(run for entry in tables.values() for run in entry.runs())
         scalars = copy.deepcopy(self._scalars)
         manifest = Manifest(number, tables, scalars, tuple(run.id for run in retired))
         self._store.put_manifest(mf.write(manifest))
-        self._settle(manifest, writer)
+        self._settle(manifest)
 
-    def _settle(self, manifest: Manifest, writer: RunWriter) -> None:
+    def _settle(self, manifest: Manifest) -> None:
         self._manifest = manifest
-        live = [run.id for entry in manifest.tables.values() for run in entry.runs()]
-        self._reader.settle(writer.renamed, live)
+        self._reader.settle(run.id for entry in manifest.tables.values() for run in entry.runs())
         for table in self._tables.values():
             table.forget_changes()
 
@@ -184,7 +183,7 @@ class State:
         while (everything or work > 0) and any(level.layers):
             taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
             merged = table.merge(taken.slices, self._policy.segment, drop_tombstones=is_oldest)
-            added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment))
+            added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment, lasting=True))
             done = (*level.done, *added)
             before = level.remaining
             level = replace(level, layers=tuple(filter(None, taken.layers)), done=done)
