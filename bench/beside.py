@@ -17,7 +17,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.kafka import millpond_turn, placed
-from bench.workloads import WORKLOADS
+from bench.workloads import EVERY, PLAIN, READY
 from dev.broker import KafkaBroker
 
 WORK = ROOT / ".bench"
@@ -26,7 +26,7 @@ WORK = ROOT / ".bench"
 def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
     """Prints each turn; the ratio of the medians of the second halves, this checkout to the other."""
     rates: dict[Path, list[float]] = defaultdict(list)
-    data = WORKLOADS[workload].data(WORK, quick)
+    data = EVERY[workload].data(WORK, quick)
     with KafkaBroker() as broker:
         place = placed(broker, workload, data, WORK)
         for number in range(turns):
@@ -43,7 +43,7 @@ def main() -> None:
     """Compare, a workload at a time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path)
-    parser.add_argument("--only", nargs="+", choices=sorted(WORKLOADS), default=["table_table", "foreign_key"])
+    parser.add_argument("--only", nargs="+", choices=sorted({*READY, *PLAIN}), default=["table_table", "foreign_key"])
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     options = parser.parse_args()

@@ -8,39 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.datasets import SIDES
-from bench.workloads import ROUNDS, Data
+from bench.workload import ROUNDS, Data
 from millpond._engine.keys.big_endian import as_bytes
 
 PARTITIONS = 4
 Ends = Mapping[tuple[str, int], int]
 """The offset behind the last record, by topic and partition."""
-Files = Sequence[tuple[Path, Path]]
-"""Files of both sides that are of about one time."""
+Files = Sequence[Sequence[tuple[int, Path]]]
+"""Files that are of about one time, each with the number of its topic."""
 _HELD_MS = 900_000
 """How long a transaction may stay open: the most that a broker allows by default."""
 _ASK_SECONDS = 30.0
 
 
 class Inputs:
-    """A data set in two topics, of which the second part may be held back.
+    """A data set in its topics, of which the second part may be held back.
 
     Attributes
     ----------
-    topics : of the left and of the right side.
+    topics : in the data's order.
     readable : where the records end that can be read before `release`.
     ends : where all records end; behind them the end of a transaction takes an offset of its own.
-    records : of both sides.
+    records : of all topics.
     held : whether a part still waits for `release`.
     """
 
-    def __init__(self, topics: tuple[str, str], readable: Ends, ends: Ends, producer: Producer | None = None) -> None:
-        self.topics = topics
+    def __init__(self, topics: Sequence[str], readable: Ends, ends: Ends, producer: Producer | None = None) -> None:
+        self.topics = tuple(topics)
         self.readable = readable
         self.ends = ends
         self.records = sum(ends.values())
@@ -59,8 +59,8 @@ class Inputs:
             self.held = False
 
 
-def load(servers: str, data: Data, topics: tuple[str, str], *, parted: bool) -> Inputs:
-    """Produce a data set into topics that are there: longs as 8 bytes, both sides with one partitioner.
+def load(servers: str, data: Data, topics: Sequence[str], *, parted: bool) -> Inputs:
+    """Produce a data set into topics that are there: longs as 8 bytes, all with one partitioner.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def load(servers: str, data: Data, topics: tuple[str, str], *, parted: bool) -> 
         "partitioner": "murmur2_random",
         "queue.buffering.max.messages": 1_000_000,
     }
-    first, second = parts(data.folder, parted=parted)
+    first, second = parts(data, parted=parted)
     _put(Producer(settings), topics, first)
     readable = _ends(servers, topics)
     held = None
@@ -95,31 +95,34 @@ def load(servers: str, data: Data, topics: tuple[str, str], *, parted: bool) -> 
     return inputs
 
 
-def parts(folder: Path, *, parted: bool) -> tuple[Files, Files]:
+def parts(data: Data, *, parted: bool) -> tuple[Files, Files]:
     """A data set's files in their order, in two parts; the second one is empty unless it is `parted`."""
-    left, right = (sorted((folder / side).glob("*.parquet")) for side in SIDES)
-    files = list(zip(left, right, strict=True))
+    found: dict[str, list[tuple[int, Path]]] = {}
+    for topic, side in enumerate(data.sides):
+        for file in sorted((data.folder / side).glob("*.parquet")):
+            found.setdefault(file.name, []).append((topic, file))
+    files = [found[name] for name in sorted(found)]
     first = len(files) // ROUNDS if parted else len(files)
     return files[:first], files[first:]
 
 
-def contents(values: pa.ChunkedArray) -> list[bytes]:
-    """Each number or text as Kafka's serializers write it: 8 bytes, the highest first, or UTF-8."""
+def contents(values: pa.ChunkedArray) -> list[Any]:
+    """Each number or text as Kafka's serializers write it: 8 bytes, the highest first, or UTF-8; None for null."""
     return list(as_bytes(values.combine_chunks()).to_pylist())
 
 
 def _put(producer: Producer, topics: Sequence[str], files: Files) -> None:
-    # by turns, so that the sides advance together in time
-    for pair in files:
-        for topic, file in zip(topics, pair, strict=True):
+    # by turns, so that the topics advance together in time
+    for together in files:
+        for number, file in together:
             rows = pq.read_table(file, columns=["key", "value", "ts"])
             columns = contents(rows.column("key")), contents(rows.column("value")), rows.column("ts").to_pylist()
             for key, value, ts in zip(*columns, strict=True):
-                _produce(producer, topic, value, key, ts)
+                _produce(producer, topics[number], value, key, ts)
             producer.flush()
 
 
-def _produce(producer: Producer, topic: str, value: bytes, key: bytes, ts: int) -> None:
+def _produce(producer: Producer, topic: str, value: bytes | None, key: bytes, ts: int) -> None:
     while True:
         try:
             producer.produce(topic, value, key, timestamp=ts)

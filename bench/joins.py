@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from bench.datasets import DDL, SIDES
-from bench.workloads import WINDOW, WORKLOADS
+from bench.workload import handles_of
+from bench.workloads import EVERY, WINDOW
 
 _Joined = Row("key", "value", "ts")
 OUT = "key long, value string, ts long"
@@ -50,7 +51,7 @@ def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
 
 
 def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cache: bool = False) -> Any:
-    """A workload from topics to a topic; `data` is "servers output batch left right".
+    """A workload from topics to a topic; `data` is "servers outputs batch topic topic ...".
 
     One whose data are in two parts goes on until it is stopped: a query of what is available fixes its end at its
     start, and the second part comes later. It looks for that twice a second and not all the time: the part comes
@@ -60,16 +61,17 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cach
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
         import millpond as mp
 
-        servers, out, batch, *topics = str(data).split(" ")
-        builder = mp.StreamsBuilder("bench")
-        WORKLOADS[workload].join(builder, topics).to(out, delivery=delivery)
+        servers, outs, batch, *topics = str(data).split(" ")
+        builder, chosen = mp.StreamsBuilder("bench"), EVERY[workload]
+        for handle, out in zip(handles_of(chosen, builder, topics), outs.split(","), strict=True):
+            handle.to(out, delivery=delivery)
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
-        if WORKLOADS[workload].parted:
+        if chosen.parted:
             spark.conf.set("spark.sql.streaming.pollingDelay", "500ms")
         return builder.build().start(
             spark,
             checkpoint=checkpoint,
-            available_now=not WORKLOADS[workload].parted,
+            available_now=not chosen.parted,
             local_cache=f"{checkpoint}-cache",
             kafka=kafka,
             record_cache=record_cache,

@@ -21,14 +21,14 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from bench import profiles
-from bench.datasets import SIDES
 from bench.inputs import PARTITIONS, Inputs, load
 from bench.measure import Batch, Sampler, folder_bytes, rates
-from bench.outcomes import agreement, beside, outcome_of
+from bench.outcomes import Outcome, agreement, beside, outcome_of
 from bench.progress import Follower, Progress
-from bench.results import OURS, OURS_CACHED
+from bench.results import OURS, OURS_CACHED, OURS_PLAIN
 from bench.turns import ROOT, Turn, spark_turn
-from bench.workloads import WORKLOADS, Data
+from bench.workload import Data, Workload
+from bench.workloads import EVERY
 from dev.broker import KafkaBroker
 from dev.jars import classpath
 
@@ -50,11 +50,13 @@ class Place:
 
     Parameters
     ----------
+    workload : what is measured.
     shared : the data in topics that all turns read; None where each turn has topics of its own.
     admin : kept as long as the broker: a client that is given up right behind an answer can bring the process down.
     """
 
     broker: KafkaBroker
+    workload: Workload
     data: Data
     work: Path
     shared: Inputs | None
@@ -71,9 +73,14 @@ class Place:
         return min(BATCH_RECORDS, self.data.records * 51 // 100)
 
     def output(self, name: str) -> str:
-        """A new topic."""
-        self.broker.create_topics([name], partitions=PARTITIONS)
-        return name
+        """New topics for what a turn of this name writes, put together by commas."""
+        names = outputs(name, self.workload)
+        self.broker.create_topics(names, partitions=PARTITIONS)
+        return ",".join(names)
+
+    def outcome(self, name: str) -> Outcome:
+        """What a turn of this name has written."""
+        return outcome_of(self.servers, outputs(name, self.workload), PARTITIONS, of_json=self.workload.json)
 
     @contextmanager
     def inputs(self, name: str) -> Iterator[Inputs]:
@@ -81,27 +88,37 @@ class Place:
         if self.shared is not None:
             yield self.shared
             return
-        left, right = (self.output(f"{name}-{side}") for side in SIDES)
-        yield load(self.servers, self.data, (left, right), parted=True)
-        for removed in self.admin.delete_topics([left, right]).values():
+        topics = [f"{name}-{side}" for side in self.data.sides]
+        self.broker.create_topics(topics, partitions=PARTITIONS)
+        yield load(self.servers, self.data, topics, parted=True)
+        for removed in self.admin.delete_topics(topics).values():
             removed.result(timeout=60)
 
 
 def placed(broker: KafkaBroker, workload: str, data: Data, work: Path) -> Place:
-    """A workload's data at a broker: loaded into topics `left` and `right`, unless they are in two parts."""
+    """A workload's data at a broker: loaded into topics of its own, unless they are in two parts."""
     # the broker ends first, and what the client says of that is no news
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-    if WORKLOADS[workload].parted:
-        return Place(broker, data, work, None, admin)
-    left, right = SIDES
-    broker.create_topics([left, right], partitions=PARTITIONS)
-    return Place(broker, data, work, load(broker.bootstrap_servers, data, (left, right), parted=False), admin)
+    if EVERY[workload].parted:
+        return Place(broker, EVERY[workload], data, work, None, admin)
+    topics = [f"{workload}-{side}".replace("_", "-") for side in data.sides]
+    broker.create_topics(topics, partitions=PARTITIONS)
+    inputs = load(broker.bootstrap_servers, data, topics, parted=False)
+    return Place(broker, EVERY[workload], data, work, inputs, admin)
 
 
-def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, profile: bool = False) -> Iterator[Turn]:
+def outputs(name: str, workload: Workload) -> list[str]:
+    """Topics that a turn of this name writes."""
+    return [f"{name}-out", *(f"{name}-out-{number}" for number in range(2, workload.outputs + 1))]
+
+
+def one_turn_each(
+    place: Place, workload: str, number: int, classes: Path, plain: Place | None = None, *, profile: bool = False
+) -> Iterator[Turn]:
     """A turn of each contender, the reports of millpond's saying in what the results agree.
 
-    millpond with its record cache has turns where tables are joined: of streams it keeps nothing back.
+    millpond with its record cache has turns where tables are joined: of streams it keeps nothing back. Its turn of the
+    plain workload of the same shape is compared with nothing but its own.
     Kafka Streams with its cache, and quixstreams where it can do something near, have a turn in the first round alone,
     to save time; how their results compare is said in that turn's report ("beside").
 
@@ -109,29 +126,32 @@ def one_turn_each(place: Place, workload: str, number: int, classes: Path, *, pr
     ------
     RuntimeError : millpond and Kafka Streams without cache do not agree.
     """
-    name, equal = f"{workload}-{number}".replace("_", "-"), WORKLOADS[workload].equal
+    name, equal = f"{workload}-{number}".replace("_", "-"), place.workload.equal
     outcomes = {}
     turn = streams_turn(place, workload, f"{name}-ks-0", classes, cache=0, profile=profile)
-    outcomes[PLAIN] = outcome_of(place.servers, f"{name}-ks-0-out", PARTITIONS)
+    outcomes[PLAIN] = place.outcome(f"{name}-ks-0")
     yield turn
     for out, turn in _once(place, workload, name, classes, profile=profile) if number == 0 else ():
-        found = {PLAIN: outcomes[PLAIN], turn.contender: outcome_of(place.servers, f"{out}-out", PARTITIONS)}
+        found = {PLAIN: outcomes[PLAIN], turn.contender: place.outcome(out)}
         yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
     kinds = {OURS: workload}
-    if WORKLOADS[workload].cached:
+    if place.workload.cached:
         kinds[OURS_CACHED] = f"{workload} cached"
     for who, kind in kinds.items():
         out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
         turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
-        outcomes[who] = outcome_of(place.servers, f"{out}-out", PARTITIONS)
+        outcomes[who] = place.outcome(out)
         yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
+    if plain is not None and place.workload.plain is not None:
+        turn = millpond_turn(plain, place.workload.plain, f"{name}-plain", profile=profile)
+        yield replace(turn, contender=OURS_PLAIN)
 
 
 def _once(place: Place, workload: str, name: str, classes: Path, *, profile: bool) -> Iterator[tuple[str, Turn]]:
     """(name, turn) of those that have one turn alone."""
     out = f"{name}-ks-{CACHE_BYTES}"
     yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
-    if WORKLOADS[workload].as_of:
+    if place.workload.as_of:
         out = f"{name}-quix"
         yield out, quix_turn(place, out, profile=profile)
 
@@ -143,11 +163,11 @@ def notes_of(turns: Sequence[Turn]) -> list[str]:
 
 
 def compiled(work: Path) -> Path:
-    """The folder with the Java program's classes."""
+    """The folder with the classes of the Java program."""
     classes = work / "java"
     shutil.rmtree(classes, ignore_errors=True)
-    source = ROOT / "bench" / "java" / "StreamsBench.java"
-    subprocess.run(["javac", "-cp", classpath("streams"), "-d", str(classes), str(source)], check=True)
+    sources = sorted(map(str, (ROOT / "bench" / "java").glob("*.java")))
+    subprocess.run(["javac", "-cp", classpath("streams"), "-d", str(classes), *sources], check=True)
     return classes
 
 
@@ -157,7 +177,7 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
 
     def command(topics: Sequence[str], out: str, state: Path) -> list[str]:
         program = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload]
-        return [*program, *topics, out, name, str(cache), str(state)]
+        return [*program, ",".join(topics), out, name, str(cache), str(state)]
 
     return _watched_turn(place, name, CACHED if cache else PLAIN, command, profile=profile)
 
@@ -197,7 +217,7 @@ def _watched_turn(
     work = place.work / "work" / name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    out, log, state = place.output(f"{name}-out"), work / "log.txt", work / "state"
+    out, log, state = place.output(name), work / "log.txt", work / "state"
     with place.inputs(name) as inputs, log.open("w") as errors:
         started = time.time()
         given = command(inputs.topics, out, state)
@@ -240,7 +260,7 @@ def _watched(
 
 def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False, root: Path = ROOT) -> Turn:
     """A turn of millpond over the same data; of `workload` the first word is the workload's name."""
-    out, work = place.output(f"{name}-out"), place.work / "work" / name
+    out, work = place.output(name), place.work / "work" / name
     with place.inputs(name) as inputs:
         data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")
         # where nothing is held back the query ends by itself
@@ -260,7 +280,7 @@ def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = Fals
         name = f"delivery-{number}-{'once' if contender == OURS else 'least'}"
         workload = "table_table" if contender == OURS else "table_table at_least_once"
         turn = replace(millpond_turn(place, workload, name, profile=profile), contender=contender)
-        outcomes[contender] = outcome_of(place.servers, f"{name}-out", PARTITIONS)
+        outcomes[contender] = place.outcome(name)
         if len(outcomes) > 1:
             turn = replace(turn, report={**turn.report, "agreed": agreement(outcomes, "table")})
         yield turn

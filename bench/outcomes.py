@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -33,16 +34,22 @@ class Outcome:
     table: int
 
 
-def outcome_of(servers: str, topic: str, partitions: int) -> Outcome:
-    """Read a topic to its end. Hashes are this process's own: only outcomes of one run can be compared."""
+def outcome_of(servers: str, topics: Sequence[str], partitions: int, *, of_json: bool = False) -> Outcome:
+    """Read topics to their ends. Hashes are this process's own: only outcomes of one run can be compared.
+
+    Parameters
+    ----------
+    of_json : whether values are JSON: two texts of one value are the same.
+    """
     count, total = 0, 0
-    last: dict[bytes | None, int | None] = {}
-    for message in _messages(servers, topic, partitions):
-        count += 1
-        key, value = message.key(), message.value()
-        hashed = hash((key, value))
-        total += hashed
-        last[key] = None if value is None else hashed
+    last: dict[tuple[int, bytes | None], int | None] = {}
+    for number, topic in enumerate(topics):
+        for message in _messages(servers, topic, partitions):
+            count += 1
+            key, value = message.key(), message.value()
+            hashed = hash((number, key, repr(json.loads(value)) if of_json and value is not None else value))
+            total += hashed
+            last[(number, key)] = None if value is None else hashed
     rows = [hashed for hashed in last.values() if hashed is not None]
     return Outcome(count, len(last), total & _MASK, len(rows), sum(rows) & _MASK)
 

@@ -6,6 +6,7 @@ Who holds back a part of the inputs releases it as soon as the rest is done.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import time
@@ -68,7 +69,7 @@ class Progress:
 
     def _is_between(self, topic: str) -> bool:
         own = topic.startswith(self._group) and topic not in self._inputs.topics
-        return own and not topic.endswith(("-out", "-changelog"))
+        return own and not re.search(r"-(out(-\d+)?|changelog)$", topic)
 
     def _committed(self, topics: list[str]) -> list[TopicPartition]:
         asked = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]

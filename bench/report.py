@@ -27,6 +27,9 @@ def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OUR
     both = [runs[ours], runs[theirs]]
     rows = [["records in a turn", *(f"{each[0].records:,}" for each in both), ""]]
     for name in FIGURES:
+        if any(name not in run.figures for each in both for run in each):
+            # kept before there was this figure
+            continue
         columns = [[run.figures[name] for run in each] for each in both]
         shown = f"{ratio(runs, theirs, name, ours):.1f}" if name in RATED else ""
         rows.append([name, *map(spread, columns), shown])

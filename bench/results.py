@@ -10,8 +10,9 @@ from typing import Any
 
 from bench.turns import Turn
 
-OURS, OURS_CACHED = "millpond", "millpond, record cache"
+OURS, OURS_CACHED, OURS_PLAIN = "millpond", "millpond, record cache", "millpond, plain"
 FIGURES: dict[str, Callable[[Turn], float]] = {
+    "records/s, from the process's start": lambda t: t.from_start,
     "records/s, whole run": lambda t: t.rates.whole,
     "records/s, second half": lambda t: t.rates.second_half,
     "records per CPU-second, whole run": lambda t: t.per_cpu_second,
@@ -61,9 +62,13 @@ class Section:
 
 
 def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
-    """(ours, theirs) of all that is to be compared, where millpond is among the contenders."""
+    """(ours, theirs) of all that is to be compared, where millpond is among the contenders.
+
+    The plain workload of the same shape is beside millpond alone: both write each change.
+    """
     ours = [who for who in (OURS, OURS_CACHED) if who in runs and OURS in runs]
-    return [(one, other) for one in ours for other in runs if other not in ours]
+    found = [(one, other) for one in ours for other in runs if other not in ours]
+    return [(one, other) for one, other in found if one == OURS or other != OURS_PLAIN]
 
 
 def runs_of(turns: Iterable[Turn]) -> dict[str, list[Run]]:

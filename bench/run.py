@@ -19,7 +19,7 @@ from bench import picture, report
 from bench.datasets import Shape, prepared
 from bench.results import OURS, Section, load, runs_of, save
 from bench.turns import Turn, alternate, spark_turn
-from bench.workloads import SHARDS, a_day, few_records
+from bench.workloads import EVERY, READY, SHARDS, a_day, few_records
 from bench.workloads import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
@@ -69,14 +69,15 @@ def kafka(options: argparse.Namespace) -> Iterator[Section]:
     from dev.broker import KafkaBroker
 
     classes = compiled(WORK)
-    for name in options.only or ON_KAFKA:
-        data = ON_KAFKA[name].data(WORK, options.quick)
+    for name in options.only or READY:
+        data, beside = ON_KAFKA[name].data(WORK, options.quick), ON_KAFKA[name].plain
         turns: list[Turn] = []
         # a broker of its own for each workload, so that its disk holds one workload's topics
         with KafkaBroker() as broker:
             place = placed(broker, name, data, WORK)
+            plain = placed(broker, beside, EVERY[beside].data(WORK, options.quick), WORK) if beside else None
             for number in range(options.turns):
-                turns += one_turn_each(place, name, number, classes, profile=options.profile)
+                turns += one_turn_each(place, name, number, classes, plain, profile=options.profile)
                 print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
         yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes_of(turns))
 
@@ -163,7 +164,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
-    parser.add_argument("--only", nargs="+", choices=[*ON_KAFKA], help="of kafka: these of its workloads")
+    parser.add_argument("--only", type=_some_of_kafka, help=f"of kafka, with commas: {', '.join(ON_KAFKA)}")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
     parser.add_argument("--seconds", type=float, default=120, help="of latency: how long to send (default 120)")
@@ -173,6 +174,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--of", type=Path, nargs="+", help="files of earlier runs: shown, nothing is run")
     parser.add_argument("--picture", type=Path, help="file for a drawing (SVG) of the ratios")
     return parser.parse_args()
+
+
+def _some_of_kafka(given: str) -> list[str]:
+    unknown = set(found := given.split(",")) - set(ON_KAFKA)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no such workload: {', '.join(sorted(unknown))}")
+    return found
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 import millpond
 from bench import joins
 from bench.measure import batches_of, folder_bytes
-from bench.workloads import SHARDS, WORKLOADS
+from bench.workloads import EVERY, SHARDS
 from dev.jars import spark_jars
 from millpond._spark.session.settings import AT_START
 
@@ -30,8 +30,8 @@ STARTS = {
     "millpond": joins.start_millpond,
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
-    **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in WORKLOADS},
-    **{f"kafka {workload} cached": joins.start_on_kafka(workload, record_cache=True) for workload in WORKLOADS},
+    **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in EVERY},
+    **{f"kafka {workload} cached": joins.start_on_kafka(workload, record_cache=True) for workload in EVERY},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
     **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},

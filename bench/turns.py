@@ -25,7 +25,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of one contender gave; `parts` are CPU-seconds of the second half, if it was profiled."""
+    """What one turn of one contender gave.
+
+    Parameters
+    ----------
+    parts : CPU-seconds of the second half, if it was profiled.
+    begun : when its process was started, seconds since the epoch; None: with its rates.
+    """
 
     contender: str
     rates: Rates
@@ -34,6 +40,13 @@ class Turn:
     state_bytes: int
     report: Mapping[str, Any]
     parts: Mapping[str, float] = field(default_factory=dict)
+    begun: float | None = None
+
+    @property
+    def from_start(self) -> float:
+        """Records per second since the process was started: JVM, session and planning are in it."""
+        begun = self.rates.end_time - self.rates.seconds if self.begun is None else self.begun
+        return self.rates.records / (self.rates.end_time - begun)
 
     @property
     def per_cpu_second(self) -> float:
@@ -68,6 +81,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False,
     environment |= profiles.environment(work) if profile else {}
     command = [sys.executable, str(root / "bench" / "turn.py"), contender, str(data), str(work)]
     log = work / "log.txt"
+    begun = time.time()
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         with Sampler(process.pid, parts=profile) as sampler:
@@ -82,7 +96,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False,
     if profile:
         parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time, work)
         report["programs"] = profiles.programs(work, rated.half_time, rated.end_time)
-    turn = Turn(contender, rated, batches, sampler.usage, size, report, parts)
+    turn = Turn(contender, rated, batches, sampler.usage, size, report, parts, begun)
     shutil.rmtree(work, ignore_errors=True)
     return turn
 

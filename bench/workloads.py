@@ -2,70 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from bench.datasets import EPOCH, SCHEMA, SIDES, Shape, key_of, values
+from bench import json_workloads
+from bench.datasets import EPOCH, Shape, key_of, values
 from bench.datasets import prepared as prepared_tables
+from bench.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
 
 REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
-ROUNDS = 4
-"""Of a workload's data in two parts: all rows come in the first one, which is the first part, updates in the others."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
 SHARDS = (4, 20, 50, 200)
 """Of `shards`."""
 DAY_MS = 86_400_000
 _VERSION = 1
-_RECORDS_PER_MS = 10
 
-Piece = tuple[np.ndarray, pa.Array, np.ndarray]
-"""Keys, values and timestamps of one side's part of a file."""
-Pieces = Iterator[tuple[Piece, Piece]]
-Topics = Sequence[str]
-"""Of the left and of the right side."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """A data set that is written: one folder of files for each side, file by file of about one time."""
-
-    folder: Path
-    records: int
-    shown: str
-
-
-@dataclass(frozen=True)
-class Workload:
-    """One workload.
-
-    Parameters
-    ----------
-    data : (folder of all data, whether a small one will do) -> its data set.
-    join : (builder, topics of the left and of the right side) -> the joined handle.
-    equal : what two contenders must agree on: the final "table", all "records", or "count": how many keys have
-        results, to a hundredth, since which row of the table a record meets depends on the interleaving.
-    parted : whether all rounds but the first are held back until a contender is done with the first.
-    cached : whether the record cache changes what millpond writes.
-    as_of : whether it is near to quixstreams' `join_asof`.
-    """
-
-    data: Callable[[Path, bool], Data]
-    join: Callable[[Any, Topics], Any]
-    equal: Literal["table", "records", "count"]
-    parted: bool = False
-    cached: bool = False
-    as_of: bool = False
+Pieces = Iterator[Mapping[str, Piece]]
 
 
 # -- data ------------------------------------------------------------------------------------------------------
@@ -85,7 +44,7 @@ def _references(root: Path, quick: bool) -> Data:
     left, right, files = (50_000, 500, 4) if quick else (1_000_000, 10_000, 16)
     shown = f"{left:,} left rows on {right:,} right rows, then {ROUNDS - 1} times as many updates"
     folder = root / "data" / f"references-{left}-{ROUNDS}-{_VERSION}"
-    return _written(folder, _reference_pieces(left, right, files), shown)
+    return written(folder, _reference_pieces(left, right, files), shown)
 
 
 def _reference_pieces(left: int, right: int, files: int) -> Pieces:
@@ -102,65 +61,44 @@ def _reference_pieces(left: int, right: int, files: int) -> Pieces:
         digits = pc.utf8_lpad(pa.array(refers[rows]).cast(pa.string()), REFERENCE_DIGITS, "0")
         rest = pc.utf8_slice_codeunits(values(len(rows), rng), REFERENCE_DIGITS)
         lefts = pc.binary_join_element_wise(digits, rest, "")
-        span = len(rows) // _RECORDS_PER_MS
-        yield (
-            (key_of(rows), lefts, EPOCH + number * span + _spread(len(rows), span)),
-            (others, values(len(others), rng), EPOCH + number * span + _spread(len(others), span)),
-        )
+        span = len(rows) // RECORDS_PER_MS
+        yield {
+            "left": (key_of(rows), lefts, EPOCH + number * span + spread(len(rows), span)),
+            "right": (others, values(len(others), rng), EPOCH + number * span + spread(len(others), span)),
+        }
 
 
 def _streams(root: Path, quick: bool) -> Data:
     """Two streams in step, in which a record meets about one other within the window."""
     rows, keys, files = (20_000, 20_000, 4) if quick else (2_000_000, 200_000, 16)
     shown = f"{rows:,} records a side, {keys:,} keys, window {WINDOW} before and after"
-    return _written(root / "data" / f"streams-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, files), shown)
+    return written(root / "data" / f"streams-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, files), shown)
 
 
 def a_day(root: Path, quick: bool) -> Data:
     """Two streams in step over a day of event time, an hour a file; a record in five meets another."""
     rows, keys = (24_000, 30) if quick else (2_400_000, 3_000)
     shown = f"{rows:,} records a side over a day, {keys:,} keys, window {WINDOW} before and after"
-    return _written(root / "data" / f"day-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, 24, DAY_MS), shown)
+    return written(root / "data" / f"day-{rows}-{keys}-{_VERSION}", _stream_pieces(rows, keys, 24, DAY_MS), shown)
 
 
 def few_records(root: Path) -> Data:
     """Two streams of a thousand records a side and file: so few that what does not depend on them is seen."""
     rows = 16_000
     shown = "1,000 records a side and batch"
-    return _written(root / "data" / f"few-{rows}-{_VERSION}", _stream_pieces(rows, 5_000, 16), shown)
+    return written(root / "data" / f"few-{rows}-{_VERSION}", _stream_pieces(rows, 5_000, 16), shown)
 
 
 def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:
     rng, each = np.random.default_rng([_VERSION, rows]), rows // files
-    span = span or rows // _RECORDS_PER_MS
+    span = span or rows // RECORDS_PER_MS
 
     def piece(number: int) -> Piece:
         ts = EPOCH + np.arange(number * each, (number + 1) * each) * span // rows - rng.integers(0, 50, each)
         return key_of(rng.integers(0, keys, each)), values(each, rng), ts
 
     for number in range(files):
-        yield piece(number), piece(number)
-
-
-def _spread(count: int, span: int) -> np.ndarray:
-    return np.arange(count) * span // max(1, count)
-
-
-def _written(folder: Path, pieces: Pieces, shown: str) -> Data:
-    counted = folder / "complete"
-    if not counted.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        records = 0
-        for number, sides in enumerate(pieces):
-            for side, (keys, contents, ts) in zip(SIDES, sides, strict=True):
-                path = folder / side / f"{number:05d}.parquet"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                columns = {"key": keys, "value": contents, "ts": ts, "seq": np.arange(len(keys))}
-                pq.write_table(pa.table(columns, schema=SCHEMA), path, compression="none", use_dictionary=False)
-                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-                records += len(keys)
-        counted.write_text(str(records))
-    return Data(folder, int(counted.read_text()), shown)
+        yield {"left": piece(number), "right": piece(number)}
 
 
 # -- topologies ------------------------------------------------------------------------------------------------
@@ -207,4 +145,10 @@ WORKLOADS = {
     "stream_table": Workload(_two_tables, _stream_table, "count", as_of=True),
     "foreign_key": Workload(_references, _foreign_key, "table", parted=True, cached=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),
+    **json_workloads.WORKLOADS,
 }
+PLAIN = json_workloads.PLAIN
+"""What stands beside others: measured with them, never alone."""
+READY = [name for name, workload in WORKLOADS.items() if workload.join is not None]
+"""What millpond can do, which is measured unless something else is asked for."""
+EVERY = {**WORKLOADS, **PLAIN}

@@ -12,25 +12,28 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.StreamJoined;
 
-/** The same joins in Kafka Streams, for the comparison: runs until its standard input is closed. */
+/** The same topologies in Kafka Streams, for the comparison: runs until its standard input is closed. */
 public final class StreamsBench {
     private static final Consumed<Long, String> WITH = Consumed.with(Serdes.Long(), Serdes.String());
     private static final Duration WINDOW = Duration.ofSeconds(10);
 
     private StreamsBench() {}
 
-    /** Arguments: servers, workload, left, right and output topic, application id, bytes of record cache, state folder. */
+    /**
+     * Arguments: servers, workload, input topics and output topics (with commas), application id, bytes of record cache,
+     * state folder.
+     */
     public static void main(String[] args) throws Exception {
         Properties settings = new Properties();
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
-        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, args[5]);
-        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, Long.parseLong(args[6]));
-        settings.put(StreamsConfig.STATE_DIR_CONFIG, args[7]);
+        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, args[4]);
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, Long.parseLong(args[5]));
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, args[6]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         StreamsBuilder builder = new StreamsBuilder();
-        joined(builder, args[1], args[2], args[3]).to(args[4], Produced.with(Serdes.Long(), Serdes.String()));
+        build(builder, args[1], args[2].split(","), args[3].split(","));
         KafkaStreams streams = new KafkaStreams(builder.build(settings), settings);
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
@@ -40,6 +43,19 @@ public final class StreamsBench {
         streams.start();
         while (System.in.read() >= 0) {}
         streams.close();
+    }
+
+    private static void build(StreamsBuilder builder, String workload, String[] in, String[] out) {
+        switch (workload) {
+            case "orders":
+                JsonWorkloads.orders(builder, in, out);
+                break;
+            case "enrich":
+                JsonWorkloads.enrich(builder, in, out);
+                break;
+            default:
+                joined(builder, workload, in[0], in[1]).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+        }
     }
 
     private static KStream<Long, String> joined(StreamsBuilder builder, String workload, String left, String right) {

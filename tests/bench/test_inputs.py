@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.inputs import Inputs, contents, parts
+from bench.json_workloads import enrich_data
 from bench.progress import Follower, batches_end
-from bench.workloads import ROUNDS, WORKLOADS
+from bench.workload import ROUNDS
+from bench.workloads import WORKLOADS
 
 TOPICS = ("a", "b")
 
@@ -34,9 +36,9 @@ def keys_of(files: list[Path]) -> list[int]:
 
 def test_every_row_is_in_the_first_part_once_and_all_rounds_of_updates_are_in_the_second(tmp_path: Path) -> None:
     data = WORKLOADS["foreign_key"].data(tmp_path, True)
-    first, second = parts(data.folder, parted=True)
+    first, second = parts(data, parted=True)
     for side, rows in enumerate((50_000, 500)):
-        filled, updated = (keys_of([pair[side] for pair in part]) for part in (first, second))
+        filled, updated = (keys_of([together[side][1] for together in part]) for part in (first, second))
         assert (len(filled), len(updated)) == (rows, (ROUNDS - 1) * rows)
         assert len(set(filled)) == rows
         assert set(updated) <= set(filled)
@@ -44,13 +46,17 @@ def test_every_row_is_in_the_first_part_once_and_all_rounds_of_updates_are_in_th
 
 def test_all_is_in_the_first_part_where_there_is_one_part(tmp_path: Path) -> None:
     data = WORKLOADS["stream_stream"].data(tmp_path, True)
-    first, second = parts(data.folder, parted=False)
+    first, second = parts(data, parted=False)
     assert not second
-    assert sum(len(keys_of([*pair])) for pair in first) == data.records
+    assert sum(len(keys_of([file for _, file in together])) for together in first) == data.records
 
 
-def test_the_foreign_key_alone_has_two_parts() -> None:
-    assert [name for name, workload in WORKLOADS.items() if workload.parted] == ["foreign_key"]
+def test_what_is_joined_with_clicks_is_all_in_the_first_part(tmp_path: Path) -> None:
+    data = enrich_data(tmp_path, 80, 40, 1_200)
+    first, second = parts(data, parted=True)
+    told = [{data.sides[topic] for together in part for topic, _ in together} for part in (first, second)]
+    assert told == [{"users", "pages"}, {"clicks"}]
+    assert (len(keys_of([file for together in first for _, file in together])), data.records) == (120, 1_320)
 
 
 def done(checkpoint: Path, number: int, offsets: dict[str, dict[str, int]], *, committed: bool = True) -> None:

@@ -67,13 +67,16 @@ def demo() -> Named:
 
 def bench() -> Named:
     """The benchmark's workloads; they need a session."""
-    from bench.workloads import WORKLOADS
+    from bench.workload import handles_of
+    from bench.workloads import EVERY
     from millpond import StreamsBuilder
 
-    for name, workload in WORKLOADS.items():
-        builder = StreamsBuilder("bench")
-        workload.join(builder, ("left", "right")).to("out")
-        yield name, builder.build()
+    for name, workload in EVERY.items():
+        if workload.join is not None:
+            builder = StreamsBuilder("bench")
+            for number, handle in enumerate(handles_of(workload, builder, workload.topics)):
+                handle.to("out" if number == 0 else f"out-{number + 1}")
+            yield name, builder.build()
 
 
 KEPT: dict[str, tuple[Callable[[], Named], Callable[[str, Topology], str]]] = {
