@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "millpond"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "io", "generation", "functions", "names"}),
+    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
-MUTUAL: tuple[frozenset[str], ...] = (frozenset({"millpond.kstream", "millpond.ktable"}),)
+MUTUAL: tuple[frozenset[str], ...] = (frozenset({"millpond.kstream", "millpond.ktable", "millpond.grouped"}),)
 WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session"})
 WITH_PYSPARK_TOO = frozenset({"millpond.testing.bounded_run", "millpond.testing.piped"})
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names

@@ -31,6 +31,21 @@ spark = mp.session("orders")
 from typing import TYPE_CHECKING, Any
 
 from millpond._spark.query.latest import latest
+from millpond.aggregates import (
+    avg,
+    collect_list,
+    collect_set,
+    count,
+    count_distinct,
+    first,
+    last,
+    max,
+    min,
+    python,
+    stddev,
+    sum,
+    top_k,
+)
 from millpond.builder import StreamsBuilder
 from millpond.errors import (
     ChangedTopology,
@@ -46,6 +61,7 @@ from millpond.errors import (
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
+from millpond.grouped import KGroupedStream, KGroupedTable
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.formats import Format, json
 from millpond.io.kafka import Kafka
@@ -55,37 +71,68 @@ from millpond.ktable import KTable
 from millpond.names import missing
 from millpond.session import session
 from millpond.topology import Topology
-from millpond.windows import JoinWindows
+from millpond.windows import (
+    BufferConfig,
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    Suppressed,
+    TimeWindows,
+    UnlimitedWindows,
+)
 
 __all__ = [
+    "BufferConfig",
     "ChangedTopology",
     "ConfigError",
     "CorruptData",
     "DeadLetter",
+    "EmitStrategy",
     "ForeachBatch",
     "Format",
     "FunctionError",
     "Generation",
     "GlobalKTable",
     "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "Kafka",
     "MillpondError",
     "MissingName",
     "Rows",
+    "SessionWindows",
     "SinkError",
+    "SlidingWindows",
     "SourceError",
     "StateError",
     "StreamsBuilder",
+    "Suppressed",
+    "TimeWindows",
     "Topic",
     "TopicSink",
     "Topology",
     "TopologyError",
+    "UnlimitedWindows",
     "Writer",
+    "avg",
+    "collect_list",
+    "collect_set",
+    "count",
+    "count_distinct",
+    "first",
     "json",
+    "last",
     "latest",
+    "max",
+    "min",
+    "python",
     "session",
+    "stddev",
+    "sum",
+    "top_k",
 ]
 __version__ = "0.1.0"
 

@@ -52,6 +52,31 @@ class FunctionBackend(Protocol):
         """(prefix, suffix) of a combined key."""
         ...
 
+    def initial(self, initializer: Function) -> tuple[Any, Any]:
+        """(type, plain value) of what an initializer gives; null is None."""
+        ...
+
+    def compiled(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function` as one of Arrow arrays, a row each, that can be sent to workers.
+
+        Raises
+        ------
+        FunctionError : it holds what the workers cannot evaluate.
+        """
+        ...
+
+    def named_type(self, given: Any) -> Any:
+        """The type that a user gave, in Spark's words or as it is."""
+        ...
+
+    def as_arrow(self, kind: Any) -> Any:
+        """A type as Arrow's."""
+        ...
+
+    def of_arrow(self, kind: Any) -> Any:
+        """One of Arrow's types as the backend's."""
+        ...
+
     def written_as(self, form: Format | None, kind: Any) -> str:
         """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...

@@ -26,7 +26,7 @@ from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
-from millpond.handle import Handle
+from millpond.grouped import StreamGrouping
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
@@ -34,7 +34,7 @@ from millpond.ktable import KTable
 from millpond.windows import JoinWindows
 
 
-class KStream(Handle):
+class KStream(StreamGrouping):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:

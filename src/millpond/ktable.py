@@ -11,6 +11,7 @@ from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, T
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.global_ktable import GlobalKTable, lookup_node
+from millpond.grouped import KGroupedTable, regrouped
 from millpond.handle import Handle, same_type, type_text
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
@@ -54,6 +55,17 @@ class KTable(Handle):
         shape = Shape("stream", self.key_type, self.value_type)
         name = self._construction.name(name, "to_stream")
         return KStream(self._construction, self._attach(ToStream(name, (self._node.name,), shape)))
+
+    def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
+        """The rows by group; a changed row leaves its group before it comes into one (docs/semantics, section 12).
+
+        Parameters
+        ----------
+        selector : function of (value) or (key, value) that returns a pair of Columns: the group, and what is grouped;
+            where one of them is null, the row is in no group.
+        name : name of the operator.
+        """
+        return regrouped(self, selector, name)
 
     def join(
         self,

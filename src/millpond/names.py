@@ -12,21 +12,22 @@ from difflib import get_close_matches
 from millpond.errors import MissingName
 
 NOT_YET = {
-    "the operators": "add_global_store add_processor add_sink add_source add_state_store aggregate cogroup count "
-    "flat_transform flat_transform_values group_by group_by_key process process_values reduce suppress transform "
-    "transform_values windowed_by",
-    "the module": "Cogrouped EmitStrategy Grouped SessionWindows SlidingWindows Suppressed TimeWindows "
-    "UnlimitedWindows VersionedTable Windows WTable avro debezium protobuf",
+    "the operators": "add_global_store add_processor add_sink add_source add_state_store cogroup "
+    "flat_transform flat_transform_values process process_values suppress transform transform_values windowed_by",
+    "the module": "VersionedTable WTable avro debezium protobuf",
 }
 _NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
 _STREAM = {
+    "aggregate": "group_by_key().aggregate(...)",
     "alias": "name= of the operator before",
     "branch": "split({'name': predicate}, default='rest')",
+    "count": "group_by_key().count()",
     "distinct": "to_table()",
     "for_each": "peek(function), or to(mp.ForeachBatch(function), name=...)",
     "foreach": "peek(function), or to(mp.ForeachBatch(function), name=...)",
     "foreach_batch": "to(mp.ForeachBatch(function), name=...)",
     "print": "peek(print)",
+    "reduce": "group_by_key().reduce(...)",
     "right_join": "other.left_join(this, ...)",
     "select": "map_values(lambda value: F.struct(...))",
     "show": "peek(print), or millpond.testing.TopologyTestDriver",
@@ -47,6 +48,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "KTable": {
         **_STREAM,
         **_TABLE,
+        "aggregate": "group_by(selector).aggregate(...)",
+        "count": "group_by(selector).count()",
+        "group_by_key": "group_by(selector), or to_stream().group_by_key()",
+        "reduce": "group_by(selector).reduce(...)",
         "foreign_key_join": "join(other, joiner, foreign_key=...)",
         "for_each": "to_stream().peek(function)",
         "foreach": "to_stream().peek(function)",
@@ -68,6 +73,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "millpond": {
         "Consumed": "builder.stream('topic', key='long', value='string')",
+        "Grouped": "name=... of group_by",
         "Joined": "name=... of the join",
         "KafkaStreams": "topology.start(spark, checkpoint=...)",
         "Materialized": "store=... of the table",

@@ -25,6 +25,14 @@ KINDS = (
     "fk_join",
     "table_join_then_fk",
     "global_join",
+    "stream_aggregate",
+    "table_aggregate",
+    "fk_then_aggregate",
+    "stream_table_count",
+    "stream_stream_count",
+    "aggregate_join_table",
+    "rekey_count",
+    "merge_count",
 )
 # Where the engine may differ from a recording, by rows of section A (docs/semantics/differences.md): the faults of
 # stream joins (1, 2, 8, 14), of foreign-key joins (4, 5, 6) and global joins (9), the record cache (12), and

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
-from millpond._plan.physical import Operator, Physical
+from millpond._plan.physical import Edge, Operator, Physical
 
 
 def with_record_cache(physical: Physical) -> Physical:
@@ -27,7 +27,12 @@ def with_record_cache(physical: Physical) -> Physical:
 
 
 def _hears_inexact(physical: Physical, operator: Operator) -> bool:
-    return any(edge.silent or edge.old for edge in physical.inputs_of(operator))
+    loose = physical.rules.loose
+    return any(edge.silent or (edge.old and _node(physical, edge) in loose) for edge in physical.inputs_of(operator))
+
+
+def _node(physical: Physical, edge: Edge) -> str:
+    return physical.flows[edge.flow].node
 
 
 def _above(plan: Plan, entangled: Collection[str]) -> frozenset[str]:

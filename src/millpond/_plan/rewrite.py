@@ -221,7 +221,7 @@ class _Rewrite:
             side,
             reads.drops_null_key,
             reads.drops_null_value,
-            old=flow.carries_old and flow.node in self._rules.loose and reads.old,
+            old=flow.carries_old and self._brings_old(flow, reads),
             silent=flow.silent and reads.silent != "any",
             drops_silent=flow.silent and reads.silent == "dropped",
             direct=reads.direct,
@@ -230,6 +230,9 @@ class _Rewrite:
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
+
+    def _brings_old(self, flow: Flow, side: Side) -> bool:
+        return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
 
     def _side(self, edge: Edge) -> Side:
         operator = next(op for op in self._operators.values() if op.id == edge.target)

@@ -52,6 +52,7 @@ def table_rules(plan: Plan) -> TableRules:
         for n in plan.nodes
         # A global table's store is a copy that a join with it keeps anyway.
         if n.shape.kind != "global"
+        and not n.keeps_table
         and ((n.store is not None and n.store not in aliases) or (n.begins_table and n.name in carries))
     )
     return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases)
@@ -141,6 +142,8 @@ def _fuses(plan: Plan, name: str, suppressing: frozenset[str]) -> bool:
 def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
     carries: set[str] = set()
     for node in reversed(plan.nodes):
+        if node.takes_old:
+            carries.update((node.name, *node.inputs))
         for child, _ in plan.children[node.name]:
             if child.passes_changes and (child.name in in_need or child.name in carries):
                 carries.add(node.name)
@@ -150,7 +153,7 @@ def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
 def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
     aliases: dict[str, tuple[str, int]] = {}
     for node in plan.nodes:
-        if node.store is None or node.name in carries or not node.begins_table:
+        if node.store is None or node.name in carries or not node.begins_table or node.keeps_table:
             continue
         for child, side in plan.children[node.name]:
             if side in child.keeps_sides:

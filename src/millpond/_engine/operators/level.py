@@ -21,6 +21,7 @@ from millpond._engine.operators import (
     table,
     table_table,
 )
+from millpond._engine.operators.aggregates import aggregate
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_multi_table, kept_table
 from millpond._engine.state.runs import MultiTable, State, StateTable
 
@@ -34,6 +35,8 @@ OPERATORS = {
     "one_to_many": one_to_many.run,
     "global_lookup": global_lookup.run,
     "global_table_lookup": global_table_lookup.run,
+    "stream_aggregate": aggregate.run,
+    "table_aggregate": aggregate.run,
 }
 """The function of each stem."""
 

@@ -86,6 +86,12 @@ def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
+def array_of(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Values as one array of a type."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return whole if whole.type == kind else whole.cast(kind)
+
+
 def ints(table: pa.Table | pa.RecordBatch, name: str) -> Int64s:
     """A 64-bit integer column without nulls."""
     values: Int64s = array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

@@ -10,6 +10,7 @@ and promise, is said by their specs (`_plan/operators`).
 
 from __future__ import annotations
 
+from millpond._plan.nodes.aggregates import Aggregated, Arguments, Regroup, StreamAggregate, TableAggregate
 from millpond._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
 from millpond._plan.nodes.joins import (
     ForeignKey,
@@ -42,6 +43,8 @@ from millpond._plan.nodes.steps import (
 )
 
 __all__ = [
+    "Aggregated",
+    "Arguments",
     "Branch",
     "Filter",
     "FlatMap",
@@ -60,13 +63,16 @@ __all__ = [
     "OneToMany",
     "Peek",
     "Reference",
+    "Regroup",
     "Repartition",
     "SelectKey",
     "Shape",
     "Sink",
     "Source",
+    "StreamAggregate",
     "StreamStream",
     "StreamTable",
+    "TableAggregate",
     "TableTable",
     "ToStream",
     "ToTable",

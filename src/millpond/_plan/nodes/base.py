@@ -129,9 +129,17 @@ class Node:
     sees_lookups: ClassVar[bool] = True
     """Whether it sees its inputs as Kafka's lookups do; what millpond alone has goes by what was sent."""
 
+    keeps_table: ClassVar[bool] = False
+    """Whether its own operator keeps the table that begins here, and sends old values without another one behind."""
+
     @property
     def begins_table(self) -> bool:
         """Whether a table begins here: its old value is known only from a store."""
+        return False
+
+    @property
+    def takes_old(self) -> bool:
+        """Whether it works on the old values of changes beside the new ones, whatever is made of them below."""
         return False
 
     @property

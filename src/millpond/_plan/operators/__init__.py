@@ -6,6 +6,8 @@ from typing import Any
 
 from millpond._plan import nodes
 from millpond._plan.nodes import Node
+from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate
+from millpond._plan.operators.aggregates.table_aggregate import TableAggregate
 from millpond._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from millpond._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
 from millpond._plan.operators.spec import Spec
@@ -24,6 +26,8 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.OneToMany: (ForeignKeySend(), OneToMany()),
     nodes.GlobalLookup: (GlobalLookup(),),
     nodes.GlobalTableLookup: (GlobalTableLookup(),),
+    nodes.StreamAggregate: (StreamAggregate(),),
+    nodes.TableAggregate: (TableAggregate(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 

@@ -69,7 +69,7 @@ class Side:
     broadcast : whether every shard gets all rows.
     looked_up : whether the operator looks its rows up from the other side, and so must know from where they are seen.
     stored_ts : whether it goes by the timestamps that lookups see.
-    old : whether rows bring the old value, where that is not what the operator knows from before.
+    old : whether rows bring the old value: "inexact" where it is not what the operator knows from before; "always".
     silent : what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped".
     """
 
@@ -83,7 +83,7 @@ class Side:
     broadcast: bool = False
     looked_up: bool = True
     stored_ts: bool = False
-    old: bool = False
+    old: Literal["no", "inexact", "always"] = "no"
     silent: Literal["marked", "any", "dropped"] = "marked"
 
     @property
@@ -172,6 +172,10 @@ class Kept:
 @dataclass(frozen=True)
 class Params:
     """Parameters of an operator; a stem that has some has a class of its own, which the engine reads."""
+
+    def typed(self, convert: Callable[[Any], Any]) -> Params:
+        """The same with other types, as `convert` gives them."""
+        return self
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Table(Spec[Node]):
     def reads(self, site: Site[Node]) -> Reads:
         """See `Spec`."""
         shape = site.node.shape
-        return Reads(shape.key, (Side(shape.value, old=True),))
+        return Reads(shape.key, (Side(shape.value, old="inexact"),))
 
     def params(self, site: Site[Node]) -> TableParams:
         """See `Spec`."""

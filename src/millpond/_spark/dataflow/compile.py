@@ -7,7 +7,7 @@ numbered through, one block per case).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -248,6 +248,7 @@ class _Compiler:
         extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
         kept = tuple(each.typed(arrow_type) for each in operator.keeps)
         values = tuple(arrow_type(kind) for kind in reads.values)
+        operator = replace(operator, params=operator.params.typed(arrow_type))
         return OperatorContext(
             operator, self._physical.slots, arrow_type(reads.key), values, self._layout.headers, extras, kept
         )

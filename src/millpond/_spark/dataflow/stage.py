@@ -11,10 +11,13 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from millpond._engine.exchange.outlets import FlowColumns, extra_column
-from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
+from millpond._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
+
+_PARTS = ("group", "value")
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class Stage:
             self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
             self._rename(flow, silent=f"f{flow.id}_silent")
 
-    def _map_values(self, flow: Flow, parent: Flow, node: MapValues) -> None:
+    def _map_values(self, flow: Flow, parent: Flow, node: MapValues | Arguments) -> None:
         active = self.condition(parent)
         key = F.col(self.naming(parent).key)
         self._rename(flow, old=None)
@@ -225,6 +228,34 @@ class Stage:
             if name in self.frame.columns:
                 self._with(name, F.when(first, F.col(name)))
 
+    def _regroup(self, flow: Flow, parent: Flow, node: Regroup) -> None:
+        active, columns = self.condition(parent), self.naming(parent)
+        pairs = {}
+        for role, name in (("new", columns.value), ("old", str(columns.old))):
+            called = active & F.col(name).isNotNull()
+            group, value = node.selector(F.col(columns.key), F.col(name))
+            pairs[role] = F.when(called, group), F.when(called, value)
+        # all from the parent's columns, in one step
+        prefix = f"f{flow.id}_"
+        self.frame = self.frame.withColumns(
+            {
+                f"{prefix}{role}_{part}": column
+                for role, pair in pairs.items()
+                for part, column in zip(_PARTS, pair, strict=True)
+            }
+        )
+        new, old = ([F.col(f"{prefix}{role}_{part}") for part in _PARTS] for role in ("new", "old"))
+        leaves, comes = (group.isNotNull() & value.isNotNull() for group, value in (old, new))
+        stays = leaves & comes & same_key(old[0], new[0], node.shape.key)
+        if node.half == "new":
+            self._with(f"{prefix}old", F.when(stays, old[1]))
+            self._restrict(flow, active & comes)
+            self._rename(flow, key=f"{prefix}new_group", value=f"{prefix}new_value", old=f"{prefix}old")
+        else:
+            self._with(f"{prefix}value", F.lit(None).cast(node.shape.value))
+            self._restrict(flow, active & leaves & ~stays)
+            self._rename(flow, key=f"{prefix}old_group", value=f"{prefix}value", old=f"{prefix}old_value")
+
     def _branch(self, flow: Flow, parent: Flow, node: Branch) -> None:
         columns, active = self.naming(parent), self.condition(parent)
         key, value = F.col(columns.key), F.col(columns.value)
@@ -245,6 +276,18 @@ def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
     return active & ~held if node.negate else held
 
 
+def same_key(one: Column, other: Column, kind: DataType) -> Column:
+    """Whether two keys are one to the engine, which tells 0.0 from -0.0; Spark's comparison does not."""
+    same = one.eqNullSafe(other)
+    return same & one.cast("string").eqNullSafe(other.cast("string")) if _has_floats(kind) else same
+
+
+def _has_floats(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_floats(field.dataType) for field in kind.fields)
+    return _has_floats(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, DoubleType | FloatType)
+
+
 def _silent(columns: FlowColumns) -> Column:
     """Rows that only say what lookups see."""
     return F.coalesce(F.col(columns.silent), F.lit(False)) if columns.silent else F.lit(False)
@@ -261,6 +304,8 @@ _STEPS: dict[type[Node], Any] = {
     Map: Stage._map,
     SelectKey: Stage._select_key,
     FlatMap: Stage._flat_map,
+    Regroup: Stage._regroup,
+    Arguments: Stage._map_values,
     Branch: Stage._branch,
     Peek: Stage._peek,
 }

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -70,6 +71,21 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if isinstance(kind, UserDefinedType):
         return arrow_type(kind.sqlType())
     return _LEAVES.get(type(kind)) or _special(kind)
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    """The Spark type of an Arrow type that `arrow_type` gives."""
+    if pa.types.is_struct(kind):
+        return StructType([StructField(each.name, spark_type(each.type), True) for each in kind])
+    if pa.types.is_list(kind):
+        return ArrayType(spark_type(kind.value_type), True)
+    if pa.types.is_map(kind):
+        return MapType(spark_type(kind.key_type), spark_type(kind.item_type), True)
+    if pa.types.is_decimal(kind):
+        return DecimalType(kind.precision, kind.scale)
+    if pa.types.is_string(kind):
+        return StringType()
+    return next(spark() for spark, arrow in _LEAVES.items() if arrow == kind)
 
 
 def arrow_schema(kind: StructType) -> pa.Schema:

@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
+from millpond._engine.rows.types import with_nulls
+from millpond._spark.formats.arrow_types import arrow_type, spark_type
 from millpond._spark.formats.formats import describe_format, format_for
 from millpond._spark.formats.json import nullable
 from millpond._spark.functions.analysis import analysed, flaw_of
@@ -102,6 +113,46 @@ class ColumnFunctions:
     def combined_parts(self, key: Column) -> tuple[Column, Column]:
         """(prefix, suffix) of a combined key."""
         return key["prefix"], key["suffix"]
+
+    def initial(self, initializer: Function) -> tuple[DataType, Any]:
+        """(type, value) of what an initializer gives: a Column without operands, or a plain value."""
+        given = initializer()
+        column = given if isinstance(given, Column) else F.lit(given)
+        table = session().range(1).select(column.alias("value")).toArrow()
+        (kind,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
+        return kind, table.column("value")[0].as_py()
+
+    def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
+        """`function` as one of Arrow arrays.
+
+        Raises
+        ------
+        FunctionError : always, for now.
+        """
+        raise FunctionError(
+            f"The {role} is of Columns, and its results go back into state, where Spark cannot evaluate it.",
+            hint="Write it as a plain Python function: mp.python(lambda value, aggregate: ...).",
+        )
+
+    def named_type(self, given: Any) -> DataType:
+        """A DataType, or one in Spark's words."""
+        if isinstance(given, DataType):
+            return given
+        session()  # Spark parses the type
+        try:
+            return nullable(DataType.fromDDL(str(given)))
+        except (PySparkException, ValueError) as error:
+            raise FunctionError(
+                "There is no such type.", given=repr(given), hint='Say it in Spark\'s words: "long", "array<string>".'
+            ) from error
+
+    def as_arrow(self, kind: DataType) -> Any:
+        """A type as Arrow's."""
+        return with_nulls(arrow_type(kind))
+
+    def of_arrow(self, kind: Any) -> DataType:
+        """One of Arrow's types as Spark's."""
+        return spark_type(kind)
 
     def written_as(self, form: Format | None, kind: DataType) -> str:
         """Type and format, as text, in which a sink writes keys of type `kind`."""

@@ -69,6 +69,27 @@ class ArrowFunctions:
         """(prefix, suffix) of a combined key."""
         return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
 
+    def initial(self, initializer: Function) -> tuple[pa.DataType, Any]:
+        """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
+        scalar = pa.scalar(initializer())
+        return scalar.type, scalar.as_py()
+
+    def compiled(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
+        """The function itself."""
+        return function
+
+    def named_type(self, given: Any) -> pa.DataType:
+        """An Arrow type, or one of the words that topologies without Spark know."""
+        return given if isinstance(given, pa.DataType) else _arrow_type(Format(given))
+
+    def as_arrow(self, kind: pa.DataType) -> pa.DataType:
+        """The type itself."""
+        return kind
+
+    def of_arrow(self, kind: pa.DataType) -> pa.DataType:
+        """The type itself."""
+        return kind
+
     def written_as(self, form: Format | None, kind: pa.DataType) -> str:
         """The type; nothing is written."""
         return str(kind)

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from millpond._engine.arrays import Bools
 from millpond._engine.exchange.outlets import extra_column
-from millpond._engine.rows.columns import array, bools, gather, valid
-from millpond._plan.nodes import Branch, Filter, FlatMap, Map, MapValues, Node, Peek, SelectKey
+from millpond._engine.keys.keys import equal_keys
+from millpond._engine.rows.columns import array, array_of, bools, gather, valid
+from millpond._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
 from millpond._plan.operators.spec import Results
 from millpond._plan.physical import Edge, Flow, Physical
 
@@ -104,7 +105,7 @@ def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _map_values(flow: Flow, node: MapValues, rows: pa.Table) -> pa.Table:
+def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     for name in ("value", "old"):
         if name in rows.column_names:
@@ -137,6 +138,34 @@ def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
     return _set(_set(rows, "key", key), "value", value)
 
 
+def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
+    new, old = (_grouped(node, array(rows, "key"), array(rows, name)) for name in ("value", "old"))
+    stays = valid(new[0]) & valid(old[0])
+    stays[stays] = equal_keys(new[0].filter(pa.array(stays)), old[0].filter(pa.array(stays)))
+    key, value = new if node.half == "new" else old
+    rest = gather(old[1], np.where(stays, np.arange(len(rows)), -1))
+    messages = (value, rest) if node.half == "new" else (pa.nulls(len(rows), value.type), value)
+    rows = _set(_set(_set(rows, "key", key), "value", messages[0]), "old", messages[1])
+    return rows.filter(pa.array(valid(key) & ~(stays & (node.half == "old"))))
+
+
+def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Group and grouped value of each row; both null where one is."""
+    present = np.flatnonzero(valid(value))
+    pair = [
+        array_of(each, kind)
+        for each, kind in zip(
+            node.selector(key.take(pa.array(present)), value.take(pa.array(present))),
+            (node.shape.key, node.shape.value),
+            strict=True,
+        )
+    ]
+    whole = valid(pair[0]) & valid(pair[1])
+    pointers = np.full(len(value), -1, dtype=np.int64)
+    pointers[present[whole]] = np.flatnonzero(whole)
+    return gather(pair[0], pointers), gather(pair[1], pointers)
+
+
 def _branch(flow: Flow, node: Branch, rows: pa.Table) -> pa.Table:
     key, value = array(rows, "key"), array(rows, "value")
     taken = np.ones(len(rows), dtype=np.bool_)
@@ -160,6 +189,8 @@ _STEPS: dict[type[Node], Any] = {
     Map: _map,
     SelectKey: _select_key,
     FlatMap: _flat_map,
+    Regroup: _regroup,
+    Arguments: _map_values,
     Branch: _branch,
     Peek: _peek,
 }

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from millpond.aggregates import python
 from millpond.builder import StreamsBuilder
 from millpond.errors import MillpondError
+from millpond.grouped import KGroupedStream
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.proof.arrow import arrow_builder
@@ -19,6 +21,7 @@ from millpond.testing.proof.conformance_runners import untold
 from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.topologies import Read, known_kind
 from millpond.testing.proof.oracle.vectors.untold import NotToldError
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import ArrowLibrary, Library
 from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
@@ -40,6 +43,7 @@ class Recorded:
         self._even = library.lift(lambda value: text.even(None, value), "boolean")
         self._mapped = library.lift(text.mapped, "string")
         self._ref = library.lift(text.ref, "string")
+        self._payload = library.lift(text.payload, "string")
 
     def build(self, kind: str) -> None:
         """Add the topology of this kind to the builder."""
@@ -144,6 +148,59 @@ class Recorded:
         left = self._stream("left").select_key(self._ref)
         self._joined_streams(left, self._stream("right")).to(OUTPUT)
 
+    def _of_stream(self, grouped: KGroupedStream) -> KTable:
+        name = self._params.get("agg", "log")
+        if name == "count":
+            return grouped.count()
+        fold = AGGREGATORS[name]
+        if fold.initial is None:
+            return grouped.reduce(python(fold.add))
+        return grouped.aggregate(fold.initial, python(lambda value, aggregate: fold.add(aggregate, value)))
+
+    def _of_table(self, table: KTable) -> KTable:
+        ref, payload = self._ref, self._payload
+        grouped = table.group_by(lambda _, value: (ref(value), payload(value)))
+        name = self._params.get("agg", "log")
+        if name == "count":
+            return grouped.count()
+        fold = AGGREGATORS[name]
+        assert fold.subtract is not None, "a fold of a table"
+        add, subtract = fold.add, fold.subtract
+        if fold.initial is None:
+            return grouped.reduce(python(add), python(subtract))
+        steps = (lambda value, aggregate: add(aggregate, value), lambda value, aggregate: subtract(aggregate, value))
+        return grouped.aggregate(fold.initial, *map(python, steps))
+
+    def _stream_aggregate(self) -> None:
+        self._of_stream(self._stream("input").group_by_key()).to(OUTPUT)
+
+    def _table_aggregate(self) -> None:
+        table = self._of_table(self._table("input"))
+        self._operations(table, self._params.get("ops", ())).to(OUTPUT)
+
+    def _fk_then_aggregate(self) -> None:
+        joined = self._foreign(self._table("left"), self._table("right"), self._params["type"])
+        self._of_table(joined).to(OUTPUT)
+
+    def _stream_table_count(self) -> None:
+        left = self._stream("left")
+        self._joined(left, self._right(), self._params["type"]).group_by_key().count().to(OUTPUT)
+
+    def _stream_stream_count(self) -> None:
+        joined = self._joined_streams(self._stream("left"), self._stream("right"))
+        joined.group_by_key().count().to(OUTPUT)
+
+    def _aggregate_join_table(self) -> None:
+        aggregate = self._of_stream(self._stream("left").group_by_key())
+        self._joined(aggregate, self._table("right"), self._params["type"]).to(OUTPUT)
+
+    def _rekey_count(self) -> None:
+        self._of_stream(self._stream("input").group_by(self._ref)).to(OUTPUT)
+
+    def _merge_count(self) -> None:
+        merged = self._stream("left").merge(self._stream("right"))
+        self._of_stream(merged.group_by_key()).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -162,6 +219,14 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "self_join": Recorded._self_join,
     "rekey_stream_stream": Recorded._rekey_stream_stream,
     "rekey_stream_table": Recorded._rekey_stream_table,
+    "stream_aggregate": Recorded._stream_aggregate,
+    "table_aggregate": Recorded._table_aggregate,
+    "fk_then_aggregate": Recorded._fk_then_aggregate,
+    "stream_table_count": Recorded._stream_table_count,
+    "stream_stream_count": Recorded._stream_stream_count,
+    "aggregate_join_table": Recorded._aggregate_join_table,
+    "rekey_count": Recorded._rekey_count,
+    "merge_count": Recorded._merge_count,
 }
 
 
@@ -207,13 +272,20 @@ def _not_yet(history: History) -> str | None:
     for name, value in history.params.items():
         if name.endswith(_UNKNOWN) and value is not None and not _is_windowed_join(history, name):
             return f"not yet: {name}"
+        if name == "suppress" and value is not None:
+            return "not yet: suppress"
         if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
             return "not yet: suppress"
     return None
 
 
 def _is_windowed_join(history: History, name: str) -> bool:
-    return name == "grace_ms" and history.kind in ("stream_stream", "self_join", "rekey_stream_stream")
+    return name == "grace_ms" and history.kind in (
+        "stream_stream",
+        "self_join",
+        "rekey_stream_stream",
+        "stream_stream_count",
+    )
 
 
 def build_recorded(

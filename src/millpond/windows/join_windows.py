@@ -1,78 +1,18 @@
-"""Windows: how far apart in time two records may be and still belong together.
+"""JoinWindows: how far apart in time two records may be and still belong together.
 
-Vocabulary, frozen and checked when made; imported by the handles and the plan. Durations are given as
-``timedelta`` or as text ("5 minutes") and kept in whole milliseconds, the unit of event time.
+Vocabulary, frozen and checked when made.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 from millpond.errors import TopologyError
-from millpond.names import missing, public
-
-Duration = timedelta | str
-"""A length of time: ``timedelta(minutes=5)`` or ``"5 minutes"``."""
-
-DAY_MS = 86_400_000
-_UNITS_MS = {
-    "millisecond": 1,
-    "ms": 1,
-    "second": 1_000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": DAY_MS,
-    "week": 7 * DAY_MS,
-}
-_PART = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*(?:,|and\b)?", re.IGNORECASE)
-
-
-def duration_ms(duration: Duration, what: str = "duration") -> int:
-    """A duration in whole milliseconds.
-
-    Parameters
-    ----------
-    duration : a ``timedelta``, or text such as "5 minutes", "1 hour 30 seconds", "-250 ms".
-    what : its name in the error.
-
-    >>> duration_ms("1 hour 30 seconds")
-    3630000
-    """
-    if isinstance(duration, timedelta):
-        whole, rest = divmod(duration, timedelta(milliseconds=1))
-        if not rest:
-            return whole
-    elif isinstance(duration, str):
-        parts = _PART.findall(duration)
-        units = [_UNITS_MS.get(_singular(unit)) for _, unit in parts]
-        if parts and None not in units and not _PART.sub("", duration).strip():
-            return sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
-    raise TopologyError(
-        f"The {what} is no duration of whole milliseconds.",
-        given=repr(duration),
-        hint='Give a timedelta or text: timedelta(minutes=5), "5 minutes", "250 ms".',
-    )
-
-
-def _singular(unit: str) -> str:
-    unit = unit.lower()
-    return unit if unit == "ms" else unit.removesuffix("s")
-
-
-class _Named(type):
-    """Tells whoever writes `JoinWindows.ofTimeDifferenceAndGrace` what it is called here."""
-
-    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
-
-        def __getattr__(cls, name: str) -> Any:
-            raise missing(cls.__name__, public(cls), name)
+from millpond.windows.durations import DAY_MS, Duration, Named, duration_ms, not_negative
 
 
 @dataclass(frozen=True)
-class JoinWindows(metaclass=_Named):
+class JoinWindows(metaclass=Named):
     """Which records of two streams meet: right.ts in [left.ts - before, left.ts + after], both ends included.
 
     Made by `of_time_difference_and_grace` or `of_time_difference_with_no_grace`; `before` and `after` then
@@ -100,12 +40,12 @@ class JoinWindows(metaclass=_Named):
                 given=f"before {self.before_ms} ms, after {self.after_ms} ms",
                 hint="before + after must not be negative.",
             )
-        _not_negative(self.grace_ms, "grace")
+        not_negative(self.grace_ms, "grace")
 
     @classmethod
     def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> JoinWindows:
         """Records at most `time_difference` apart; partners may be late by `grace`."""
-        difference = _not_negative(duration_ms(time_difference, "time difference"), "time difference")
+        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference")
         return cls(difference, difference, duration_ms(grace, "grace"))
 
     @classmethod
@@ -119,7 +59,7 @@ class JoinWindows(metaclass=_Named):
 
         The grace is what is left of 24 hours, unless `grace` changes it.
         """
-        difference = _not_negative(duration_ms(time_difference, "time difference"), "time difference")
+        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference")
         return cls(difference, difference, max(DAY_MS - 2 * difference, 0), eager=True)
 
     def before(self, time_difference: Duration) -> JoinWindows:
@@ -144,9 +84,3 @@ class JoinWindows(metaclass=_Named):
     def size_ms(self) -> int:
         """Length of the window without its grace."""
         return self.before_ms + self.after_ms
-
-
-def _not_negative(ms: int, what: str) -> int:
-    if ms < 0:
-        raise TopologyError(f"The {what} must not be negative.", given=f"{ms} ms")
-    return ms

@@ -1,0 +1,205 @@
+"""What a fold is to the engine: functions of Arrow arrays, a row each, and the run over rows in their order.
+
+`init`, `add`, `subtract`, `merge` and `finish` go from states to states; a null state is an aggregate that is absent.
+`run` gives the state before and after each row (law 1: each record's change, not only the batch's last). A fold without
+a quicker way takes the n-th rows of all groups at once, the largest groups first, so that a prefix is left. A round
+costs what its rows cost, and at least some tens of microseconds: a key that has most of a batch makes as many rounds as
+it has rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.rows.columns import gather, joined, valid
+from millpond.errors import MillpondError
+
+ArrayStep = Callable[[pa.Array, pa.Array, pa.Array], pa.Array]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows to fold, group after group, in their order within each.
+
+    Parameters
+    ----------
+    keys : the key of each group.
+    starts : where each group begins, and the number of rows as last entry; no group is empty.
+    values : what each row adds; null: nothing.
+    ts : timestamp of each row.
+    prior : state of each group before its first row; null where there is none.
+    prior_ts : its timestamp; any, where there is none.
+    olds : what each row subtracts before; null: nothing. None: no row does.
+    """
+
+    keys: pa.Array
+    starts: Int64s
+    values: pa.Array
+    ts: Int64s
+    prior: pa.Array
+    prior_ts: Int64s
+    olds: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @cached_property
+    def sizes(self) -> Int64s:
+        """Rows of each group."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def group(self) -> Int64s:
+        """Group of each row."""
+        return np.repeat(np.arange(len(self.sizes), dtype=np.int64), self.sizes)
+
+    @cached_property
+    def is_first(self) -> Bools:
+        """Which rows are the first of their group."""
+        flags = np.zeros(len(self), dtype=np.bool_)
+        flags[self.starts[:-1]] = True
+        return flags
+
+    @cached_property
+    def known(self) -> Bools:
+        """Which groups have a state before their first row."""
+        return valid(self.prior)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """States before and after each row, as pointers into `states`: -1 where there is none.
+
+    Parameters
+    ----------
+    states : those of the groups before their first rows, then new ones.
+    before, after : of each row.
+    ts : timestamp of each row's result: it never goes back while an aggregate stands.
+    """
+
+    states: pa.Array | pa.ChunkedArray
+    before: Int64s
+    after: Int64s
+    ts: Int64s
+
+
+class Fold:
+    """Base of the folds.
+
+    Attributes
+    ----------
+    state, result : Arrow types of what is kept, and of what is shown.
+    """
+
+    def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
+        self.state = state
+        self.result = result
+
+    def init(self, keys: pa.Array) -> pa.Array:
+        """What an aggregate is before its first record; null where the first value is taken as it is."""
+        raise NotImplementedError
+
+    def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """States with values, which are not null, added; to absent ones after `init`."""
+        raise NotImplementedError
+
+    def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """States, which are not absent, without values, which are not null."""
+        raise MillpondError("This fold subtracts nothing.")
+
+    def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
+        """Two states as one, the later records' second; of sessions."""
+        raise MillpondError("This fold merges nothing.")
+
+    def finish(self, states: pa.Array) -> pa.Array:
+        """What is shown of states; null of absent ones."""
+        return states
+
+    def run(self, work: Work) -> Folded:
+        """All rows folded."""
+        return in_rounds(self, work)
+
+
+def folded(work: Work, added: list[pa.Array], kind: pa.DataType, after: Int64s) -> Folded:
+    """The result of a run, from the new states and where each row's is among them: -1 for none."""
+    states = joined([work.prior, *added], kind)
+    after = np.where(after >= 0, after + len(work.prior), -1)
+    prior = np.where(work.known, np.arange(len(work.prior)), -1)
+    before = np.empty_like(after)
+    before[1:] = after[:-1]
+    before[work.starts[:-1]] = prior
+    return Folded(states, before, after, result_times(work, before))
+
+
+def result_times(work: Work, before: Int64s) -> Int64s:
+    """The running maximum of timestamps for as long as an aggregate stands, that of the stored one included."""
+    ts = work.ts
+    begins = work.is_first | (before < 0)
+    resumed = work.starts[:-1][work.known]
+    floor = ts.copy()
+    floor[resumed] = np.maximum(ts[resumed], work.prior_ts[work.known])
+    return segmented_maximum(floor, begins)
+
+
+def segmented_maximum(values: Int64s, begins: Bools) -> Int64s:
+    """The running maximum, which begins anew where `begins` says so."""
+    if not len(values):
+        return values
+    levels, rank = np.unique(values, return_inverse=True)
+    segment = np.cumsum(begins)
+    highest = np.maximum.accumulate(segment * len(levels) + rank)
+    return np.asarray(levels[highest - segment * len(levels)])
+
+
+def in_rounds(fold: Fold, work: Work) -> Folded:
+    """All rows folded."""
+    largest_first = np.argsort(-work.sizes, kind="stable")
+    sizes, starts = work.sizes[largest_first], work.starts[:-1][largest_first]
+    keys, states = work.keys.take(pa.array(largest_first)), work.prior.take(pa.array(largest_first))
+    after = np.empty(len(work), dtype=np.int64)
+    added: list[pa.Array] = []
+    count = 0
+    for number in range(int(sizes[0]) if len(sizes) else 0):
+        active = int(np.searchsorted(-sizes, -number, side="left"))
+        rows = starts[:active] + number
+        keys, states = keys.slice(0, active), states.slice(0, active)
+        states = _round(fold, work, keys, states, rows)
+        present = valid(states)
+        after[rows] = np.where(present, count + np.arange(active), -1)
+        added.append(states)
+        count += active
+    return folded(work, added, fold.state, after)
+
+
+def _round(fold: Fold, work: Work, keys: pa.Array, states: pa.Array, rows: Int64s) -> pa.Array:
+    at = pa.array(rows)
+    if work.olds is not None:
+        olds = work.olds.take(at)
+        states = _where(fold.subtract, valid(olds) & valid(states), keys, states, olds)
+    values = work.values.take(at)
+    return _where(fold.add, valid(values), keys, states, values)
+
+
+def _where(step: ArrayStep, mask: Bools, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+    """States after the step where the mask says so, the others as they are."""
+    if mask.all():
+        return step(keys, states, values)
+    rows = np.flatnonzero(mask)
+    if not len(rows):
+        return states
+    at = pa.array(rows)
+    stepped = step(keys.take(at), states.take(at), values.take(at))
+    return replaced(states, rows, stepped)
+
+
+def replaced(values: pa.Array, rows: Int64s, others: pa.Array) -> pa.Array:
+    """Values with others in place of some rows."""
+    pointers = np.arange(len(values), dtype=np.int64)
+    pointers[rows] = len(values) + np.arange(len(rows))
+    return gather(pa.concat_arrays([values, others]), pointers)

@@ -1,0 +1,98 @@
+"""Folds of functions: aggregate and reduce, by functions of arrays or by plain Python ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, replaced
+from millpond._engine.rows.columns import array_of, valid
+from millpond._plan.folds import FunctionFold, Step
+from millpond.errors import FunctionError
+
+
+class ArrayFold(Fold):
+    """A fold of functions; those of arrays are called round by round."""
+
+    def __init__(self, how: FunctionFold, state: pa.DataType) -> None:
+        super().__init__(state, state)
+        self._how = how
+
+    def init(self, keys: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        if not self._how.starts:
+            return pa.nulls(len(keys), self.state)
+        return pa.repeat(pa.scalar(self._how.initial, self.state), len(keys))
+
+    def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        if states.null_count and self._how.starts:
+            states = pc.if_else(states.is_valid(), states, self.init(keys))
+        elif states.null_count:
+            stands = np.flatnonzero(valid(states))
+            at = pa.array(stands)
+            added = self._called(self._how.add, *(each.take(at) for each in (keys, values, states)))
+            return replaced(array_of(values, self.state), stands, added)
+        return self._called(self._how.add, keys, values, states)
+
+    def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        return self._called(self._how.subtract, keys, values, states)
+
+    def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        return self._called(self._how.merge, keys, states, others)
+
+    def run(self, work: Work) -> Folded:
+        """See `Fold`."""
+        how = self._how
+        if how.add.plain and (how.subtract is None or how.subtract.plain):
+            return self._one_by_one(work)
+        return super().run(work)
+
+    def _one_by_one(self, work: Work) -> Folded:
+        """The same by plain functions alone: no arrays are made between one row and the next."""
+        how = self._how
+        keys, values, states = work.keys.to_pylist(), work.values.to_pylist(), work.prior.to_pylist()
+        olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
+        made: list[Any] = []
+        # A plain Python function is called record by record: that is what it is for.
+        for group, (value, old) in zip(work.group.tolist(), zip(values, olds, strict=True), strict=True):
+            state = states[group]
+            if old is not None and state is not None and how.subtract is not None:
+                state = how.subtract.function(keys[group], old, state)
+            if value is not None:
+                if state is None:
+                    state = how.initial
+                begins = state is None and not how.starts
+                state = value if begins else how.add.function(keys[group], value, state)
+            states[group] = state
+            made.append(state)
+        added = self._array(made)
+        after = np.where(valid(added), np.arange(len(made)), -1)
+        return folded(work, [added], self.state, after)
+
+    def _called(self, step: Step | None, *arguments: pa.Array) -> pa.Array:
+        assert step is not None, "asked for when the topology was built"
+        if not step.plain:
+            return array_of(step.function(*arguments), self.state)
+        return self._array(_row_by_row(step.function, *arguments))
+
+    def _array(self, values: list[Any]) -> pa.Array:
+        try:
+            return pa.array(values, type=self.state)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+            raise FunctionError(
+                "A plain Python function gave what is not of the aggregate's type.",
+                given=f"{error}; the type is {self.state}",
+                hint="mp.python(function, returns=...) says the type of its result.",
+            ) from error
+
+
+def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:
+    # a plain Python function is called record by record
+    return [function(*row) for row in zip(*(each.to_pylist() for each in arguments), strict=True)]

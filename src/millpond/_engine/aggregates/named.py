@@ -1,0 +1,69 @@
+"""Folds of aggregates by name: a struct of what each of them keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond._engine.aggregates.fold import Fold
+from millpond._engine.aggregates.parts import Part, part_of
+from millpond._plan import folds
+
+
+class NamedFold(Fold):
+    """Aggregates by name, side by side.
+
+    Parameters
+    ----------
+    how : which ones.
+    state : a struct with what each keeps.
+    result : a struct of results, or the one result.
+    """
+
+    def __init__(self, how: folds.NamedFold, state: pa.DataType, result: pa.DataType) -> None:
+        super().__init__(state, result)
+        self._how = how
+        self._parts: list[Part] = [
+            part_of(kind, state.field(place).type, k, takes_back=how.takes_back)
+            for place, (_, kind, k) in enumerate(how.fields)
+        ]
+
+    def init(self, keys: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        return self._state([part.init(len(keys)) for part in self._parts], len(keys))
+
+    def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        if states.null_count:
+            states = pc.if_else(states.is_valid(), states, self.init(keys))
+        parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
+        return self._state([part.add(kept, value) for part, kept, value in parts], len(states))
+
+    def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
+        return self._state([part.subtract(kept, value) for part, kept, value in parts], len(states))
+
+    def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        parts = zip(self._parts, states.flatten(), others.flatten(), strict=True)
+        return self._state([part.merge(one, other) for part, one, other in parts], len(states))
+
+    def finish(self, states: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        absent = None if not states.null_count else states.is_null()
+        parts = [part.finish(kept) for part, kept in zip(self._parts, states.flatten(), strict=True)]
+        if self._how.alone:
+            return parts[0].cast(self.result)
+        parts = [part.cast(field.type) for part, field in zip(parts, self.result, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(self.result), mask=absent)
+
+    def _arguments(self, values: pa.Array) -> list[pa.Array]:
+        if not self._how.arguments:
+            return [values] * len(self._parts)
+        return list(values.flatten())
+
+    def _state(self, parts: list[pa.Array], count: int) -> pa.Array:
+        arrays = [part.cast(field.type) for part, field in zip(parts, self.state, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.state), mask=pa.array(np.zeros(count, dtype=bool)))

@@ -1,0 +1,15 @@
+"""The fold of a plan as the engine runs it."""
+
+from __future__ import annotations
+
+from millpond._engine.aggregates.fold import Fold
+from millpond._engine.aggregates.functions import ArrayFold
+from millpond._engine.aggregates.named import NamedFold
+from millpond._plan import folds
+
+
+def fold_of(fold: folds.Fold) -> Fold:
+    """The fold, whose types are Arrow's."""
+    if isinstance(fold.how, folds.FunctionFold):
+        return ArrayFold(fold.how, fold.state)
+    return NamedFold(fold.how, fold.state, fold.result)

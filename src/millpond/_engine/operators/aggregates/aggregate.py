@@ -1,0 +1,151 @@
+"""stream_aggregate, table_aggregate: what is kept of each key, and each change of it (docs/semantics, section 12).
+
+A record of a stream adds its value; a message of a grouped table subtracts an old value, strictly before it adds a new
+one. Rows are folded in stretches of their order, so that memory is bounded by bytes (law 9); each stretch begins with
+what the one before left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.aggregates.fold import Fold, Folded, Work
+from millpond._engine.aggregates.of_plan import fold_of
+from millpond._engine.arrays import Int64s
+from millpond._engine.operators.operator import Events, OperatorContext, kept_table, sent
+from millpond._engine.rows.columns import array_of, gather, ints, joined
+from millpond._engine.rows.sizes import RESULT_BYTES, Picked, cut, in_pieces, row_bytes
+from millpond._engine.state.runs import State, StateTable
+from millpond._plan.operators.aggregates.aggregate import AggregateParams
+
+MOST_ROWS = 65_536
+"""Rows that are folded at a time."""
+
+
+@dataclass
+class Standing:
+    """What stands for each key group: its state (null: none) and timestamp."""
+
+    states: pa.Array
+    ts: Int64s
+
+
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(context, inputs, sides=1)
+    if not len(events):
+        return
+    fold = fold_of(context.params(AggregateParams).fold)
+    table = kept_table(context, state)
+    standing = stored(events, table, fold)
+    before = standing.states
+    for begin, end in stretches(events, fold, standing):
+        rows = _in_groups(events, begin, end)
+        done = fold.run(work_of(events, rows, standing))
+        yield from changes(events, fold, rows, done)
+        settle(events, rows, done, standing)
+    store(events, before, standing, table)
+
+
+def stored(events: Events, table: StateTable, fold: Fold) -> Standing:
+    """What the state holds of each key group."""
+    first = events.groups.first
+    lookup = table.lookup(events.hash[first], events.key.take(pa.array(first)))
+    ts = np.append(ints(lookup.rows, "ts"), 0)[lookup.index]
+    return Standing(array_of(gather(lookup.rows.column("value"), lookup.index), fold.state), ts)
+
+
+def stretches(events: Events, fold: Fold, standing: Standing) -> Iterator[tuple[int, int]]:
+    """Stretches of rows in order of position; with the record cache one change is sent of all, so there is one."""
+    if events.context.operator.cached:
+        yield 0, len(events)
+        return
+    sizes = row_bytes(events.tables[0].column("value"))[events.own]
+    for begin, end in cut(sizes, RESULT_BYTES):
+        at = begin
+        while at < end:
+            # a state that grows with each record is what makes results large
+            largest = int(row_bytes(standing.states).max(initial=1))
+            until = min(end, at + max(1, min(MOST_ROWS, RESULT_BYTES // (4 * largest + 64))))
+            yield at, until
+            at = until
+
+
+def _in_groups(events: Events, begin: int, end: int) -> Int64s:
+    """Rows of a stretch, group after group."""
+    order = events.groups.order
+    return order if end - begin == len(events) else order[(order >= begin) & (order < end)]
+
+
+def work_of(events: Events, rows: Int64s, standing: Standing) -> Work:
+    """These rows, which stand group after group, as the fold takes them."""
+    groups = events.groups.group_of_row[rows]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    present, batch = groups[starts], events.tables[0]
+    at = pa.array(present)
+    olds = gather(batch.column("old"), events.own[rows]) if "old" in batch.column_names else None
+    return Work(
+        keys=events.key.take(pa.array(events.groups.first[present])),
+        starts=np.append(starts, len(rows)),
+        values=gather(batch.column("value"), events.own[rows]),
+        ts=events.ts[rows],
+        prior=standing.states.take(at),
+        prior_ts=standing.ts[present],
+        olds=olds,
+    )
+
+
+def changes(events: Events, fold: Fold, rows: Int64s, done: Folded) -> Iterator[pa.Table]:
+    """Each row's result, in order of position; with the record cache each group's last."""
+    place = np.full(len(events), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    wanted = np.sort(rows)
+    before, after, ts = (np.zeros(len(events), dtype=np.int64) for _ in range(3))
+    before[rows], after[rows], ts[rows] = done.before, done.after, done.ts
+    group = events.groups.group_of_row
+    firsts, sending = sent(events.context.operator, group, wanted, after >= 0, before >= 0)
+    if not len(sending):
+        return
+    results = finished(fold, done.states)
+    out: dict[str, pa.Array | Picked] = events.meta(sending, ts[sending])
+    out["value"] = Picked(results, after[sending])
+    if events.context.operator.emits_old:
+        out["old"] = Picked(results, before[firsts])
+    yield from in_pieces(out)
+
+
+def finished(fold: Fold, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """What is shown of states."""
+    if isinstance(states, pa.ChunkedArray):
+        return joined([fold.finish(chunk) for chunk in states.chunks], fold.result)
+    return fold.finish(states)
+
+
+def settle(events: Events, rows: Int64s, done: Folded, standing: Standing) -> None:
+    """What stands behind these rows."""
+    groups = events.groups.group_of_row[rows]
+    lasts = np.flatnonzero(np.append(np.diff(groups), 1))
+    known = len(standing.states)
+    pointers = np.arange(known, dtype=np.int64)
+    pointers[groups[lasts]] = np.where(done.after[lasts] >= 0, done.after[lasts] + known, -1)
+    standing.states = array_of(
+        gather(joined([standing.states, done.states], standing.states.type), pointers), standing.states.type
+    )
+    standing.ts[groups[lasts]] = done.ts[lasts]
+
+
+def store(events: Events, before: pa.Array, standing: Standing, table: StateTable) -> None:
+    """Write what stands; what stood and does not any more is deleted."""
+    stands = standing.states.is_valid().to_numpy(zero_copy_only=False)
+    groups = np.flatnonzero(stands | before.is_valid().to_numpy(zero_copy_only=False))
+    first = events.groups.first[groups]
+    columns = {"hash": pa.array(events.hash[first]), "key": events.key.take(pa.array(first))}
+    columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
+    done = 0
+    for piece in in_pieces(columns) if len(groups) else ():
+        table.put(piece.cast(table.schema), ~stands[groups[done : done + len(piece)]])
+        done += len(piece)

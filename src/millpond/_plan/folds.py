@@ -1,0 +1,86 @@
+"""Folds: how an aggregate takes records in, as the plan knows it; the engine evaluates them (`_engine.aggregates`).
+
+A fold is either made of functions (aggregate, reduce), or of aggregates by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function of a fold, of (key, value, aggregate); of a merger (key, one aggregate, the other).
+
+    Parameters
+    ----------
+    function : of Arrow arrays, a row each, which gives an array; or of plain values.
+    plain : whether it is one of plain Python values, called record by record.
+    """
+
+    function: Callable[..., Any]
+    plain: bool
+
+
+@dataclass(frozen=True)
+class FunctionFold:
+    """aggregate, reduce.
+
+    Parameters
+    ----------
+    add : the adder.
+    subtract, merge : of tables and of sessions.
+    starts : whether there is an initial value; else the first value is taken as it is (reduce).
+    initial : that value, as Python has it.
+    """
+
+    add: Step
+    subtract: Step | None = None
+    merge: Step | None = None
+    starts: bool = False
+    initial: Any = None
+
+
+@dataclass(frozen=True)
+class NamedFold:
+    """Aggregates by name.
+
+    Parameters
+    ----------
+    fields : name of each result field, its aggregate, and how many are kept where that is said (top_k).
+    arguments : whether values are structs with an argument for each field; else each value counts as it is.
+    alone : whether the result is the one field's value; else a struct of all.
+    takes_back : whether values are subtracted, too: of a grouped table.
+    """
+
+    fields: tuple[tuple[str, str, int | None], ...]
+    arguments: bool = True
+    alone: bool = False
+    takes_back: bool = False
+
+
+COUNT = NamedFold((("count", "count", None),), arguments=False, alone=True)
+"""count()."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A fold, and its types.
+
+    Parameters
+    ----------
+    how : the functions, or the names.
+    text : what `describe` prints of it.
+    state, result : types of what is kept of each key, and of the result made of that.
+    """
+
+    how: FunctionFold | NamedFold
+    text: str
+    state: Any
+    result: Any
+
+    def typed(self, convert: Callable[[Any], Any]) -> Fold:
+        """The same fold with other types, as `convert` gives them."""
+        return replace(self, state=convert(self.state), result=convert(self.result))

@@ -1,0 +1,112 @@
+"""Aggregates: what a user declares, and what it means for keys, tables and old values (docs/semantics, section 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from millpond._plan.folds import Fold
+from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
+
+
+@dataclass(frozen=True)
+class Regroup(Node):
+    """Changes of a table as messages to groups: what leaves one ("old"), and what comes into one ("new").
+
+    A change whose group stays is one message, which brings the old value beside the new one. The two halves stand side
+    by side, so that the old one comes first.
+
+    Parameters
+    ----------
+    selector : function of key and value that gives the pair of a group and what is grouped.
+    half : which of the two.
+    """
+
+    selector: Function = field(kw_only=True, compare=False, repr=False)
+    half: Literal["old", "new"] = field(kw_only=True)
+
+    stem = "group_by"
+    takes_old = True
+
+    @property
+    def keyed_by(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return ()
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (("half", self.half),)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return (of_key_and_value("selector", self.selector, *above),)
+
+
+@dataclass(frozen=True)
+class Arguments(Node):
+    """What aggregates by name work on: a struct of their arguments in place of the value; of a message, of both."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+    of_messages: bool = field(kw_only=True)
+
+    stem = "arguments"
+
+    @property
+    def takes_old(self) -> bool:
+        """See `Node`."""
+        return self.of_messages
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return (of_key_and_value("mapper", self.mapper, *above),)
+
+
+@dataclass(frozen=True)
+class Aggregated(Node):
+    """Base of the aggregates: a table of its own, of which each change is known, old value included.
+
+    Parameters
+    ----------
+    fold : how records are taken in.
+    columns : the fold's functions that are Columns.
+    """
+
+    fold: Fold = field(kw_only=True, compare=False, repr=False)
+    columns: tuple[UserFunction, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+
+    old_values = "remembered"
+    keeps_table = True
+
+    @property
+    def begins_table(self) -> bool:
+        """See `Node`."""
+        return True
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (("fold", self.fold.text),)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return self.columns
+
+
+@dataclass(frozen=True)
+class StreamAggregate(Aggregated):
+    """count, reduce, aggregate of a grouped stream; of several, where they are cogrouped."""
+
+    stem = "stream_aggregate"
+
+
+@dataclass(frozen=True)
+class TableAggregate(Aggregated):
+    """count, reduce, aggregate of a grouped table: reads both halves of its messages."""
+
+    stem = "table_aggregate"
+    # Kafka Streams sends the messages through a topic
+    in_step = False

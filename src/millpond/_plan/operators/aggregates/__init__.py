@@ -1,0 +1,1 @@
+"""The operators of aggregates, with and without windows."""

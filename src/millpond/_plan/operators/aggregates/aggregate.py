@@ -1,0 +1,52 @@
+"""What the specs of aggregates share: the fold among their parameters, the table they keep, the changes they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from millpond._plan.folds import Fold
+from millpond._plan.nodes import Aggregated
+from millpond._plan.operators.spec import Kept, Params, Results, Site, Spec
+
+N = TypeVar("N", bound=Aggregated)
+
+
+@dataclass(frozen=True)
+class AggregateParams(Params):
+    """Of an aggregate: its fold."""
+
+    fold: Fold
+
+    def typed(self, convert: Callable[[Any], Any]) -> AggregateParams:
+        """See `Params`."""
+        return replace(self, fold=self.fold.typed(convert))
+
+
+class AggregateSpec(Spec[N]):
+    """What aggregates share; see `Spec`."""
+
+    cacheable = True
+
+    def side_of(self, node: N, input: int) -> int:
+        """All inputs come in alike."""
+        return 0
+
+    def params(self, site: Site[N]) -> AggregateParams:
+        """See `Spec`."""
+        return AggregateParams(site.node.fold)
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+        """What is kept of each key: the result, or what it is made of."""
+        node = site.node
+        return (Kept(node.store or f"{node.name}.aggregate", (("key", node.shape.key), ("value", node.fold.state))),)
+
+    def results(self, site: Site[N], *, old: bool) -> Results:
+        """See `Spec`."""
+        kind = site.node.shape.value
+        return Results((("value", kind), ("old", kind)) if old else (("value", kind),))
+
+    def seen_when_sent(self, site: Site[N]) -> bool:
+        """See `Spec`."""
+        return True

@@ -1,0 +1,18 @@
+"""table_aggregate: count, reduce and aggregate of a grouped table (docs/semantics, section 12)."""
+
+from __future__ import annotations
+
+from millpond._plan.nodes import TableAggregate as Node
+from millpond._plan.operators.aggregates.aggregate import AggregateSpec
+from millpond._plan.operators.spec import Reads, Side, Site
+
+
+class TableAggregate(AggregateSpec[Node]):
+    """See `Spec`."""
+
+    stem = "table_aggregate"
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """Messages to groups: what to add, and what to subtract before."""
+        side = Side(site.input(0).shape.value, looked_up=False, old="always")
+        return Reads(site.node.shape.key, (side,))

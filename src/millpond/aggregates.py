@@ -1,0 +1,134 @@
+"""Aggregates by name (`mp.sum`, `mp.count`, ...), and plain Python functions for folds (`mp.python`).
+
+Vocabulary: frozen descriptions, which a grouped stream or table evaluates. All leave out records whose argument is
+null, as SQL's aggregates do.
+
+>>> top_k(lambda value: value, k=3)
+Aggregate('top_k', k=3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from millpond.errors import TopologyError
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate by name.
+
+    Parameters
+    ----------
+    kind : its name.
+    argument : Column function of (value) or (key, value), evaluated before records are grouped; None: of `count`,
+        each record counts.
+    k : of `top_k`, how many.
+    """
+
+    kind: str
+    argument: Function | None = None
+    k: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Aggregate({self.kind!r}{'' if self.k is None else f', k={self.k}'})"
+
+    @property
+    def text(self) -> str:
+        """What `describe` prints of it."""
+        return self.kind if self.k is None else f"{self.kind}({self.k})"
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A plain Python function of a fold, called record by record; made by `python`.
+
+    Parameters
+    ----------
+    function : of plain Python values.
+    returns : type of its result, in Spark's words ("long", "struct<n: long>") or as a DataType; None: as the
+        aggregate's type is known otherwise.
+    """
+
+    function: Function
+    returns: Any = None
+
+
+def python(function: Function, returns: Any = None) -> PythonFunction:
+    """A plain Python function as adder, subtractor, reducer or merger, called once for each record.
+
+    It sees values as Python has them: structs are dictionaries, lists are lists. It costs some microseconds for each
+    record; Columns that the level can evaluate cost less.
+
+    Parameters
+    ----------
+    function : takes what the Column function would take.
+    returns : type of its result, in Spark's words or as a DataType; of an aggregator this is the aggregate's type.
+    """
+    return PythonFunction(function, returns)
+
+
+def count(argument: Function | None = None) -> Aggregate:
+    """How many records, or how many whose argument is not null: a long."""
+    return Aggregate("count", argument)
+
+
+def sum(argument: Function) -> Aggregate:
+    """The sum: a long of integers, a double of floats, a decimal of decimals; null of no records."""
+    return Aggregate("sum", argument)
+
+
+def min(argument: Function) -> Aggregate:
+    """The smallest value; of a grouped table all values are kept, since the smallest may go."""
+    return Aggregate("min", argument)
+
+
+def max(argument: Function) -> Aggregate:
+    """The largest value; NaN is larger than all numbers, as Spark has it."""
+    return Aggregate("max", argument)
+
+
+def avg(argument: Function) -> Aggregate:
+    """The mean, a double."""
+    return Aggregate("avg", argument)
+
+
+def stddev(argument: Function) -> Aggregate:
+    """The standard deviation of a sample (n - 1), a double; null of fewer than two records."""
+    return Aggregate("stddev", argument)
+
+
+def first(argument: Function) -> Aggregate:
+    """The value that came first; of a grouped stream only."""
+    return Aggregate("first", argument)
+
+
+def last(argument: Function) -> Aggregate:
+    """The value that came last; of a grouped stream only."""
+    return Aggregate("last", argument)
+
+
+def collect_list(argument: Function) -> Aggregate:
+    """All values in the order in which they came."""
+    return Aggregate("collect_list", argument)
+
+
+def collect_set(argument: Function) -> Aggregate:
+    """The different values, in the order in which they first came."""
+    return Aggregate("collect_set", argument)
+
+
+def count_distinct(argument: Function) -> Aggregate:
+    """How many different values there are: a long. They are kept."""
+    return Aggregate("count_distinct", argument)
+
+
+def top_k(argument: Function, k: int) -> Aggregate:
+    """The `k` largest values, the largest first."""
+    if k < 1:
+        raise TopologyError("The number of values to keep must be more than zero.", given=f"k={k}")
+    return Aggregate("top_k", argument, k)

@@ -1,0 +1,113 @@
+"""Suppressed: which changes of a table are held back, for how long, and in how large a buffer (KIP-328).
+
+Vocabulary, frozen and checked when made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from millpond.errors import TopologyError
+from millpond.windows.durations import Duration, Named, duration_ms, not_negative
+
+WhenFull = Literal["emit", "shut down", "grow"]
+
+
+@dataclass(frozen=True)
+class BufferConfig(metaclass=Named):
+    """How much is held back at most, and what happens then.
+
+    Parameters
+    ----------
+    most_records, most_bytes : limits of each partition's buffer; None: without.
+    when_full : "emit" sends the oldest entries early, "shut down" stops the query; "grow": there is no limit.
+    """
+
+    most_records: int | None = None
+    most_bytes: int | None = None
+    when_full: WhenFull = "emit"
+
+    def __post_init__(self) -> None:
+        for limit, what in ((self.most_records, "records"), (self.most_bytes, "bytes")):
+            if limit is not None and limit < 0:
+                raise TopologyError(f"A buffer cannot hold fewer than no {what}.", given=str(limit))
+
+    @classmethod
+    def unbounded(cls) -> BufferConfig:
+        """As much as there is."""
+        return cls(when_full="grow")
+
+    @classmethod
+    def max_records(cls, limit: int) -> BufferConfig:
+        """At most so many records, then the oldest are sent early."""
+        return cls(most_records=limit)
+
+    @classmethod
+    def max_bytes(cls, limit: int) -> BufferConfig:
+        """At most so many bytes, then the oldest records are sent early."""
+        return cls(most_bytes=limit)
+
+    def with_max_records(self, limit: int) -> BufferConfig:
+        """The same with a limit of records, too."""
+        return replace(self, most_records=limit, when_full="emit" if self.when_full == "grow" else self.when_full)
+
+    def with_max_bytes(self, limit: int) -> BufferConfig:
+        """The same with a limit of bytes, too."""
+        return replace(self, most_bytes=limit, when_full="emit" if self.when_full == "grow" else self.when_full)
+
+    def with_no_bound(self) -> BufferConfig:
+        """The same without a limit."""
+        return BufferConfig.unbounded()
+
+    def emit_early_when_full(self) -> BufferConfig:
+        """The same; where it is full, the oldest are sent early."""
+        return replace(self, when_full="emit")
+
+    def shut_down_when_full(self) -> BufferConfig:
+        """The same; where it is full, the query stops."""
+        return replace(self, when_full="shut down")
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether nothing is sent early."""
+        return self.when_full != "emit"
+
+
+@dataclass(frozen=True)
+class Suppressed(metaclass=Named):
+    """What `KTable.suppress` holds back.
+
+    Parameters
+    ----------
+    limit_ms : how long after the first change of a key that is held back; None: until its window closes.
+    buffer : how much is held back at most.
+    """
+
+    limit_ms: int | None
+    buffer: BufferConfig
+
+    def __post_init__(self) -> None:
+        if self.limit_ms is not None:
+            not_negative(self.limit_ms, "time limit")
+
+    @classmethod
+    def until_time_limit(cls, limit: Duration, buffer: BufferConfig) -> Suppressed:
+        """Changes are held back for `limit` of stream time; of a key the last one is sent."""
+        return cls(duration_ms(limit, "time limit"), buffer)
+
+    @classmethod
+    def until_window_closes(cls, buffer: BufferConfig) -> Suppressed:
+        """Of each window one result is sent, when window and grace have passed; of a windowed table only.
+
+        Raises
+        ------
+        TopologyError : the buffer would send results early, which then are not the last ones.
+        """
+        if not buffer.is_strict:
+            raise TopologyError(
+                "A buffer that sends records early cannot hold final results back.",
+                given=repr(buffer),
+                hint="BufferConfig.unbounded(), or shut_down_when_full() behind the limits.",
+            )
+        return cls(None, buffer)

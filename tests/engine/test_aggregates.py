@@ -1,0 +1,182 @@
+"""Aggregates without windows through the engine, beside the oracle: streams and tables, whatever the batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millpond._engine.operators.aggregates import aggregate as operator
+from millpond.aggregates import python
+from millpond.errors import FunctionError
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import Semantics, Topology
+from millpond.testing.proof.oracle import functions as text
+from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.tables.table import TableSource
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from tests.engine.kit import LIBRARY, REF, by_step, driver_of, run
+
+PAYLOAD = LIBRARY.lift(text.payload, "string")
+KEYS = st.sampled_from(["a", "b", "é", None])
+VALUES = st.sampled_from(["1", "2", "3", "g|1", "h|2", "g|3", "g|", None])
+STEPS = st.lists(st.tuples(st.just("in"), KEYS, VALUES, st.integers(-1, 9)), max_size=25)
+CUTS = st.frozensets(st.integers(0, 25))
+
+
+def joined(one: Any, other: Any) -> Any:
+    return pc.binary_join_element_wise(one, other, "+")
+
+
+def of_stream(grouped: Any, name: str) -> Any:
+    fold = AGGREGATORS[name]
+    if name == "count":
+        return grouped.count()
+    if name == "columns":
+        return grouped.aggregate(lambda: "0", lambda value, aggregate: joined(aggregate, value))
+    if fold.initial is None:
+        return grouped.reduce(python(fold.add))
+    return grouped.aggregate(fold.initial, python(lambda value, aggregate: fold.add(aggregate, value)))
+
+
+def of_table(grouped: Any, name: str) -> Any:
+    fold = AGGREGATORS[name]
+    if name == "count":
+        return grouped.count()
+    if fold.initial is None:
+        return grouped.reduce(python(fold.add), python(fold.subtract))
+    steps = (lambda v, a: fold.add(a, v)), (lambda v, a: fold.subtract(a, v))  # type: ignore[misc]
+    return grouped.aggregate(fold.initial, *map(python, steps))
+
+
+def oracle_steps(topology: Topology, steps: list[Any]) -> list[list[tuple[Any, Any, int | None]]]:
+    return [[(r.key, r.value, r.ts) for r in topology.pipe(*step)] for step in steps]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), name=st.sampled_from(["count", "reduce", "log", "reset"])
+)
+def test_a_stream_gives_what_one_record_at_a_time_gives(steps: Any, cuts: Any, shards: int, name: str) -> None:
+    topology = Topology(Semantics(faithful=False))
+    source = Node()
+    topology.source("in", source)
+    topology.sink(StreamAggregate(topology, source, AGGREGATORS[name]))
+    driver = driver_of(lambda b: of_stream(b.stream("in", key="string", value="string").group_by_key(), name))
+    driver.shards = shards
+    assert by_step(driver, steps, cuts) == oracle_steps(topology, steps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), name=st.sampled_from(["count", "reduce", "log", "set"]))
+def test_a_table_gives_what_one_change_at_a_time_gives(steps: Any, cuts: Any, shards: int, name: str) -> None:
+    topology = Topology(Semantics(faithful=False))
+    source = TableSource(topology)
+    topology.source("in", source)
+    groups = GroupTable(topology, source, lambda _, value: (text.ref(value), text.payload(value)))
+    topology.sink(TableAggregate(topology, groups.topic, AGGREGATORS[name]))
+
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="string")
+        return of_table(table.group_by(lambda _, value: (REF(value), PAYLOAD(value))), name)
+
+    driver = driver_of(build)
+    driver.shards = shards
+    assert by_step(driver, steps, cuts) == oracle_steps(topology, steps)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS, cuts=CUTS)
+def test_functions_of_arrays_give_what_plain_ones_give(steps: Any, cuts: Any) -> None:
+    def said(columns: bool) -> Any:
+        def build(builder: Any) -> Any:
+            stream = builder.stream("in", key="string", value="string").group_by_key()
+            table = builder.table("table", key="string", value="string")
+            grouped = table.group_by(lambda _, value: (REF(value), PAYLOAD(value)))
+            if columns:
+                stream.reduce(joined).to("reduced")
+                stream.aggregate(lambda: "0", lambda v, a: joined(a, v)).to("folded")
+                grouped.aggregate(lambda: "0", lambda v, a: joined(a, v), lambda v, a: joined(v, a)).to("out")
+            else:
+                stream.reduce(python(text.plus)).to("reduced")
+                stream.aggregate(lambda: "0", python(lambda v, a: f"{a}+{v}")).to("folded")
+                adder, subtractor = python(lambda v, a: f"{a}+{v}"), python(lambda v, a: f"{v}+{a}")
+                grouped.aggregate(lambda: "0", adder, subtractor).to("out")
+
+        driver = driver_of(build)
+        both = [each for step in steps for each in (step, ("table", *step[1:]))]
+        return by_step(driver, both, cuts), driver.read("reduced"), driver.read("folded")
+
+    assert said(columns=True) == said(columns=False)
+
+
+def test_records_without_key_or_value_are_counted_and_left_out() -> None:
+    driver = driver_of(lambda b: b.stream("in", key="string", value="string").group_by_key().count(name="n"))
+    assert run(driver, ("in", "a", "1", 5), ("in", None, "1", 6), ("in", "a", None, 7), ("in", "a", "2", 3)) == [
+        ("a", 1, 5),
+        ("a", 2, 5),
+    ]
+    assert {reason: n for (node, reason), n in driver.drops.items() if node == "n"} == {"null_key": 1, "null_value": 1}
+
+
+def test_a_filter_behind_an_aggregate_knows_its_old_values() -> None:
+    def build(builder: Any) -> Any:
+        counted = builder.stream("in", key="string", value="string").group_by_key().count(store="n")
+        return counted.filter(lambda n: pc.less(n, 3))
+
+    steps = [("in", "a", "x", ts) for ts in range(4)]
+    assert run(driver_of(build), *steps) == [("a", 1, 0), ("a", 2, 1), ("a", None, 2)]
+
+
+@pytest.mark.parametrize("limit", [1, 200])
+def test_rows_are_folded_in_stretches_without_a_difference(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [("in", key, value, ts) for ts, (key, value) in enumerate([("a", "1"), ("b", "2"), ("a", "3")] * 20)]
+
+    def build(builder: Any) -> Any:
+        return of_stream(builder.stream("in", key="string", value="string").group_by_key(), "log")
+
+    whole = run(driver_of(build), *steps)
+    monkeypatch.setattr(operator, "RESULT_BYTES", limit)
+    monkeypatch.setattr(operator, "MOST_ROWS", 7)
+    assert run(driver_of(build), *steps) == whole
+
+
+def test_with_the_record_cache_a_key_gives_one_change_of_all_that_it_went_through() -> None:
+    builder = arrow_builder("test")
+    stream = builder.stream("in", key="string", value="string")
+    of_stream(stream.group_by_key(), "reset").to("out")
+    driver = EngineDriver(builder.build(), record_cache=True)
+    assert run(driver, ("in", "a", "1", 0), ("in", "b", "1", 1), ("in", "a", "2", 2), ("in", "c", "3", 3)) == [
+        ("b", "0+1", 1),
+        ("a", "0+1+2", 2),
+    ]
+    assert run(driver, ("in", "a", "4", 3), ("in", "a", "3", 4), ("in", "b", "2", 5)) == [
+        ("a", None, 4),
+        ("b", "0+1+2", 5),
+    ]
+
+
+def test_the_aggregate_has_one_type() -> None:
+    grouped = arrow_builder("test").stream("in", key="string", value="long").group_by_key()
+    with pytest.raises(FunctionError, match="gives another type"):
+        grouped.reduce(lambda one, other: pc.cast(other, pa.string()))
+    widened = grouped.aggregate(lambda: pa.scalar(0, pa.int32()), lambda value, total: pc.add(value, total))
+    assert widened.value_type == pa.int64()
+    with pytest.raises(FunctionError, match="null"):
+        grouped.aggregate(lambda: None, lambda value, total: total)
+
+
+def test_a_plain_function_that_gives_another_type_says_so() -> None:
+    driver = driver_of(
+        lambda b: b.stream("in", key="string", value="long").group_by_key().reduce(python(lambda a, v: "x"))
+    )
+    driver.pipe("in", "a", 1, ts=0)
+    driver.pipe("in", "a", 2, ts=0)
+    with pytest.raises(FunctionError, match="not of the aggregate's type"):
+        driver.run_batch()
