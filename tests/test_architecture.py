@@ -23,13 +23,17 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
-    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped"}),
+    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped", "windowed"}),
     frozenset({"builder", "topology", "session", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
-MUTUAL: tuple[frozenset[str], ...] = (frozenset({"millpond.kstream", "millpond.ktable", "millpond.grouped"}),)
-WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session"})
+MUTUAL: tuple[frozenset[str], ...] = (
+    frozenset({"millpond.kstream", "millpond.ktable", "millpond.grouped", "millpond.windowed"}),
+)
+WITH_PYSPARK = frozenset(
+    {"_spark", "kstream", "ktable", "wtable", "grouped", "windowed", "builder", "topology", "session"}
+)
 WITH_PYSPARK_TOO = frozenset({"millpond.testing.bounded_run", "millpond.testing.piped"})
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
 # Ways past the public API, which Spark Connect and managed Spark do not have.

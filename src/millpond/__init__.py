@@ -71,6 +71,7 @@ from millpond.ktable import KTable
 from millpond.names import missing
 from millpond.session import session
 from millpond.topology import Topology
+from millpond.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.windows import (
     BufferConfig,
     EmitStrategy,
@@ -103,6 +104,7 @@ __all__ = [
     "MillpondError",
     "MissingName",
     "Rows",
+    "SessionWindowedKStream",
     "SessionWindows",
     "SinkError",
     "SlidingWindows",
@@ -110,6 +112,7 @@ __all__ = [
     "StateError",
     "StreamsBuilder",
     "Suppressed",
+    "TimeWindowedKStream",
     "TimeWindows",
     "Topic",
     "TopicSink",

@@ -52,6 +52,10 @@ class FunctionBackend(Protocol):
         """(prefix, suffix) of a combined key."""
         ...
 
+    def windowed_type(self, key: Any) -> Any:
+        """Type of the keys of windowed aggregates: a struct of `key`, and `start` and `end` as longs."""
+        ...
+
     def initial(self, initializer: Function) -> tuple[Any, Any]:
         """(type, plain value) of what an initializer gives; null is None."""
         ...

@@ -21,9 +21,11 @@ from millpond.errors import FunctionError
 from millpond.functions import Function, adapt
 from millpond.handle import Handle, type_text
 from millpond.names import missing, public
+from millpond.windows import Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
+    from millpond.windowed import WindowedStream
 
 FoldFunction = Function | PythonFunction
 """A function of Columns, or `mp.python(function)`."""
@@ -67,6 +69,10 @@ class Grouped:
         def __getattr__(self, name: str) -> Any:
             raise missing(type(self).__name__, public(type(self)), name)
 
+    def _result_key(self) -> Any:
+        """Type of the keys of results."""
+        return self._key
+
     # -- folds -----------------------------------------------------------------------------------------------
 
     def _count(self) -> Folding:
@@ -76,11 +82,14 @@ class Grouped:
             Fold(COUNT, "count", functions.of_arrow(pa.struct([("count", kept)])), functions.of_arrow(shown))
         )
 
-    def _reduce(self, reducer: FoldFunction, subtractor: FoldFunction | None = None) -> Folding:
+    def _reduce(
+        self, reducer: FoldFunction, subtractor: FoldFunction | None = None, *, merges: bool = False
+    ) -> Folding:
         making = _Making(self._construction, self._key, self._value, self._value)
         add = making.step("reducer" if subtractor is None else "adder", reducer, REDUCER)
         subtract = None if subtractor is None else making.step("subtractor", subtractor, REDUCER)
-        return making.folding(FunctionFold(add, subtract), "reduce")
+        merge = making.step("reducer", reducer, MERGER) if merges else None
+        return making.folding(FunctionFold(add, subtract, merge), "reduce")
 
     def _aggregate(
         self,
@@ -104,14 +113,16 @@ class Grouped:
             )
         return making.folding(how, "aggregate")
 
-    def _add(self, kind: type[Aggregated], folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
+    def _add(
+        self, make: Callable[..., Aggregated], folding: Folding, name: str | None, stem: str, store: str | None
+    ) -> KTable:
         """The table of the aggregates, attached."""
         from millpond.ktable import KTable
 
-        node = kind(
+        node = make(
             self._construction.name(name, stem),
             self._inputs,
-            Shape("table", self._key, folding.fold.result),
+            Shape("table", self._result_key(), folding.fold.result),
             fold=folding.fold,
             columns=folding.columns,
             store=store,
@@ -219,6 +230,12 @@ def regrouped(table: Handle, selector: Function, name: str | None) -> KGroupedTa
 
 class KGroupedStream(Grouped):
     """A stream by key: what `KStream.group_by_key` and `KStream.group_by` return."""
+
+    def windowed_by(self, windows: Windows) -> WindowedStream:
+        """The records by key and window: tumbling, hopping, sliding, session or unlimited windows."""
+        from millpond.windowed import windowed
+
+        return windowed(self._construction, self._inputs, (self._key, self._value), windows)
 
     def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """How many records each key has had: a long. Records without key or value are left out, counted.

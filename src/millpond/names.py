@@ -13,7 +13,7 @@ from millpond.errors import MissingName
 
 NOT_YET = {
     "the operators": "add_global_store add_processor add_sink add_source add_state_store cogroup "
-    "flat_transform flat_transform_values process process_values suppress transform transform_values windowed_by",
+    "flat_transform flat_transform_values process process_values suppress transform transform_values",
     "the module": "VersionedTable WTable avro debezium protobuf",
 }
 _NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
@@ -28,6 +28,7 @@ _STREAM = {
     "foreach_batch": "to(mp.ForeachBatch(function), name=...)",
     "print": "peek(print)",
     "reduce": "group_by_key().reduce(...)",
+    "windowed_by": "group_by_key().windowed_by(...)",
     "right_join": "other.left_join(this, ...)",
     "select": "map_values(lambda value: F.struct(...))",
     "show": "peek(print), or millpond.testing.TopologyTestDriver",

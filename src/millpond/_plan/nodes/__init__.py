@@ -10,7 +10,17 @@ and promise, is said by their specs (`_plan/operators`).
 
 from __future__ import annotations
 
-from millpond._plan.nodes.aggregates import Aggregated, Arguments, Regroup, StreamAggregate, TableAggregate
+from millpond._plan.nodes.aggregates import (
+    Aggregated,
+    Arguments,
+    Regroup,
+    SessionWindowAggregate,
+    SlidingWindowAggregate,
+    StreamAggregate,
+    TableAggregate,
+    TimeWindowAggregate,
+    WindowAggregate,
+)
 from millpond._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
 from millpond._plan.nodes.joins import (
     ForeignKey,
@@ -66,17 +76,21 @@ __all__ = [
     "Regroup",
     "Repartition",
     "SelectKey",
+    "SessionWindowAggregate",
     "Shape",
     "Sink",
+    "SlidingWindowAggregate",
     "Source",
     "StreamAggregate",
     "StreamStream",
     "StreamTable",
     "TableAggregate",
     "TableTable",
+    "TimeWindowAggregate",
     "ToStream",
     "ToTable",
     "UserFunction",
+    "WindowAggregate",
     "sinks_among",
     "sources_among",
     "view_of",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from millpond._plan.folds import Fold
 from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
+from millpond.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,49 @@ class TableAggregate(Aggregated):
     stem = "table_aggregate"
     # Kafka Streams sends the messages through a topic
     in_step = False
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Aggregated):
+    """Base of the aggregates of a grouped stream by key and window: a table whose keys are structs of both.
+
+    Parameters
+    ----------
+    windows : which windows a record belongs to.
+    on_close : whether a window gives one result, when it has closed, in place of one for each change.
+    """
+
+    windows: Windows = field(kw_only=True)
+    on_close: bool = field(default=False, kw_only=True)
+
+    @property
+    def keyed_by(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return ()
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        lengths = ((each.name.removesuffix("_ms"), getattr(self.windows, each.name)) for each in fields(self.windows))
+        parts = ", ".join(f"{name} {length} ms" for name, length in lengths)
+        return (*super().details(), ("windows", parts), *((("emit", "on close"),) if self.on_close else ()))
+
+
+@dataclass(frozen=True)
+class TimeWindowAggregate(WindowAggregate):
+    """By tumbling, hopping or unlimited windows."""
+
+    stem = "time_window_aggregate"
+
+
+@dataclass(frozen=True)
+class SlidingWindowAggregate(WindowAggregate):
+    """By sliding windows."""
+
+    stem = "sliding_window_aggregate"
+
+
+@dataclass(frozen=True)
+class SessionWindowAggregate(WindowAggregate):
+    """By sessions."""
+
+    stem = "session_window_aggregate"

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -113,6 +114,11 @@ class ColumnFunctions:
     def combined_parts(self, key: Column) -> tuple[Column, Column]:
         """(prefix, suffix) of a combined key."""
         return key["prefix"], key["suffix"]
+
+    def windowed_type(self, key: DataType) -> DataType:
+        """A struct of `key`, `start` and `end`."""
+        fields = (("key", key), ("start", LongType()), ("end", LongType()))
+        return StructType([StructField(name, kind, True) for name, kind in fields])
 
     def initial(self, initializer: Function) -> tuple[DataType, Any]:
         """(type, value) of what an initializer gives: a Column without operands, or a plain value."""

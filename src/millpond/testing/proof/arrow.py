@@ -69,6 +69,10 @@ class ArrowFunctions:
         """(prefix, suffix) of a combined key."""
         return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
 
+    def windowed_type(self, key: pa.DataType) -> pa.DataType:
+        """A struct of `key`, `start` and `end`."""
+        return pa.struct([("key", key), ("start", pa.int64()), ("end", pa.int64())])
+
     def initial(self, initializer: Function) -> tuple[pa.DataType, Any]:
         """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
         scalar = pa.scalar(initializer())

@@ -1,0 +1,147 @@
+"""TimeWindowedKStream, SessionWindowedKStream: grouped records by window, on the way to a table of aggregates.
+
+Handle layer. `KGroupedStream.windowed_by` makes them. The tables that they give have structs of the key and of the
+window's start and end, in ms since 1970, as keys (docs/semantics, sections 13 and 14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millpond._plan.construction import Construction
+from millpond._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
+from millpond._plan.operators import OPERATORS
+from millpond.errors import TopologyError
+from millpond.grouped import FoldFunction, Folding, Grouped
+from millpond.handle import type_text
+from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+if TYPE_CHECKING:
+    from millpond.ktable import KTable
+
+W = TypeVar("W", bound="WindowedStream")
+NODES: dict[type, type[WindowAggregate]] = {
+    TimeWindows: TimeWindowAggregate,
+    UnlimitedWindows: TimeWindowAggregate,
+    SlidingWindows: SlidingWindowAggregate,
+    SessionWindows: SessionWindowAggregate,
+}
+"""The node of each kind of windows."""
+
+
+class WindowedStream(Grouped):
+    """What both kinds of windowed streams share."""
+
+    def __init__(
+        self,
+        construction: Construction,
+        inputs: tuple[str, ...],
+        key: Any,
+        value: Any,
+        windows: Windows,
+        emit: EmitStrategy | None = None,
+    ) -> None:
+        super().__init__(construction, inputs, key, value)
+        self._windows = windows
+        self._emit = emit or EmitStrategy.on_window_update()
+
+    def emit_strategy(self: W, strategy: EmitStrategy) -> W:
+        """The same with results at each update (the default), or once a window has closed (KIP-825)."""
+        return type(self)(self._construction, self._inputs, self._key, self._value, self._windows, strategy)
+
+    def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
+        """How many records there are of each key and window: a long.
+
+        Parameters
+        ----------
+        name, store : names of the operator and of its queryable table.
+        """
+        return self._windowed(self._count(), name, "count", store)
+
+    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
+        make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
+        return self._add(make, folding, name, stem, store)
+
+    def _result_key(self) -> Any:
+        return self._construction.functions.windowed_type(self._key)
+
+    def __repr__(self) -> str:
+        types = f"key={type_text(self._key)}, value={type_text(self._value)}"
+        return f"{type(self).__name__}({self._inputs[-1]!r}, {types}, {self._windows!r})"
+
+
+class TimeWindowedKStream(WindowedStream):
+    """Records by key and by tumbling, hopping, sliding or unlimited windows."""
+
+    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The records of each key and window made into one; see `KGroupedStream.reduce`."""
+        return self._windowed(self._reduce(reducer), name, "reduce", store)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: FoldFunction,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`."""
+        return self._windowed(self._aggregate(initializer, aggregator), name, "aggregate", store)
+
+
+class SessionWindowedKStream(WindowedStream):
+    """Records by key and session."""
+
+    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The records of each session made into one; sessions that grow together are reduced with one another.
+
+        Parameters
+        ----------
+        reducer : function of (aggregate, value) or (key, aggregate, value) that gives a value of the same type.
+        name, store : names of the operator and of its queryable table.
+        """
+        return self._windowed(self._reduce(reducer, merges=True), name, "reduce", store)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: FoldFunction,
+        merger: FoldFunction,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """The records of each session, folded.
+
+        Parameters
+        ----------
+        initializer, aggregator : as for `KGroupedStream.aggregate`.
+        merger : function of (one, other) or (key, one, other) that gives the aggregate of two sessions that have grown
+            together, the earlier one first.
+        name, store : names of the operator and of its queryable table.
+        """
+        folding = self._aggregate(initializer, aggregator, merger=merger)
+        return self._windowed(folding, name, "aggregate", store)
+
+
+def windowed(
+    construction: Construction, inputs: tuple[str, ...], types: tuple[Any, Any], windows: Windows
+) -> TimeWindowedKStream | SessionWindowedKStream:
+    """Grouped records by these windows.
+
+    Raises
+    ------
+    TopologyError : these are no windows of aggregates.
+    """
+    if type(windows) not in NODES:
+        raise TopologyError(
+            "Records are not aggregated by such windows.",
+            given=repr(windows),
+            hint="Use mp.TimeWindows, mp.SlidingWindows, mp.SessionWindows or mp.UnlimitedWindows.",
+        )
+    if NODES[type(windows)] not in OPERATORS:
+        raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))
+    kind = SessionWindowedKStream if isinstance(windows, SessionWindows) else TimeWindowedKStream
+    return kind(construction, inputs, *types, windows)
