@@ -98,13 +98,14 @@ class Compiled:
 
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
     there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
-    and there is nothing to select.
+    and there is nothing to select; `headers`: whether its records have some.
     """
 
     frame: DataFrame
     selectors: Mapping[str, Selection]
     ends: str
     exits: Exits | None = None
+    headers: bool = False
 
 
 def compile_plan(
@@ -315,7 +316,7 @@ class _Compiler:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
-        return Compiled(wire, {}, "", Exits.of(self._physical, self._layout.labels))
+        return Compiled(wire, {}, "", Exits.of(self._physical, self._layout.labels), self._layout.headers)
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""

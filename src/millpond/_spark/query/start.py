@@ -36,7 +36,6 @@ from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
-from millpond._spark.sinks.direct_sink import can_write_directly
 from millpond._spark.sources import sources, wall_clock
 from millpond.errors import ConfigError
 from millpond.io.topics import DeadLetter, Topic, TopicSink
@@ -174,7 +173,7 @@ class _Start:
             headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
-            direct_sinks=can_write_directly(topology.plan, topology.plan.sinks),
+            direct_sinks=sinks.can_be_direct(spark, topology.plan),
             numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
         )
         scans = sources.scan(

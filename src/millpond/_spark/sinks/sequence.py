@@ -19,12 +19,18 @@ _BATCH = "streaming.sql.batchId"
 
 
 class Numbers:
-    """The numbers of one task's rows."""
+    """The numbers of one task's rows.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    batch : number of the batch; None: what the task is told, if it is.
+    """
+
+    def __init__(self, batch: int | None = None) -> None:
         context = TaskContext.get()
-        batch = context.getLocalProperty(_BATCH) if context else None
-        self._next = int(batch or 0) << _ROW_BITS
+        if batch is None and context:
+            batch = int(context.getLocalProperty(_BATCH) or 0)
+        self._next = (batch or 0) << _ROW_BITS
 
     def of(self, rows: int) -> pa.Array:
         """Those of the next rows."""

@@ -1,13 +1,14 @@
 """The one streaming query of a topology, ready to be started: every sink's rows leave through it.
 
-One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass,
-and the frame persisted where more than one reader needs it, so that nothing upstream is computed twice. A
-batch that is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
+One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass, all files
+that tasks write themselves in another, and the frame persisted where more than one reader needs it, so that nothing
+upstream is computed twice. Where all sinks are of one of these kinds, they may be written from wire rows. A batch that
+is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +16,17 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
-from millpond._spark.dataflow.compile import Compiled
+from millpond._spark.dataflow.compile import HEADERS, Compiled
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from millpond._spark.sinks.direct_sink import WriteDirectly, in_order
+from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order
+from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
+from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
+from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
 from millpond._spark.sinks.kafka_client import check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.sinks.producers import refuse_later
@@ -83,7 +88,8 @@ def prepared(
         settings = client_settings(kafka) if kafka else {}
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
-        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks)
+        files = _file_outputs(compiled.frame, chosen)
+        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -105,23 +111,56 @@ def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
 
 @dataclass(frozen=True)
 class DirectSinks:
-    """Sinks that are written straight from wire rows.
+    """Sinks that are written straight from wire rows: topics, or files.
 
     Parameters
     ----------
     exits : how they are told apart.
-    topics : the sinks, by their numbers there.
+    topics : the sinks, by their numbers there, if they are topics.
+    files : the same, if they are files.
     """
 
     exits: Exits
-    topics: tuple[TopicSink, ...]
+    topics: tuple[TopicSink, ...] = ()
+    files: tuple[FileOutput, ...] = ()
+
+
+def can_be_direct(spark: SparkSession, plan: Plan) -> bool:
+    """Whether the sinks can be written from wire rows."""
+    return can_write_directly(plan, plan.sinks) or _direct_files(spark, plan.sinks) is not None
+
+
+def _direct_files(spark: SparkSession, sinks: Sequence[Any], headers: bool = False) -> tuple[FileOutput, ...] | None:
+    """The outputs of these Sink nodes, if all are files that tasks write; one alone is Spark's own sink."""
+    if len(sinks) < 2 or not all(isinstance(sink.target, Writer) for sink in sinks):
+        return None
+    told = HEADERS if headers else None
+    found = [written_by_tasks(spark, sink.target, sink.shape.key, sink.shape.value, told) for sink in sinks]
+    return tuple(each for each in found if each is not None) if all(found) else None
 
 
 def _direct_sinks(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -> DirectSinks | None:
     if compiled.exits is None:
         return None
-    targets = {node.name: target for node, target in sinks if isinstance(target, TopicSink)}
-    return DirectSinks(compiled.exits, tuple(targets[name] for name in compiled.exits.names))
+    nodes = {node.name: node for node, _ in sinks}
+    ordered = [nodes[name] for name in compiled.exits.names]
+    files = _direct_files(compiled.frame.sparkSession, ordered, compiled.headers)
+    if files is not None:
+        return DirectSinks(compiled.exits, files=files)
+    return DirectSinks(compiled.exits, tuple(node.target for node in ordered))
+
+
+def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, FileOutput]:
+    """Those of the sinks whose files tasks write from the frame's columns."""
+    kinds = {field.name: field.dataType for field in frame.schema}
+    found: dict[Writer, FileOutput] = {}
+    for target, selection in chosen:
+        if isinstance(target, Writer):
+            key, value = kinds[selection.key], kinds[selection.value]
+            output = written_by_tasks(frame.sparkSession, target, key, value, kinds.get("headers"))
+            if output is not None:
+                found[target] = output
+    return found
 
 
 @dataclass(frozen=True)
@@ -191,8 +230,9 @@ class BatchSinks:
     identity : what Kafka's groups and transactional ids begin with.
     ends : the column of the frame that tells end rows (see `ends`).
     spark : the user's session; a batch has one of its own.
-    gate : behind each batch.
-    leaving : all sinks, where they are written from wire rows.
+    barrier : behind each batch.
+    direct_sinks : all sinks, where they are written from wire rows.
+    files : of the sinks those that tasks write.
     """
 
     chosen: tuple[Chosen, ...]
@@ -202,6 +242,7 @@ class BatchSinks:
     spark: SparkSession | None = None
     barrier: StopBarrier = field(default_factory=StopBarrier)
     direct_sinks: DirectSinks | None = None
+    files: Mapping[Writer, FileOutput] = field(default_factory=dict)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -210,21 +251,26 @@ class BatchSinks:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         if self.direct_sinks is not None:
-            self._run(in_order(frame), self.direct_sinks.topics, batch, self.direct_sinks.exits)
+            self._write_directly(frame, batch, self.direct_sinks)
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
-        others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink)]
-        if not others:
-            self._write_topics(frame, topics, batch)
-            return
-        with _held(frame, self._readers(topics, others), whole=_may_leave_rows(others)) as shared:
+        files = [(self.files[t], s) for t, s in self.chosen if isinstance(t, Writer) and t in self.files]
+        others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink) and t not in self.files]
+        readers = len(others) + bool(topics) + bool(files)
+        with _held(frame, readers, whole=_may_leave_rows(others)) as shared:
             if topics:
                 self._write_topics(shared, topics, batch)
+            if files:
+                _write_files(shared, files, batch)
             for target, selection in others:
                 self._write_other(selection.visible(shared, batch), target, batch)
 
-    def _readers(self, topics: Sequence[object], others: Sequence[object]) -> int:
-        return len(others) + bool(topics)
+    def _write_directly(self, frame: DataFrame, batch: int, sinks: DirectSinks) -> None:
+        if not sinks.files:
+            self._run(in_order(frame), sinks.topics, batch, sinks.exits)
+            return
+        with written(sinks.files, batch) as write:
+            publish(write, in_order(frame).mapInArrow(FilesFromBlobs(write, sinks.exits), FILES_WRITTEN))
 
     def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
         targets = [target for target, _ in topics]
@@ -243,6 +289,12 @@ class BatchSinks:
             target.function(rows, batch)
         elif isinstance(target, Writer):
             write_batch(rows, target, batch, self.identity, self.spark)
+
+
+def _write_files(frame: DataFrame, files: Sequence[tuple[FileOutput, Selection]], batch: int) -> None:
+    with written([output for output, _ in files], batch) as write:
+        rows = columns_of(frame, [selection for _, selection in files], batch)
+        publish(write, rows.mapInArrow(FilesFromColumns(write), FILES_WRITTEN))
 
 
 def _may_leave_rows(others: Sequence[Chosen]) -> bool:

@@ -1,0 +1,175 @@
+"""Files that tasks write themselves: the same rows as Spark's writer gives, once, in order, whatever is killed."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, VariantType
+
+import millpond as mp
+from millpond._spark.sinks.file_batch import written_by_tasks
+from tests.spark import killed_run
+from tests.spark.test_streaming import put
+
+Rows = list[list[Row]]
+ALL_TYPES = {
+    "text": "'é ' || id",
+    "raw": "cast('b' || id as binary)",
+    "flag": "id % 2 = 0",
+    "tiny": "cast(id as tinyint)",
+    "small": "cast(id as smallint)",
+    "whole": "cast(id as int)",
+    "big": "id",
+    "single": "cast(id / 3 as float)",
+    "twice": "if(id = 1, double('NaN'), id / 3)",
+    "money": "cast(id / 7 as decimal(20, 5))",
+    "cents": "cast(id / 7 as decimal(7, 2))",
+    "day": "date_add(date'1500-02-28', cast(id as int))",
+    "moment": "timestamp_micros(id * 1000000007 - 20000000000000000)",
+    "local": "cast(timestamp_micros(id) as timestamp_ntz)",
+    "list": "if(id = 2, null, array(id, null))",
+    "named": "map('a', id)",
+    "deep": "array(named_struct('x', map(cast(id as int), array(id)), 'y', null || 'z'))",
+}
+
+
+def both_ways(spark: SparkSession, folder: Path, make: Any, **options: Any) -> tuple[Rows, Rows, Any, Any]:
+    """Rows and types of one output that tasks write and of one that Spark writes, of a topology that `make` builds."""
+    found = []
+    # a setting of its own is what only Spark's writer knows
+    for name, given in (("tasks", {}), ("spark", {"parquet.page.size": 1 << 20})):
+        sinks = [mp.Writer("parquet", path=str(folder / name / part), **given) for part in ("one", "two")]
+        query = make(*sinks).start(spark, checkpoint=str(folder / f"cp-{name}"), available_now=True, **options)
+        query.awaitTermination()
+        files = [path.name for path in (folder / name / "one" / "batch_id=0").iterdir() if path.suffix == ".parquet"]
+        assert all(("snappy" in file) == (name == "spark") for file in files)
+        frames = [spark.read.parquet(str(folder / name / part)) for part in ("one", "two")]
+        rows = [frame.orderBy("batch_id", "sequence", F.hash("key")).collect() for frame in frames]
+        found.append((rows, [frame.schema for frame in frames]))
+    (ours, our_types), (theirs, their_types) = found
+    return ours, theirs, our_types, their_types
+
+
+def test_values_of_every_type_are_those_that_sparks_own_writer_writes(spark: SparkSession, tmp_path: Path) -> None:
+    value = [F.expr(text).alias(name) for name, text in ALL_TYPES.items()]
+    (tmp_path / "in").mkdir()
+    rows = spark.range(6).select("id", F.when(F.expr("id <> 4"), F.struct(*value)).alias("v"), F.expr("id * 7 AS ts"))
+    rows.coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "in"))
+
+    def make(one: mp.Writer, two: mp.Writer) -> mp.Topology:
+        b = mp.StreamsBuilder("types")
+        source = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+        table = b.table(source, name="in", key="id", value="v", timestamp="ts")
+        table.to(one, name="one")
+        table.to_stream().filter(lambda v: v["flag"]).map(lambda k, v: (v["text"], v)).to(two, name="two")
+        return b.build()
+
+    ours, theirs, our_types, their_types = both_ways(spark, tmp_path, make)
+    assert repr(ours) == repr(theirs)
+    assert our_types == their_types
+    assert [len(each) for each in ours] == [6, 2]
+
+
+def test_files_from_blobs_are_those_from_columns_and_each_key_keeps_its_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for file in range(2):
+        put(spark, tmp_path / "in", *((n % 30, f"{file} {n}", n) for n in range(300)))
+
+    def make(*more: Any) -> Any:
+        def topology(one: mp.Writer, two: mp.Writer) -> mp.Topology:
+            b = mp.StreamsBuilder("ways")
+            source = spark.readStream.schema("k long, v string, ts long").parquet(str(tmp_path / "in"))
+            table = b.table(source, name="in", key="k", value="v", timestamp="ts")
+            table.to(one, name="one")
+            table.to_stream().select_key(lambda v: v).to(two, name="two")
+            for place, sink in enumerate(more):
+                table.to(sink, name=f"more{place}")
+            return b.build()
+
+        return topology
+
+    seen: list[int] = []
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "columns").mkdir()
+    blobs = both_ways(spark, tmp_path / "blobs", make())
+    columns = both_ways(spark, tmp_path / "columns", make(mp.ForeachBatch(lambda rows, batch: seen.append(batch))))
+    assert seen == [0, 0]
+    assert blobs[0] == blobs[1] == columns[0] == columns[1]
+    assert [[row["key"] for row in rows] for rows in blobs[0]] != [[], []]
+    by_key: dict[int, list[str]] = {}
+    for row in blobs[0][0]:
+        by_key.setdefault(row["key"], []).append(row["value"])
+    assert all(len(found) == 20 for found in by_key.values())
+    assert all(found == sorted(found, key=lambda v: (v[0], int(v[2:]))) for found in by_key.values())
+
+
+def test_a_batch_without_rows_still_tells_the_columns(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "in", (1, "a", 1))
+    killed_run.run(spark, tmp_path)
+    assert spark.read.parquet(str(tmp_path / "even")).columns == ["key", "value", "timestamp", "sequence", "batch_id"]
+    assert spark.read.parquet(str(tmp_path / "even")).count() == 0
+    assert spark.read.parquet(str(tmp_path / "all")).count() == 1
+
+
+def killed(folder: Path, times: int, when: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.killed_run", str(folder), str(times), when],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_no_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    torn, whole = tmp_path / "torn", tmp_path / "whole"
+    for folder in (torn, whole):
+        for file in range(4):
+            put(spark, folder / "in", *((n % 50, f"{file} {n}", n) for n in range(200)))
+    killed_run.run(spark, whole)
+    # in batch 1, when one of the outputs has it; then in batch 2, when both have it and Spark does not know
+    killed(torn, 4, "before")
+    assert len(list((torn / "all").glob("batch_id=*"))) + len(list((torn / "even").glob("batch_id=*"))) == 3
+    killed(torn, 4, "behind")
+    left = [path for name in ("all", "even") for path in (torn / name).glob(".batch_id=*")]
+    killed_run.run(spark, torn)
+    for name in ("all", "even"):
+        assert sorted(path.name for path in (torn / name).iterdir()) == [f"batch_id={n}" for n in range(4)], left
+        assert contents(torn / name) == contents(whole / name)
+
+
+def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="millpond.files")
+    out = str(tmp_path / "out")
+    for target, why in (
+        (mp.Writer("json", path=out), "this is json"),
+        (mp.Writer("parquet", path="viewfs://nowhere/out"), "not on a disk of this machine"),
+        (mp.Writer("parquet", path=out, compression="lzo"), "what is said in compression"),
+        (mp.Writer("parquet", path=out, maxRecordsPerFile=7), "what is said in maxrecordsperfile"),
+    ):
+        assert written_by_tasks(spark, target, LongType(), StringType()) is None
+        assert why in caplog.messages[-1]
+    assert written_by_tasks(spark, mp.Writer("parquet", path=out), LongType(), VariantType()) is None
+    assert "Spark's own: variant" in caplog.messages[-1]
+    plain = written_by_tasks(
+        spark, mp.Writer("parquet", path=f"file:{out} é", compression="ZSTD"), LongType(), LongType()
+    )
+    assert plain is not None
+    assert (plain.folder, plain.codec) == (f"{out} é", "zstd")
