@@ -15,9 +15,13 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+BEGAN = time.perf_counter()
 
 ROOT = Path(__file__).resolve().parents[1]
 if not __package__:  # run by its path: the repository's root is then not on the module path
@@ -25,12 +29,11 @@ if not __package__:  # run by its path: the repository's root is then not on the
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 import millpond as mp
 from demo import check, report, topology
 from demo.inputs import TABLES, DataMissing, Inputs, load, write_files
-from demo.progress import Run, follow
+from demo.progress import Display, Run, display, follow
 from dev.broker import BrokerFailed, KafkaBroker
 from dev.jars import JarsMissing, spark_jars
 from dev.jvm import JavaMissing
@@ -83,11 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     place = Place(options.folder.resolve())
     try:
-        inputs = load(options.rows)
         place.clear()
-        print(_what(inputs))
-        with _session(options.kafka, place.log) as spark:
-            run = (_through_kafka if options.kafka else _through_files)(spark, inputs, place, options.batches)
+        with display(BEGAN) as shown, _ready(options, place, shown) as (spark, inputs):
+            run = (_through_kafka if options.kafka else _through_files)(spark, inputs, place, options.batches, shown)
+            shown.close()
             return _show(spark, inputs, place, run)
     except (DataMissing, JarsMissing, JavaMissing, BrokerFailed, mp.MillpondError) as problem:
         print(problem, file=sys.stderr)
@@ -118,14 +120,28 @@ def _what(inputs: Inputs) -> str:
 
 
 @contextmanager
-def _session(kafka: bool, log: Path) -> Iterator[SparkSession]:
-    with _errors_to(log):
-        jars = spark_jars() if kafka else None
-        spark = mp.session("flights", jars=jars, config=SPARK)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+def _ready(options: argparse.Namespace, place: Place, shown: Display) -> Iterator[tuple[SparkSession, Inputs]]:
+    """Spark, and the flights, which are read while it starts."""
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(_read, options, place)
+        shown.waits_for("starting Spark")
+        with _errors_to(place.log):
+            jars = spark_jars() if options.kafka else None
+            spark = mp.session("flights", jars=jars, config=SPARK)
+        try:
+            shown.waits_for("reading the flights")
+            inputs = reading.result()
+            shown.says(_what(inputs))
+            yield spark, inputs
+        finally:
+            spark.stop()
+
+
+def _read(options: argparse.Namespace, place: Place) -> Inputs:
+    inputs = load(options.rows)
+    if not options.kafka:
+        write_files(inputs, place.folder, options.batches)
+    return inputs
 
 
 @contextmanager
@@ -143,67 +159,67 @@ def _errors_to(log: Path) -> Iterator[None]:
         os.close(ours)
 
 
-def _bar(inputs: Inputs) -> tqdm[None]:
-    return tqdm(total=inputs.records, unit=" records", unit_scale=True, dynamic_ncols=True)
-
-
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: int) -> Run:
+def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: int, shown: Display) -> Run:
     folder = write_files(inputs, place.folder, batches)
-    print(f"Inputs: {place.shown(folder)}/{{{','.join(TABLES)}}}/*.parquet\n")
+    shown.says(f"Inputs: {place.shown(folder)}/{{{','.join(TABLES)}}}/*.parquet\n")
+    shown.waits_for("building the topology")
     flights = topology.build(topology.between_files(spark, folder, place.out))
-    print(flights.describe())
+    shown.says(flights.describe())
     run = Run()
-    with _bar(inputs) as bar:
-        query = flights.start(spark, checkpoint=str(place.checkpoint), available_now=True, local_cache=str(place.cache))
-        follow(query, run, bar)
+    _followed(spark, flights, run, inputs, place, shown)
     return run
+
+
+def _followed(
+    spark: SparkSession, flights: mp.Topology, run: Run, inputs: Inputs, place: Place, shown: Display, **options: Any
+) -> None:
+    """Start the query, and follow it until it has read all that there is."""
+    shown.waits_for("starting the query")
+    checkpoint, cache = str(place.checkpoint), str(place.cache)
+    query = flights.start(spark, checkpoint=checkpoint, available_now=True, local_cache=cache, **options)
+    shown.waits_for("planning the batch")
+    follow(spark, query, run, shown, inputs.records, BEGAN)
 
 
 # -- Kafka -------------------------------------------------------------------------------------------------
 
 
-def _through_kafka(spark: SparkSession, inputs: Inputs, place: Place, batches: int) -> Run:
+def _through_kafka(spark: SparkSession, inputs: Inputs, place: Place, batches: int, shown: Display) -> Run:
     # imported late: without --kafka the demo does without confluent-kafka
     from demo import topics
 
-    print("Starting a Kafka broker ...", end=" ", flush=True)
+    shown.says("Starting a Kafka broker ...")
     with KafkaBroker() as broker:
         servers = broker.bootstrap_servers
         broker.create_topics([*TABLES, *topology.OUTPUTS], partitions=topics.PARTITIONS)
-        print(f"{servers}, {topics.PARTITIONS} partitions for each topic.\n")
+        shown.says(f"{servers}, {topics.PARTITIONS} partitions for each topic.\n")
+        shown.waits_for("building the topology")
         flights = topology.build(topology.between_topics())
-        print(flights.describe())
+        shown.says(flights.describe())
         kafka = mp.Kafka(servers, max_records_per_batch=-(-inputs.records // batches))
         run = Run()
-        with _bar(inputs) as bar:
-            # First the planes, so that departures find them; then, from the checkpoint on, the flights.
-            for names in (("airlines", "planes"), ("schedule", "actual")):
-                for name in names:
-                    _produce(servers, name, inputs)
-                query = flights.start(
-                    spark,
-                    checkpoint=str(place.checkpoint),
-                    kafka=kafka,
-                    available_now=True,
-                    local_cache=str(place.cache),
-                )
-                follow(query, run, bar)
+        # First the planes, so that departures find them; then, from the checkpoint on, the flights.
+        for names in (("airlines", "planes"), ("schedule", "actual")):
+            for name in names:
+                _produce(servers, name, inputs, shown)
+            _followed(spark, flights, run, inputs, place, shown, kafka=kafka)
+        shown.close()
         for name in topology.OUTPUTS:
             (place.out / name).mkdir(parents=True)
             pq.write_table(topics.consume(servers, name), place.out / name / "consumed.parquet")
     return run
 
 
-def _produce(servers: str, name: str, inputs: Inputs) -> None:
+def _produce(servers: str, name: str, inputs: Inputs, shown: Display) -> None:
     from demo import topics
 
     begin = time.perf_counter()
     frame = getattr(inputs, name)
     topics.produce(servers, name, frame, topology.KEYS[name], topology.fields(name))
-    tqdm.write(f"produced {len(frame):,} records to topic {name} in {time.perf_counter() - begin:.1f} s")
+    shown.says(f"produced {len(frame):,} records to topic {name} in {time.perf_counter() - begin:.1f} s")
 
 
 # -- results -----------------------------------------------------------------------------------------------
@@ -233,7 +249,8 @@ def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
 def _speed(run: Run) -> str:
     warm = f" ({run.warm_rate:,.0f} after the first batch)" if run.warm_rate else ""
     batches = f"{run.records:,} records in {run.batches} batches and {run.seconds:.1f} s"
-    return f"{batches}: {run.rate:,.0f} records/s{warm}"
+    first = f"first results {run.first_result:.1f} s after the start of the demo"
+    return f"{batches}: {run.rate:,.0f} records/s{warm}; {first}"
 
 
 def judge(checked: dict[str, list[str]]) -> int:

@@ -1,18 +1,29 @@
-"""A progress bar over the batches of a running query.
+"""What a running demo shows: a bar until the first result, one over the records behind it, and what is waited for.
 
-Reads Spark's own progress: how many records each batch took.
+A thread draws the bar anew a few times a second, so that time is seen to pass while Spark starts. Reads Spark's own
+progress: how many records each batch took, and how many tasks of the batch under way have ended.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import SparkSession
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 _LOOK_EVERY = 0.2
+START = ("reading the flights", "starting Spark", "building the topology", "starting the query", "planning the batch")
+"""What is waited for before the first batch runs."""
+_STEPS_OF_A_BATCH = 6
+_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
 
 
 @dataclass
@@ -23,6 +34,7 @@ class Run:
     batches: int = 0
     seconds: float = 0.0
     first: tuple[int, float] = (0, 0.0)  # records and seconds of the first batch
+    first_result: float = 0.0  # seconds since the demo began
     drops: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
@@ -44,13 +56,99 @@ class Run:
         self.batches += 1
 
 
-def follow(query: Any, run: Run, bar: tqdm[Any]) -> None:
+class Display:
+    """The bars, one after the other.
+
+    Parameters
+    ----------
+    began : `time.perf_counter()` when the demo began.
+    """
+
+    def __init__(self, began: float) -> None:
+        self._counting = False
+        # Spark's Java is started with another standard error, which is this process's meanwhile
+        self._stderr = os.fdopen(os.dup(sys.stderr.fileno()), "w")
+        total = len(START) + _STEPS_OF_A_BATCH
+        self._bar = self._made(total=total, bar_format=_FORMAT, leave=False)
+        self._bar.start_t -= time.perf_counter() - began
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+        self._thread.start()
+
+    def says(self, text: str) -> None:
+        """Print text above the bar."""
+        with self._lock:
+            self._bar.clear()
+            print(text, flush=True)
+
+    def waits_for(self, step: str, at: int | None = None) -> None:
+        """The start has come to this step."""
+        with self._lock:
+            if self._counting:
+                return
+            self._bar.n = max(self._bar.n, START.index(step) if at is None else at)
+            self._bar.set_description_str(step, refresh=False)
+
+    def batch(self, ended: int, of: int) -> None:
+        """So many stages of the first batch have ended."""
+        self.waits_for("running the first batch", len(START) + _STEPS_OF_A_BATCH * ended // max(of, 1))
+
+    def counts(self, records: int) -> None:
+        """There is a first result: from here on the bar is over the records, of which there are so many."""
+        with self._lock:
+            self._counting = True
+            self._bar.close()
+            self._bar = self._made(total=records, unit=" records", unit_scale=True)
+
+    def took(self, records: float, what: str) -> None:
+        """So many records have been read, about; `what` is being done."""
+        with self._lock:
+            self._bar.n = min(max(records, self._bar.n), self._bar.total)
+            self._bar.set_postfix_str(what, refresh=False)
+
+    def close(self) -> None:
+        """The bar stays as it is."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._thread.join()
+        self._bar.close()
+        self._stderr.close()
+
+    def _made(self, **options: Any) -> tqdm[None]:
+        return tqdm(file=self._stderr, dynamic_ncols=True, mininterval=0, **options)
+
+    def _draw(self) -> None:
+        while not self._ended.wait(_LOOK_EVERY):
+            with self._lock:
+                self._bar.refresh()
+
+
+@contextmanager
+def display(began: float) -> Iterator[Display]:
+    """The bars, until all is read."""
+    shown = Display(began)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def follow(spark: SparkSession, query: Any, run: Run, shown: Display, records: int, began: float) -> None:
     """Keep the bar going until the query has read all there is, and add what it did to `run`.
 
     Raises whatever the query failed with; an interrupt stops the query first.
+
+    Parameters
+    ----------
+    spark : its session.
+    records : how many there are in all.
+    began : `time.perf_counter()` when the demo began.
     """
     begin = time.perf_counter()
     seen: set[int] = set()
+    last = 0
     try:
         ended = False
         # a last look after the end: the last batch's progress comes with it
@@ -59,10 +157,40 @@ def follow(query: Any, run: Run, bar: tqdm[Any]) -> None:
             for progress in query.recentProgress:
                 if progress["numInputRows"] and progress["batchId"] not in seen:
                     seen.add(progress["batchId"])
-                    run.took(progress["numInputRows"], time.perf_counter() - begin)
-                    bar.set_postfix_str(f"batch {run.batches}", refresh=False)
-                    bar.update(progress["numInputRows"])
+                    last = progress["numInputRows"]
+                    run.took(last, time.perf_counter() - begin)
+                    if run.batches == 1:
+                        run.first_result = time.perf_counter() - began
+                        shown.counts(records)
+                    shown.took(run.records, f"batch {run.batches}")
+            if not ended:
+                _look_in(spark, run, shown, last)
         run.drops.update(query.drops)
     finally:
         query.stop()
         run.seconds += time.perf_counter() - begin
+
+
+def _look_in(spark: SparkSession, run: Run, shown: Display, size: int) -> None:
+    """Show how far the batch under way is, if it is about as large as the last one."""
+    stages, ended = _stages(spark)
+    if not run.batches:
+        if stages:
+            shown.batch(int(ended), stages)
+        return
+    if stages:
+        what = f"batch {run.batches + 1}, stage {min(int(ended) + 1, stages)} of {stages}"
+        shown.took(run.records + size * ended / (stages + 1), what)
+
+
+def _stages(spark: SparkSession) -> tuple[int, float]:
+    """Stages of the jobs that are running, and how many of them have ended, by their tasks."""
+    tracker, found, ended = spark.sparkContext.statusTracker(), 0, 0.0
+    # a job may end between two questions
+    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
+    for stage in (stage for job in jobs for stage in job.stageIds):
+        found += 1
+        info = tracker.getStageInfo(stage)
+        if info is not None and info.numTasks:
+            ended += info.numCompletedTasks / info.numTasks
+    return found, ended
