@@ -61,4 +61,4 @@ def test_random_topologies_whose_levels_pack_themselves_hold_on_spark(
     monkeypatch.setattr("millpond.testing.proof.histories.spark.ColumnFunctions", WithExpressions)
     differences = check_bundle(bundles()[number], spark)
     assert not differences, page(differences[0])
-    assert any(each is not None and each.expression is not None for each in found)
+    assert any(each is not None and each.columns is not None for each in found)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools
-from millpond._engine.expressions.functions import references
+from millpond._engine.expressions.functions import choices, references
 from millpond._engine.expressions.kernel import Functions, Kernel, LazyKernel
 from millpond._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 from millpond._engine.rows.types import with_nulls
 
-MODULES: tuple[Functions, ...] = (references,)
+MODULES: tuple[Functions, ...] = (references, choices)
 
 _MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
 _KERNELS: dict[str, Kernel] = {name: kernel for m in MODULES for name, kernel in m.KERNELS.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,15 +24,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
-from millpond._engine.exchange.routing import Outlet
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY
 from millpond._engine.time.watermark import Watermark, watermark_of
-from millpond._plan.operators.spec import FLAG
-from millpond._plan.physical import Flow, Operator, Physical
-from millpond._spark.dataflow.fusion import Fusion
-from millpond._spark.dataflow.packing import Pack, PeekCall, Unpack, UnpackExits, wide_schema_names
+from millpond._plan.physical import Operator, Physical
+from millpond._spark.dataflow.fusion import Fusion, result_fields
+from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
+from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
 from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
@@ -122,7 +120,7 @@ class _Compiler:
         self._physical = physical
         self._layout = layout
         self._metrics = metric_names(physical)
-        self._fusion = Fusion(spark, physical, headers=layout.headers, direct_sinks=layout.direct_sinks)
+        self._fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
         wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
@@ -154,22 +152,12 @@ class _Compiler:
 
     def _packed(self, stage: Stage, number: int, source: Input | None = None) -> DataFrame:
         order = source.order if source else ()
-        outlets = [
-            edge_outlet(self._physical, edge, stage.naming)
-            for edge in self._physical.stage_edges(number)
-            if self._physical.flows[edge.flow] in stage.flows
-        ]
-        if self._physical.ordered_exit:
-            exits = exit_outlets(self._physical, number, partial(_naming_if, stage))
-            outlets += [o for o in exits if o.key]
-        mine_names = {flow.node for flow in stage.flows}
-        counted = counted_outlets(self._physical, number, partial(_naming_if, stage, arriving=True))
-        outlets += [o for o in counted if o.key and o.node in mine_names]
-        peeks = tuple(self._peek(stage, flow) for flow, _ in stage.peeks)
-        columns = self._columns(stage, outlets, peeks, number, order)
+        outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
+        peeks = peeks_of(self._physical, stage)
+        columns = packed_columns(stage.frame.columns, columns_of(outlets, peeks), self._physical.slots, order)
         frame, deserializers = _read(stage, source, columns)
         pack = Pack(
-            outlets=tuple(outlets),
+            outlets=outlets,
             labels=self._layout.labels,
             slots=self._physical.slots,
             metrics=self._metrics,
@@ -197,35 +185,6 @@ class _Compiler:
             if mine:
                 watermarks.append(watermark_of(self._physical, operator, mine))
         return tuple(watermarks)
-
-    def _peek(self, stage: Stage, flow: Flow) -> PeekCall:
-        columns = stage.naming(flow)
-        action = self._physical.node(flow).action  # type: ignore[attr-defined]
-        return PeekCall(action, columns.key, columns.value, columns.active)
-
-    def _columns(
-        self,
-        stage: Stage,
-        outlets: Sequence[Outlet],
-        peeks: Sequence[PeekCall],
-        number: int,
-        order: tuple[str, ...],
-    ) -> list[str]:
-        """The frame's columns that packing needs, each once."""
-        have = stage.frame.columns
-        wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", HELD_KEY]
-        wanted += [*wide_schema_names(self._physical.slots, visible=True), "stored_ts", *order]
-        for outlet in outlets:
-            wanted += [outlet.key, outlet.value, outlet.old or "", outlet.active or "", outlet.silent or ""]
-            wanted += [column for _, column in outlet.extras]
-            wanted += [outlet.route.shard_by or ""]
-            moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
-            wanted += [move.index or "" for move in moves]
-        for peek in peeks:
-            wanted += [peek.key, peek.value, peek.active or ""]
-        if number:
-            wanted += ["label", "port", "blob"]
-        return [name for name in dict.fromkeys(wanted) if name in have]
 
     # -- levels --------------------------------------------------------------------------------------------
 
@@ -284,15 +243,10 @@ class _Compiler:
         fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._layout.numbered else []
         fields += [("headers", HEADERS)] if self._layout.headers else []
         for operator in operators:
-            fields += self._result_fields(operator)
+            fields += result_fields(self._physical, operator)
         if self._passes(level):
             fields += [("label", IntegerType()), ("port", IntegerType()), ("blob", BinaryType())]
         return StructType([StructField(name, kind, True) for name, kind in fields])
-
-    def _result_fields(self, operator: Operator) -> list[tuple[str, DataType]]:
-        prefix, key = f"o{operator.id}_", self._physical.plan.by_name[operator.node].shape.key
-        columns = (("key", key), *self._physical.results(operator).columns)
-        return [(prefix + name, BooleanType() if kind == FLAG else kind) for name, kind in columns]
 
     def _passes(self, level: int) -> bool:
         """Whether blobs for later levels or for the exit pass through this one."""
@@ -353,10 +307,3 @@ def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[D
         return stage.frame, source.deserializers.of(columns)
     untouched = set(columns) <= {*source.bare.columns, *source.deserializers.made}
     return (source.bare, source.deserializers) if untouched else (stage.frame, None)
-
-
-def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:
-    """Names of a flow's columns, empty ones for a flow of another frame of the stage."""
-    if flow not in stage.flows:
-        return FlowColumns("", "")
-    return stage.arriving(flow) if arriving else stage.naming(flow)

@@ -1,40 +1,46 @@
-"""Which operators hand their results on within their level: those behind which no function of Spark's stands.
+"""Which operators hand their results on within their level: those behind which Arrow can evaluate all functions.
 
-Their joiners are expressions, if they have one, and nothing changes a row between them and the edges and sinks they
-reach. What they give is packed where it is made: it need not become rows of Spark's and be packed again.
+The columns of the stage behind an operator are made as for Spark, upon an empty frame; then they are read back from
+Spark's plan as expressions. So both ways evaluate the same.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, StructType
 
-from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from millpond._engine.exchange.routing import Outlet
-from millpond._engine.expressions.expression import Expression, Record
-from millpond._plan.physical import Flow, Operator, Physical
-from millpond._spark.dataflow.expressions import expression_of
-from millpond._spark.dataflow.processor import Fused
-from millpond._spark.dataflow.stage import is_step
-from millpond._spark.formats.arrow_types import arrow_type
+from millpond._engine.exchange.outlets import direct_outlet
+from millpond._engine.expressions.evaluate import unsupported
+from millpond._engine.expressions.program import Columns, Program, needed
+from millpond._engine.expressions.tree import Expression
+from millpond._plan.operators.spec import FLAG
+from millpond._plan.physical import Operator, Physical
+from millpond._spark.dataflow.fused import Fused, StageColumns
+from millpond._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
+from millpond._spark.dataflow.stage import Stage
+from millpond._spark.formats.arrow_types import arrow_schema
+from millpond._spark.functions.analysed_plan import Unread, layers_of
 
-# In Arrow the same wherever they come from: timestamps have the session's zone, and so a type of their own.
-_PLAIN = (BinaryType, BooleanType, ByteType, DoubleType, FloatType, IntegerType, LongType, ShortType, StringType)
-_LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+SWITCH = "millpond.functions"
+"""A session's setting: "spark" has Spark evaluate all functions."""
+
+
+@dataclass(frozen=True)
+class BySpark:
+    """Why Spark evaluates the functions of a stage.
+
+    Parameters
+    ----------
+    column : the stage's column that has to be Spark's; empty where it is not one alone.
+    why : what is not known in the level: the name of a class of Spark's, as a rule.
+    """
+
+    column: str
+    why: str
 
 
 class Fusion:
@@ -44,89 +50,91 @@ class Fusion:
     ----------
     spark : the session.
     physical : the plan.
-    headers : whether records carry headers: then none does.
-    leaving : whether the sinks are written from wire rows, so that the last level may hand on to them, too.
+    direct_sinks : whether the sinks are written from wire rows, so that the last level may hand on to them, too.
     """
 
-    def __init__(self, spark: SparkSession, physical: Physical, *, headers: bool, direct_sinks: bool) -> None:
+    def __init__(self, spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
         self._spark = spark
         self._physical = physical
         self._direct_sinks = direct_sinks
-        self._expressions: dict[int, Expression | Record] = {}
-        large = str(spark.conf.get(_LARGE, "false")).lower() == "true"
-        fit = () if headers or large else physical.operators
-        self._found = {o.id for o in fit if not physical.direct_edges(o) and self._fits(o)}
+        own = [o for o in physical.operators if not physical.direct_edges(o)]
+        self._found = {operator.id: self._tried(operator) for operator in own}
 
     def fused(self, operator: Operator) -> Fused | None:
         """How the operator's results go on; None where Spark's columns stand behind it."""
         direct = self._physical.direct_edges(operator)
         if direct:
             return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
-        if operator.id not in self._short:
-            return None
-        kind = self._physical.plan.by_name[operator.node].shape.value
-        expression = self._expressions.get(operator.id)
-        return Fused(self._outlets(operator), expression, arrow_type(kind))
+        found = self._found[operator.id]
+        last = operator.level == self._physical.levels and not (self._physical.ordered_exit or self.exit)
+        return None if last or isinstance(found, BySpark) else found
+
+    @property
+    def by_spark(self) -> dict[int, BySpark]:
+        """Why functions behind operators are Spark's, by the operator's number."""
+        return {number: found for number, found in self._found.items() if isinstance(found, BySpark)}
 
     @cached_property
     def exit(self) -> bool:
         """Whether all of the last level's results, which the sinks read in their order, are handed on."""
         last = [o for o in self._physical.operators if o.level == self._physical.levels]
-        return self._direct_sinks and all(o.id in self._found for o in last)
+        return self._direct_sinks and all(isinstance(self._found.get(o.id), Fused) for o in last)
 
-    @cached_property
-    def _short(self) -> set[int]:
-        physical = self._physical
-        if physical.ordered_exit or self.exit:
-            return self._found
-        return {o for o in self._found if physical.operators[o].level < physical.levels}
-
-    def _outlets(self, operator: Operator) -> tuple[Outlet, ...]:
-        flows = self._flows(operator)
-        columns = self._columns(operator)
-        edges = [e for e in self._physical.stage_edges(operator.level) if self._physical.flows[e.flow] in flows]
-        exits = exit_outlets(
-            self._physical, operator.level, lambda flow: columns if flow in flows else FlowColumns("", "")
-        )
-        return (*(edge_outlet(self._physical, e, lambda _: columns) for e in edges), *(o for o in exits if o.key))
-
-    def _columns(self, operator: Operator) -> FlowColumns:
-        root = self._physical.roots[operator.id]
-        old, silent = "old" if root.carries_old else None, "silent" if root.silent else None
-        return FlowColumns("key", "value", old, silent=silent)
-
-    def _flows(self, operator: Operator) -> tuple[Flow, ...]:
-        root = self._physical.roots[operator.id].id
-        return tuple(f for f in self._physical.flows if f.root == root)
-
-    def _fits(self, operator: Operator) -> bool:
-        physical = self._physical
-        node = physical.plan.by_name[operator.node]
-        flows = self._flows(operator)
-        edges = [e for e in physical.edges if physical.flows[e.flow] in flows]
-        changed = any(is_step(physical.node(f)) or f.drops_silent or f.drops_null_key for f in flows)
-        if changed or any(physical.side(e).function is not None for e in edges):
-            return False
-        return _is_primitive(node.shape.key) and _is_primitive(node.shape.value) and self._has_value(operator)
-
-    def _has_value(self, operator: Operator) -> bool:
-        """Whether the results have values, or an expression makes them."""
-        results = self._physical.results(operator)
-        if not results.made:
-            return True
-        value, *others = results.made
-        if value.column != "value" or any(made.column != "old" for made in others):
-            return False
-        shape = self._physical.plan.by_name[operator.node].shape
-        kinds = {"key": shape.key, **dict(results.columns)}
-        given = [kinds[name] for name in value.operands]
-        expression = expression_of(self._spark, value.function, value.operands, given, shape.value)
-        if expression is not None:
-            self._expressions[operator.id] = expression
-        return expression is not None
+    def _tried(self, operator: Operator) -> Fused | BySpark:
+        refused = refusal(self._spark)
+        if refused is not None:
+            return refused
+        fields = _root_fields(self._physical, operator)
+        frame = self._spark.createDataFrame([], StructType(fields))
+        stage = Stage(self._physical, operator.level, frame, frozenset({operator.node}))
+        outlets = outlets_of(self._physical, stage, operator.level, exits=True)
+        peeks = peeks_of(self._physical, stage)
+        program = program_of(stage, columns_of(outlets, peeks))
+        if isinstance(program, BySpark):
+            return program
+        prefix = f"o{operator.id}_"
+        renamed = ((f.name.removeprefix(prefix), f.name) for f in fields if f.name.startswith(prefix))
+        schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
+        return Fused(outlets, StageColumns(operator.id, tuple(renamed), schema), program, peeks)
 
 
-def _is_primitive(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_is_primitive(field.dataType) for field in kind.fields)
-    return type(kind) in _PLAIN
+def program_of(stage: Stage, columns: list[str]) -> Program | BySpark:
+    """What makes these columns of the stage's own; or why Spark has to."""
+    layers = layers_of(stage.frame)
+    for each in layers:
+        if isinstance(whole := each.get(""), Unread):
+            return BySpark("", whole.why)
+    kept: list[Columns] = []
+    for layer in needed([tuple(each.items()) for each in layers], columns):
+        made: list[tuple[str, Expression]] = []
+        for name, expression in layer:
+            if isinstance(expression, Unread):
+                return BySpark(name, expression.why)
+            why = unsupported(expression)
+            if why is not None:
+                return BySpark(name, why)
+            made.append((name, expression))
+        kept.append(tuple(made))
+    return Program(tuple(kept))
+
+
+def refusal(spark: SparkSession) -> BySpark | None:
+    """Why the session has Spark evaluate all functions, if it has."""
+    if spark.conf.get(SWITCH, "") == "spark":
+        return BySpark("", f"{SWITCH} is spark")
+    # the workers' texts and bytes are of other types
+    return BySpark("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
+
+
+def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, DataType]]:
+    """Names and types of the columns that have an operator's results in the frame of its stage."""
+    prefix, key = f"o{operator.id}_", physical.plan.by_name[operator.node].shape.key
+    columns = (("key", key), *physical.results(operator).columns)
+    return [(prefix + name, BooleanType() if kind == FLAG else kind) for name, kind in columns]
+
+
+def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
+    fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+    fields += [("silent", BooleanType())] if operator.emits_views else []
+    fields += result_fields(physical, operator)
+    return [StructField(name, kind, True) for name, kind in fields]

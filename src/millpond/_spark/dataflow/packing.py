@@ -91,7 +91,7 @@ class Pack:
         clock = Clock()
         for gathered in self._gathered(batches):
             frame = self._prepared(loosened(gathered), clock, drops)
-            self._show(frame)
+            show(frame, self.peeks)
             routed_batches = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
             yield from wire_batches(wire_rows(routed_batches, self.labels))
             yield from wire_batches(wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels))
@@ -129,13 +129,15 @@ class Pack:
             for number in np.unique(root[reason == code]):
                 drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
 
-    def _show(self, frame: pa.Table) -> None:
-        for peek in self.peeks:
-            rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
-            keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
-            # A plain Python function per record is what peek is for.
-            for key, value in zip(keys, values, strict=True):
-                peek.action(key, value)
+
+def show(frame: pa.Table, peeks: Sequence[PeekCall]) -> None:
+    """Show the functions their rows."""
+    for peek in peeks:
+        rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
+        keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
+        # A plain Python function per record is what peek is for.
+        for key, value in zip(keys, values, strict=True):
+            peek.action(key, value)
 
 
 @dataclass(frozen=True)
@@ -254,15 +256,15 @@ def together(rows: Mapping[int, pa.Table], kind: pa.DataType) -> pa.Table:
 
 def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch of `schema`; columns that are not given are null."""
-    columns = []
-    for wanted in schema:
-        column = given.get(wanted.name)
-        if column is None:
-            column = pa.nulls(rows, type=wanted.type)
-        elif column.type != wanted.type:
-            column = column.cast(wanted.type)
-        columns.append(column)
+    columns = [fitted_column(given.get(wanted.name), wanted.type, rows) for wanted in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def fitted_column(column: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of the type; null where it is not given."""
+    if column is None:
+        return pa.nulls(rows, type=kind)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _in_types(frame: pa.Table) -> pa.Table:

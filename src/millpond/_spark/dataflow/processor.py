@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -20,8 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from millpond._engine.exchange.routing import Drops, Outlet, pack
-from millpond._engine.expressions.expression import Expression, Record, with_values
+from millpond._engine.exchange.routing import Drops, pack
 from millpond._engine.operators.level import run_operator
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
@@ -29,6 +27,7 @@ from millpond._engine.rows.columns import stacked
 from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
+from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.packing import count_rows, wire_rows
 from millpond._spark.dataflow.state import SparkChunkStore
 from millpond._spark.dataflow.wire import END, Labels, output_port
@@ -38,30 +37,6 @@ DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
 _Wire = Row("label", "port", "blob", "count")
-
-
-@dataclass(frozen=True)
-class Fused:
-    """How an operator's results go on without leaving its level.
-
-    Parameters
-    ----------
-    outlets : where they go.
-    expression, kind : what their value is made by, and its type; None where they have it.
-    """
-
-    outlets: tuple[Outlet, ...]
-    expression: Expression | Record | None = None
-    kind: pa.DataType | None = None
-
-    @property
-    def tells_reach(self) -> bool:
-        """Whether every shard is told how far results reach."""
-        return any(outlet.route.reach_port is not None for outlet in self.outlets)
-
-    def rows(self, results: pa.Table) -> pa.Table:
-        """The results with their values."""
-        return results if self.expression is None else with_values(results, self.expression, self.kind)
 
 
 class LevelProcessor(StatefulProcessor):

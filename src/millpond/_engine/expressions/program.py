@@ -1,0 +1,74 @@
+"""Programs: the columns that a stage makes of its rows, layer by layer.
+
+Each layer's columns are made of those of the layers before it, as Spark's projections are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from millpond._engine.expressions.evaluate import Rows
+from millpond._engine.expressions.tree import Call, Expression, Operand
+from millpond._engine.rows.columns import array
+
+T = TypeVar("T")
+Columns = tuple[tuple[str, Expression], ...]
+"""Columns by name, and what they are made by."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What becomes of rows.
+
+    Parameters
+    ----------
+    layers : columns that are added, or put in the place of others, layer after layer.
+    """
+
+    layers: tuple[Columns, ...] = ()
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows with the columns of all layers.
+
+        Raises
+        ------
+        EvaluationError : a value cannot be computed.
+        """
+        for layer in self.layers:
+            rows = _with(rows, layer)
+        return rows
+
+
+def _with(rows: pa.Table, layer: Columns) -> pa.Table:
+    given = Rows(len(rows), lambda name: array(rows, name))
+    made = rows
+    for name, expression in layer:
+        at = made.schema.get_field_index(name)
+        column = given.evaluate(expression)
+        made = made.set_column(at, name, column) if at >= 0 else made.append_column(name, column)
+    return made
+
+
+def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:
+    """What of the layers these columns need."""
+    wanted = set(names)
+    kept: list[tuple[tuple[str, T], ...]] = []
+    for layer in reversed(layers):
+        mine = tuple((name, expression) for name, expression in layer if name in wanted)
+        wanted = wanted.difference(name for name, _ in mine)
+        wanted.update(name for _, expression in mine for name in operands(expression))
+        kept += [mine] if mine else []
+    return tuple(reversed(kept))
+
+
+def operands(expression: object) -> Iterator[str]:
+    """Names of the columns that an expression reads; what is none reads nothing."""
+    if isinstance(expression, Operand):
+        yield expression.name
+    elif isinstance(expression, Call):
+        for each in expression.arguments:
+            yield from operands(each)

@@ -1,0 +1,79 @@
+"""What a level does with an operator's results that do not leave it: it makes the stage's columns, and packs the rows.
+
+Law 4: where a function is evaluated changes speed, never a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.exchange.routing import Outlet
+from millpond._engine.expressions.program import Program
+from millpond._spark.dataflow.packing import PeekCall, fitted_column, show
+from millpond._spark.formats.arrow_types import loosened
+
+
+@dataclass(frozen=True)
+class StageColumns:
+    """The columns that a stage's functions begin with.
+
+    Parameters
+    ----------
+    operator : number of the operator whose results they are.
+    renamed : (name of the result column, name in the stage).
+    schema : names and types in the stage; what results have not is null.
+    """
+
+    operator: int
+    renamed: tuple[tuple[str, str], ...]
+    schema: pa.Schema
+
+    def of(self, results: pa.Table) -> pa.Table:
+        """The results in these columns, beside those of their positions."""
+        names = dict(self.renamed)
+        rows = results.rename_columns([names.get(name, name) for name in results.column_names])
+        given = set(rows.column_names)
+        for wanted in self.schema:
+            if wanted.name not in given:
+                rows = rows.append_column(wanted.name, fitted_column(None, wanted.type, len(rows)))
+        rows = rows.append_column("root", pa.array(np.full(len(rows), self.operator, dtype=np.int32)))
+        rows = rows.append_column(f"root:{self.operator}", pa.array(np.ones(len(rows), dtype=np.bool_)))
+        return loosened(rows)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """How an operator's results go on without leaving its level.
+
+    Parameters
+    ----------
+    outlets : where they go.
+    columns, program : what the stage makes of them; None where they go as they are.
+    peeks : functions to be shown rows.
+    """
+
+    outlets: tuple[Outlet, ...]
+    columns: StageColumns | None = None
+    program: Program = field(default_factory=Program)
+    peeks: tuple[PeekCall, ...] = ()
+
+    @property
+    def tells_reach(self) -> bool:
+        """Whether every shard is told how far results reach."""
+        return any(outlet.route.reach_port is not None for outlet in self.outlets)
+
+    def rows(self, results: pa.Table) -> pa.Table:
+        """The results with all that functions make of them.
+
+        Raises
+        ------
+        EvaluationError : a function has no value for a row.
+        """
+        if self.columns is None:
+            return results
+        rows = self.program(self.columns.of(results))
+        show(rows, self.peeks)
+        return rows
