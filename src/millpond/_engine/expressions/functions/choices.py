@@ -22,7 +22,7 @@ def fits(call: Call) -> bool:
     if call.function == "EqualTo":
         return kinds[0] in _COMPARED and kinds[0] == kinds[1]
     if call.function == "Cast":
-        return kinds[0] == pa.null()
+        return bool(kinds[0] == pa.null())
     if call.function == "CaseWhen":
         return all(kind == call.type for kind in (*kinds[1::2], *(kinds[-1:] if len(kinds) % 2 else [])))
     return call.function != "Coalesce" or all(kind == call.type for kind in kinds)
