@@ -61,7 +61,9 @@ from millpond.errors import (
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
-from millpond.grouped import KGroupedStream, KGroupedTable
+from millpond.grouped.streams import KGroupedStream
+from millpond.grouped.tables import KGroupedTable
+from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.formats import Format, json
 from millpond.io.kafka import Kafka
@@ -71,7 +73,6 @@ from millpond.ktable import KTable
 from millpond.names import missing
 from millpond.session import session
 from millpond.topology import Topology
-from millpond.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.windows import (
     BufferConfig,
     EmitStrategy,

@@ -8,7 +8,7 @@ more the key comes first. Backends say what a function's arguments and results a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from millpond.errors import FunctionError
@@ -50,6 +50,10 @@ class FunctionBackend(Protocol):
 
     def combined_parts(self, key: Any) -> tuple[Any, Any]:
         """(prefix, suffix) of a combined key."""
+        ...
+
+    def record(self, key: Any, parts: Mapping[str, Any]) -> Any:
+        """A struct of named parts; where one is None, true for each record. `key` says how many there are."""
         ...
 
     def windowed_type(self, key: Any) -> Any:

@@ -26,7 +26,7 @@ from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
-from millpond.grouped import StreamGrouping
+from millpond.grouped.streams import StreamGrouping
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink

@@ -11,7 +11,7 @@ from millpond._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, T
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.global_ktable import GlobalKTable, lookup_node
-from millpond.grouped import KGroupedTable, regrouped
+from millpond.grouped.tables import KGroupedTable, regrouped
 from millpond.handle import Handle, same_type, type_text
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName

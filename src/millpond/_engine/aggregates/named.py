@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.aggregates.fold import Fold
+from millpond._engine.aggregates.fold import Fold, Folded, Work, folded
 from millpond._engine.aggregates.parts import Part, part_of
+from millpond._engine.aggregates.scans import Groups
+from millpond._engine.rows.columns import gather, valid
 from millpond._plan import folds
 
 
@@ -35,8 +37,7 @@ class NamedFold(Fold):
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
         """See `Fold`."""
-        if states.null_count:
-            states = pc.if_else(states.is_valid(), states, self.init(keys))
+        states = self._begun(keys, states)
         parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
         return self._state([part.add(kept, value) for part, kept, value in parts], len(states))
 
@@ -50,6 +51,23 @@ class NamedFold(Fold):
         parts = zip(self._parts, states.flatten(), others.flatten(), strict=True)
         return self._state([part.merge(one, other) for part, one, other in parts], len(states))
 
+    def run(self, work: Work) -> Folded:
+        """See `Fold`; each aggregate runs over all rows by itself."""
+        groups = Groups(work.starts)
+        adds = valid(work.values)
+        known = np.repeat(work.known, work.sizes)
+        stands = known | groups.any_before(adds, inclusive=False)
+        prior = (
+            pc.if_else(work.prior.is_valid(), work.prior, self.init(work.keys)) if work.prior.null_count else work.prior
+        )
+        olds = [None] * len(self._parts)
+        if work.olds is not None:
+            # what is taken from an absent aggregate is as if it had not come
+            olds = self._arguments(gather(work.olds, np.where(stands, np.arange(len(work)), -1)))
+        columns = zip(self._parts, prior.flatten(), self._arguments(work.values), olds, strict=True)
+        states = self._state([part.run(groups, kept, value, old) for part, kept, value, old in columns], len(work))
+        return folded(work, [states], self.state, np.where(stands | adds, np.arange(len(work)), -1))
+
     def finish(self, states: pa.Array) -> pa.Array:
         """See `Fold`."""
         absent = None if not states.null_count else states.is_null()
@@ -58,6 +76,9 @@ class NamedFold(Fold):
             return parts[0].cast(self.result)
         parts = [part.cast(field.type) for part, field in zip(parts, self.result, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(self.result), mask=absent)
+
+    def _begun(self, keys: pa.Array, states: pa.Array) -> pa.Array:
+        return pc.if_else(states.is_valid(), states, self.init(keys)) if states.null_count else states
 
     def _arguments(self, values: pa.Array) -> list[pa.Array]:
         if not self._how.arguments:

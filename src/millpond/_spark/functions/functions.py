@@ -6,7 +6,7 @@ the right types and analysed; nothing runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -114,6 +114,10 @@ class ColumnFunctions:
     def combined_parts(self, key: Column) -> tuple[Column, Column]:
         """(prefix, suffix) of a combined key."""
         return key["prefix"], key["suffix"]
+
+    def record(self, key: Column, parts: Mapping[str, Column | None]) -> Column:
+        """A struct Column."""
+        return F.struct(*((F.lit(True) if part is None else part).alias(name) for name, part in parts.items()))
 
     def windowed_type(self, key: DataType) -> DataType:
         """A struct of `key`, `start` and `end`."""

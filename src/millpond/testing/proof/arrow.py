@@ -6,7 +6,7 @@ the types differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -68,6 +68,12 @@ class ArrowFunctions:
     def combined_parts(self, key: pa.Array) -> tuple[pa.Array, pa.Array]:
         """(prefix, suffix) of a combined key."""
         return pc.struct_field(key, "prefix"), pc.struct_field(key, "suffix")
+
+    def record(self, key: pa.Array, parts: Mapping[str, pa.Array | None]) -> pa.Array:
+        """A struct array."""
+        arrays = [pa.repeat(True, len(key)) if part is None else part for part in parts.values()]
+        whole = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in arrays]
+        return pa.StructArray.from_arrays(whole, names=list(parts))
 
     def windowed_type(self, key: pa.DataType) -> pa.DataType:
         """A struct of `key`, `start` and `end`."""

@@ -13,7 +13,7 @@ from typing import Any
 from millpond.aggregates import python
 from millpond.builder import StreamsBuilder
 from millpond.errors import MillpondError
-from millpond.grouped import KGroupedStream
+from millpond.grouped.streams import KGroupedStream
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.proof.arrow import arrow_builder

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from millpond._plan.construction import Construction
 from millpond._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
 from millpond._plan.operators import OPERATORS
 from millpond.errors import TopologyError
-from millpond.grouped import FoldFunction, Folding, Grouped
+from millpond.grouped.base import Grouped
+from millpond.grouped.folding import FoldFunction, Folding, Group, aggregating, counting, reducing
 from millpond.handle import type_text
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
@@ -34,22 +34,14 @@ NODES: dict[type, type[WindowAggregate]] = {
 class WindowedStream(Grouped):
     """What both kinds of windowed streams share."""
 
-    def __init__(
-        self,
-        construction: Construction,
-        inputs: tuple[str, ...],
-        key: Any,
-        value: Any,
-        windows: Windows,
-        emit: EmitStrategy | None = None,
-    ) -> None:
-        super().__init__(construction, inputs, key, value)
+    def __init__(self, group: Group, windows: Windows, emit: EmitStrategy | None = None) -> None:
+        super().__init__(group)
         self._windows = windows
         self._emit = emit or EmitStrategy.on_window_update()
 
     def emit_strategy(self: W, strategy: EmitStrategy) -> W:
         """The same with results at each update (the default), or once a window has closed (KIP-825)."""
-        return type(self)(self._construction, self._inputs, self._key, self._value, self._windows, strategy)
+        return type(self)(self._group, self._windows, strategy)
 
     def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """How many records there are of each key and window: a long.
@@ -58,18 +50,18 @@ class WindowedStream(Grouped):
         ----------
         name, store : names of the operator and of its queryable table.
         """
-        return self._windowed(self._count(), name, "count", store)
+        return self._windowed(counting(self._group), name, "count", store)
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
         make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
         return self._add(make, folding, name, stem, store)
 
     def _result_key(self) -> Any:
-        return self._construction.functions.windowed_type(self._key)
+        return self._group.functions.windowed_type(self._group.key)
 
     def __repr__(self) -> str:
-        types = f"key={type_text(self._key)}, value={type_text(self._value)}"
-        return f"{type(self).__name__}({self._inputs[-1]!r}, {types}, {self._windows!r})"
+        types = f"key={type_text(self._group.key)}, value={type_text(self._group.value)}"
+        return f"{type(self).__name__}({self._group.inputs[-1]!r}, {types}, {self._windows!r})"
 
 
 class TimeWindowedKStream(WindowedStream):
@@ -77,7 +69,7 @@ class TimeWindowedKStream(WindowedStream):
 
     def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
         """The records of each key and window made into one; see `KGroupedStream.reduce`."""
-        return self._windowed(self._reduce(reducer), name, "reduce", store)
+        return self._windowed(reducing(self._group, reducer), name, "reduce", store)
 
     def aggregate(
         self,
@@ -88,7 +80,7 @@ class TimeWindowedKStream(WindowedStream):
         store: str | None = None,
     ) -> KTable:
         """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`."""
-        return self._windowed(self._aggregate(initializer, aggregator), name, "aggregate", store)
+        return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
 
 
 class SessionWindowedKStream(WindowedStream):
@@ -102,7 +94,7 @@ class SessionWindowedKStream(WindowedStream):
         reducer : function of (aggregate, value) or (key, aggregate, value) that gives a value of the same type.
         name, store : names of the operator and of its queryable table.
         """
-        return self._windowed(self._reduce(reducer, merges=True), name, "reduce", store)
+        return self._windowed(reducing(self._group, reducer, merges=True), name, "reduce", store)
 
     def aggregate(
         self,
@@ -122,13 +114,11 @@ class SessionWindowedKStream(WindowedStream):
             together, the earlier one first.
         name, store : names of the operator and of its queryable table.
         """
-        folding = self._aggregate(initializer, aggregator, merger=merger)
+        folding = aggregating(self._group, initializer, aggregator, merger=merger)
         return self._windowed(folding, name, "aggregate", store)
 
 
-def windowed(
-    construction: Construction, inputs: tuple[str, ...], types: tuple[Any, Any], windows: Windows
-) -> TimeWindowedKStream | SessionWindowedKStream:
+def windowed(group: Group, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
     """Grouped records by these windows.
 
     Raises
@@ -144,4 +134,4 @@ def windowed(
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))
     kind = SessionWindowedKStream if isinstance(windows, SessionWindows) else TimeWindowedKStream
-    return kind(construction, inputs, *types, windows)
+    return kind(group, windows)

@@ -1,0 +1,60 @@
+"""Grouped: what all grouped streams and tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millpond._plan.nodes import Aggregated, Shape
+from millpond.grouped.folding import Folding, Group
+from millpond.handle import type_text
+from millpond.names import missing, public
+
+if TYPE_CHECKING:
+    from millpond.ktable import KTable
+
+
+class Grouped:
+    """What is grouped, and how tables are made of it."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    @property
+    def key_type(self) -> Any:
+        """Type of the groups' keys."""
+        return self._group.key
+
+    @property
+    def value_type(self) -> Any:
+        """Type of what is grouped."""
+        return self._group.value
+
+    def __repr__(self) -> str:
+        types = f"key={type_text(self._group.key)}, value={type_text(self._group.value)}"
+        return f"{type(self).__name__}({self._group.inputs[-1]!r}, {types})"
+
+    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(type(self).__name__, public(type(self)), name)
+
+    def _result_key(self) -> Any:
+        """Type of the keys of results."""
+        return self._group.key
+
+    def _add(
+        self, make: Callable[..., Aggregated], folding: Folding, name: str | None, stem: str, store: str | None
+    ) -> KTable:
+        """The table of the aggregates, attached."""
+        from millpond.ktable import KTable
+
+        node = make(
+            self._group.construction.name(name, stem),
+            folding.inputs,
+            Shape("table", self._result_key(), folding.fold.result),
+            fold=folding.fold,
+            columns=folding.columns,
+            store=store,
+        )
+        return KTable(self._group.construction, self._group.construction.add(node))

@@ -1,0 +1,220 @@
+"""Folds of grouped records as users declare them: by functions, or by name.
+
+Results must go back into state, so Spark cannot evaluate a fold: its functions are Columns that the level can
+evaluate, or plain Python functions (`mp.python`). See docs/semantics, section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millpond._engine.aggregates.types import struct_of, types_of
+from millpond._plan.construction import Construction
+from millpond._plan.folds import COUNT, Fold, FunctionFold, NamedFold, Step
+from millpond._plan.nodes import Arguments, Shape, UserFunction
+from millpond.aggregates import Aggregate, PythonFunction
+from millpond.errors import FunctionError, TopologyError
+from millpond.functions import Function, FunctionBackend, adapt
+from millpond.handle import type_text
+
+FoldFunction = Function | PythonFunction
+"""A function of Columns, or `mp.python(function)`."""
+ADDER = ("key", "value", "aggregate")
+REDUCER = ("key", "aggregate", "value")
+MERGER = ("key", "one", "other")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is grouped.
+
+    Parameters
+    ----------
+    construction : the topology under construction.
+    inputs : names of the nodes that give what is grouped, under the keys of the groups.
+    key, value : types.
+    """
+
+    construction: Construction
+    inputs: tuple[str, ...]
+    key: Any
+    value: Any
+
+    @property
+    def functions(self) -> FunctionBackend:
+        """What says the types of users' functions."""
+        return self.construction.functions
+
+
+@dataclass(frozen=True)
+class Folding:
+    """A fold, its functions that are Columns, and the nodes that it reads."""
+
+    fold: Fold
+    inputs: tuple[str, ...]
+    columns: tuple[UserFunction, ...] = ()
+
+
+def counting(group: Group) -> Folding:
+    """count()."""
+    kept, shown = types_of("count", None, takes_back=False)
+    of_arrow = group.functions.of_arrow
+    return Folding(Fold(COUNT, "count", of_arrow(struct_of([("count", kept)])), of_arrow(shown)), group.inputs)
+
+
+def reducing(
+    group: Group, reducer: FoldFunction, subtractor: FoldFunction | None = None, *, merges: bool = False
+) -> Folding:
+    """reduce(); with `merges` results are reduced with one another, too."""
+    making = _Making(group, group.value)
+    add = making.step("reducer" if subtractor is None else "adder", reducer, REDUCER)
+    subtract = None if subtractor is None else making.step("subtractor", subtractor, REDUCER)
+    merge = making.step("reducer", reducer, MERGER) if merges else None
+    return making.folding(FunctionFold(add, subtract, merge), "reduce")
+
+
+def aggregating(
+    group: Group,
+    initializer: Callable[[], Any],
+    aggregator: FoldFunction,
+    subtractor: FoldFunction | None = None,
+    merger: FoldFunction | None = None,
+) -> Folding:
+    """aggregate().
+
+    Raises
+    ------
+    FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
+    """
+    kind, initial = group.functions.initial(initializer)
+    if initial is None:
+        raise FunctionError("The initializer gives null.", hint="A fold that begins with the first value is reduce.")
+    role = "aggregator" if subtractor is None else "adder"
+    making = _Making(group, kind)
+    making.settle_type(role, aggregator)
+    add = making.step(role, aggregator, ADDER)
+    subtract = None if subtractor is None else making.step("subtractor", subtractor, ADDER)
+    merge = None if merger is None else making.step("merger", merger, MERGER)
+    return making.folding(FunctionFold(add, subtract, merge, starts=True, initial=initial), "aggregate")
+
+
+def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, takes_back: bool) -> Folding:
+    """agg(): aggregates by name; nodes of their own, which are attached, evaluate the arguments.
+
+    Raises
+    ------
+    TopologyError : these are no aggregates, or not of such values.
+    """
+    _check_aggregates(aggregates)
+    functions, given = group.functions, (group.key, group.value)
+    arguments = {field: _argument(each, field) for field, each in aggregates.items()}
+    types = {}
+    for field, each in aggregates.items():
+        function = arguments[field]
+        found = None if function is None else functions.value_type(function, given, f"argument {field!r}")
+        kind = None if found is None else functions.as_arrow(found)
+        types[field] = types_of(each.kind, kind, takes_back=takes_back)
+    how = NamedFold(tuple((field, each.kind, each.k) for field, each in aggregates.items()), takes_back=takes_back)
+    state, result = (
+        functions.of_arrow(struct_of([(field, both[which]) for field, both in types.items()])) for which in (0, 1)
+    )
+    text = " ".join(f"{field}={each.text}" for field, each in aggregates.items())
+    return Folding(Fold(how, text, state, result), _argued(group, arguments, name, of_messages=takes_back))
+
+
+def _argued(group: Group, arguments: Mapping[str, Function | None], name: str, *, of_messages: bool) -> tuple[str, ...]:
+    """Names of nodes, attached, that give structs of the arguments in place of the values."""
+
+    def mapper(key: Any, value: Any) -> Any:
+        made = {field: None if each is None else each(key, value) for field, each in arguments.items()}
+        return group.functions.record(key, made)
+
+    kind = group.functions.value_type(mapper, (group.key, group.value), "arguments")
+    shape, names = Shape("stream", group.key, kind), []
+    for ending, above in zip(("-old", "") if of_messages else ("",), group.inputs, strict=True):
+        node = Arguments(f"{name}-arguments{ending}", (above,), shape, mapper=mapper, of_messages=of_messages)
+        names.append(group.construction.add(node).name)
+    return tuple(names)
+
+
+class _Making:
+    """A fold of functions while it is made: the aggregate's type, and the steps so far."""
+
+    def __init__(self, group: Group, aggregate: Any) -> None:
+        self._group = group
+        self._functions = group.functions
+        self._type = aggregate
+        self._columns: list[UserFunction] = []
+
+    def settle_type(self, role: str, function: FoldFunction) -> None:
+        """The aggregate's type: the initializer's, or what the aggregator makes of it, if it keeps to that."""
+        for _ in range(3):
+            found = self._result(role, function, ADDER)
+            if found == self._type:
+                return
+            self._type = found
+        raise FunctionError(
+            f"The {role} gives another type each time.",
+            given=f"{type_text(self._type)} of aggregates of that type",
+            hint="Cast its result: the aggregate has one type.",
+        )
+
+    def step(self, role: str, function: FoldFunction, parameters: tuple[str, str, str]) -> Step:
+        """A function of the fold, which gives aggregates of the one type."""
+        found = self._result(role, function, parameters)
+        if found != self._type:
+            raise FunctionError(
+                f"The {role} gives another type than the aggregate has.",
+                given=f"{type_text(found)}, not {type_text(self._type)}",
+                hint="Cast its result.",
+            )
+        if isinstance(function, PythonFunction):
+            return Step(_in_order(function.function, parameters, role), plain=True)
+        ordered = _in_order(function, parameters, role)
+        operands = tuple(zip(parameters if parameters is MERGER else ADDER, self._types(parameters), strict=True))
+        self._columns.append(UserFunction(role, ordered, operands))
+        return Step(self._functions.compiled(ordered, self._types(parameters), role), plain=False)
+
+    def folding(self, how: FunctionFold, text: str) -> Folding:
+        """The fold."""
+        return Folding(Fold(how, text, self._type, self._type), self._group.inputs, tuple(self._columns))
+
+    def _result(self, role: str, function: FoldFunction, parameters: tuple[str, str, str]) -> Any:
+        if isinstance(function, PythonFunction):
+            _in_order(function.function, parameters, role)
+            return self._type if function.returns is None else self._functions.named_type(function.returns)
+        ordered = _in_order(function, parameters, role)
+        return self._functions.value_type(ordered, self._types(parameters), role)
+
+    def _types(self, parameters: tuple[str, str, str]) -> tuple[Any, Any, Any]:
+        second = self._type if parameters is MERGER else self._group.value
+        return self._group.key, second, self._type
+
+
+def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
+    """Raise unless there are some, and all are aggregates by name."""
+    if not aggregates:
+        raise TopologyError("There is nothing to aggregate.", hint="agg(n=mp.count(), total=mp.sum(lambda v: v['x']))")
+    for field, each in aggregates.items():
+        if not isinstance(each, Aggregate):
+            raise TopologyError(
+                f"What {field!r} is to be is no aggregate.",
+                given=repr(each),
+                hint="mp.sum(lambda value: ...), mp.count(), ...; functions fold with aggregate(...).",
+            )
+
+
+def _argument(aggregate: Aggregate, field: str) -> Function | None:
+    if aggregate.argument is None:
+        return None
+    return adapt(aggregate.argument, ("key", "value"), f"argument {field!r}")
+
+
+def _in_order(function: Function, parameters: tuple[str, str, str], role: str) -> Function:
+    """The function as one of (key, value, aggregate), or (key, one, other), whatever the order of its parameters."""
+    adapted = adapt(function, parameters, role)
+    if parameters is not REDUCER:
+        return adapted
+    return lambda key, value, aggregate: adapted(key, aggregate, value)

@@ -1,0 +1,102 @@
+"""Kinds of aggregates without windows: of a grouped stream, and of a grouped table.
+
+Owns their two constructions. Law: as in `kinds`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond.aggregates import python
+from millpond.testing.proof.histories.kinds import functions as text
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+
+OF_STREAMS = ("count", "reduce", "log", "reset")
+OF_TABLES = ("count", "reduce", "log", "set")
+
+
+def _fold_of(*names: str) -> Any:
+    def draw(choices: Choices, generation: str) -> Params:
+        return {"fold": choices.pick(names), **stored(choices, generation)}
+
+    return draw
+
+
+def _value(key: Any) -> str | None:
+    """What a row of any text brings to its group: the text without its first letter, null of the empty one."""
+    return None if not key else key[1:]
+
+
+def _counted(site: Site, grouped: Any, params: Params) -> Any:
+    """Counts as text, so that any operator may stand behind them."""
+    shown = site.library.lift(str, "string")
+    return grouped.count(store=site.store(params)).map_values(shown, name=site.name)
+
+
+def _shown(aggregate: Any, params: Params) -> list[Any]:
+    """The output, and behind it what else keeps rows."""
+    return [TableMapValues(aggregate, str), aggregate] if params["fold"] == "count" else [aggregate]
+
+
+def _steps(fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
+    """Adder and, of a table, subtractor: of (aggregate, value) for a reduce, else of (value, aggregate)."""
+    functions = [fold.add, fold.subtract] if takes_back else [fold.add]
+    if fold.initial is None:
+        return tuple(python(function) for function in functions if function is not None)
+    return tuple(python(_swapped(function)) for function in functions if function is not None)
+
+
+def _swapped(function: Any) -> Any:
+    return lambda value, aggregate: function(aggregate, value)
+
+
+def _folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> list[Any]:
+    if params["fold"] == "count":
+        return [_counted(site, grouped, params)]
+    fold = AGGREGATORS[params["fold"]]
+    steps, options = _steps(fold, takes_back=takes_back), {"name": site.name, "store": site.store(params)}
+    if fold.initial is None:
+        return [grouped.reduce(*steps, **options)]
+    return [grouped.aggregate(fold.initial, *steps, **options)]
+
+
+def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    return _folded(site, inputs[0].group_by_key(), params, takes_back=False)
+
+
+def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    aggregate = StreamAggregate(site.topology, inputs[0], AGGREGATORS[params["fold"]])
+    return _shown(aggregate, params)
+
+
+def _table(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    group, value = site.library.lift(text.referrer(site.keys), site.keys), site.library.lift(_value, "string")
+    grouped = inputs[0].group_by(lambda row: (group(row), value(row)), name=f"{site.name}-group")
+    return _folded(site, grouped, params, takes_back=True)
+
+
+def _table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    referrer = text.referrer(site.keys)
+    groups = GroupTable(site.topology, inputs[0], lambda _, value: (referrer(value), _value(value)))
+    aggregate = TableAggregate(site.topology, groups.topic, AGGREGATORS[params["fold"]])
+    return _shown(aggregate, params)
+
+
+CURRENT = ("current",)
+KINDS: dict[str, Kind] = {
+    "stream_aggregate": Kind(("stream",), ("table",), _stream, _stream_node, _fold_of(*OF_STREAMS), weight=6),
+    "table_aggregate": Kind(
+        ("table",),
+        ("table",),
+        _table,
+        _table_node,
+        _fold_of(*OF_TABLES),
+        weight=6,
+        deferred=True,
+        generations=CURRENT,
+    ),
+}

@@ -1,0 +1,222 @@
+"""Aggregates by name, beside what Python makes of the values that a key has at each record."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import millpond.aggregates as mp
+from millpond._engine.aggregates.named import NamedFold
+from millpond._engine.aggregates.parts import part_of
+from millpond._engine.aggregates.scans import ROUNDS, Groups
+from millpond._engine.aggregates.types import struct_of, types_of
+from millpond._plan import folds
+from millpond.errors import FunctionError, TopologyError
+from millpond.testing.proof.arrow import arrow_builder
+from tests.engine.kit import by_step, driver_of
+
+NUMBERS = st.sampled_from([None, 0, 1, 2, 3, 7, -5, 2**40])
+STEPS = st.lists(st.tuples(st.just("in"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)), max_size=20)
+CUTS = st.frozensets(st.integers(0, 20))
+
+
+def odd_null(value: Any) -> Any:
+    """The argument: the number, null of 7."""
+    return pc.if_else(pc.equal(value, 7), pa.scalar(None, pa.int64()), value)
+
+
+def halved(value: Any) -> Any:
+    return pc.divide(odd_null(value).cast(pa.float64()), 2.0)
+
+
+def text(value: Any) -> Any:
+    return odd_null(value).cast(pa.string())
+
+
+def everything(*, of_table: bool) -> dict[str, mp.Aggregate]:
+    more = {} if of_table else {"first": mp.first(odd_null), "last": mp.last(text)}
+    return more | {
+        "n": mp.count(),
+        "present": mp.count(odd_null),
+        "total": mp.sum(odd_null),
+        "halves": mp.sum(halved),
+        "least": mp.min(text),
+        "most": mp.max(halved),
+        "mean": mp.avg(odd_null),
+        "spread": mp.stddev(odd_null),
+        "all": mp.collect_list(odd_null),
+        "different": mp.collect_set(text),
+        "distinct": mp.count_distinct(odd_null),
+        "top": mp.top_k(odd_null, 2),
+    }
+
+
+def everything_kinds() -> list[str]:
+    return [each.kind for each in everything(of_table=True).values()]
+
+
+def expected(rows: list[int], *, of_table: bool) -> dict[str, Any]:
+    """What Python makes of the values of a key, in the order in which they came."""
+    values = [row for row in rows if row != 7]
+    texts = [str(value) for value in values]
+    more = {} if of_table else {"first": values[0] if values else None, "last": texts[-1] if texts else None}
+    return more | {
+        "n": len(rows),
+        "present": len(values),
+        "total": sum(values) if values else None,
+        "halves": sum(value / 2 for value in values) if values else None,
+        "least": min(texts, default=None),
+        "most": max(values) / 2 if values else None,
+        "mean": sum(values) / len(values) if values else None,
+        "spread": statistics.stdev(values) if len(values) > 1 else None,
+        "all": values,
+        "different": list(dict.fromkeys(texts)),
+        "distinct": len(set(values)),
+        "top": sorted(values, reverse=True)[:2],
+    }
+
+
+def same(got: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    spread, other = got["spread"], wanted["spread"]
+    near = spread == other if None in (spread, other) else math.isclose(spread, other, rel_tol=1e-6, abs_tol=1e-3)
+    return near and {**got, "spread": 0} == {**wanted, "spread": 0}
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, cuts=CUTS)
+def test_of_a_stream_they_are_what_python_makes_of_the_values(steps: Any, cuts: Any) -> None:
+    def build(builder: Any) -> Any:
+        return builder.stream("in", key="string", value="long").group_by_key().agg(**everything(of_table=False))
+
+    rows: dict[str, list[int]] = {}
+    for (_, key, value, _), said in zip(steps, by_step(driver_of(build), steps, cuts), strict=True):
+        assert len(said) == (value is not None)
+        if value is not None:
+            rows.setdefault(key, []).append(value)
+            assert same(said[0][1], expected(rows[key], of_table=False))
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, cuts=CUTS)
+def test_of_a_table_they_are_what_python_makes_of_the_rows_that_are_left(steps: Any, cuts: Any) -> None:
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="long")
+        grouped = table.group_by(lambda _, value: (pc.if_else(pc.less(value, 2), "small", "large"), value))
+        return grouped.agg(**everything(of_table=True))
+
+    rows: dict[str, list[int]] = {"small": [], "large": []}
+    table: dict[str, int] = {}
+    for (_, key, value, _), said in zip(steps, by_step(driver_of(build), steps, cuts), strict=True):
+        old, changed = table.pop(key, None), []
+        if old is not None:
+            group = "small" if old < 2 else "large"
+            rows[group].remove(old)
+            changed.append(group)
+        if value is not None:
+            table[key] = value
+            group = "small" if value < 2 else "large"
+            rows[group].append(value)
+            changed += [] if changed == [group] else [group]
+        assert [group for group, *_ in said] == changed
+        assert all(same(result, expected(rows[group], of_table=True)) for group, result, _ in said)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), takes_back=st.booleans())
+def test_two_states_as_one_are_the_state_of_all_values(data: Any, takes_back: bool) -> None:
+    values = st.lists(st.sampled_from([None, 1, 2, 5]), max_size=5)
+    parts = [data.draw(values), data.draw(values)]
+    for kind in (
+        "count",
+        "sum",
+        "avg",
+        "stddev",
+        "min",
+        "max",
+        "collect_list",
+        "collect_set",
+        "count_distinct",
+        "top_k",
+    ):
+        state, _ = types_of(kind, pa.int64(), takes_back=takes_back)
+        part = part_of(kind, state, 2, takes_back=takes_back)
+
+        def state_of(rows: list[int | None], part: Any = part) -> pa.Array:
+            kept = part.init(1)
+            for row in rows:
+                kept = part.add(kept, pa.array([row], pa.int64()))
+            return kept
+
+        merged = part.finish(part.merge(*map(state_of, parts)))[0].as_py()
+        whole = part.finish(state_of(parts[0] + parts[1]))[0].as_py()
+        assert merged == (pytest.approx(whole) if kind == "stddev" else whole), kind
+
+
+def test_floats_are_added_one_after_the_other_however_many_a_group_has() -> None:
+    rows = np.random.default_rng(3).normal(size=5 * ROUNDS) * 10.0 ** np.arange(5 * ROUNDS)
+    starts = np.array([0, 2, 2 + 3 * ROUNDS, 5 * ROUNDS])
+    sums = Groups(starts).running_sums(np.array([0.5, 0.25, -1.0]), rows)
+    for begin, end, head in zip(starts, starts[1:], [0.5, 0.25, -1.0], strict=False):
+        for at in range(begin, end):
+            head += rows[at]
+            assert sums[at] == head
+
+
+def test_nan_is_the_largest_number_and_a_null_argument_is_none() -> None:
+    state, _ = types_of("max", pa.float64(), takes_back=False)
+    largest, least = (part_of(kind, state, None, takes_back=False) for kind in ("max", "min"))
+    values = pa.array([1.0, None, math.nan, math.inf])
+    for part, wanted in ((largest, [1.0, 1.0, "nan", "nan"]), (least, [1.0, 1.0, 1.0, 1.0])):
+        run = part.run(Groups(np.array([0, 4])), pa.nulls(1, pa.float64()), values, None)
+        assert ["nan" if math.isnan(v) else v for v in run.to_pylist()] == wanted
+
+
+def test_a_sum_that_64_bits_do_not_hold_is_an_error_and_not_another_number() -> None:
+    driver = driver_of(
+        lambda b: b.stream("in", key="string", value="long").group_by_key().agg(total=mp.sum(lambda value: value))
+    )
+    driver.pipe("in", "a", 2**63 - 2, ts=0)
+    driver.pipe("in", "a", 1, ts=0)
+    driver.run_batch()
+    assert [r.value["total"] for r in driver.read("out")] == [2**63 - 2, 2**63 - 1]
+    driver.pipe("in", "a", 1, ts=0)
+    with pytest.raises(FunctionError, match="larger than its type"):
+        driver.run_batch()
+
+
+def test_what_cannot_be_aggregated_is_refused_with_the_reason() -> None:
+    builder = arrow_builder("test")
+    stream = builder.stream("in", key="string", value="string").group_by_key()
+    table = builder.table("table", key="string", value="string").group_by(lambda key, value: (key, value))
+    with pytest.raises(TopologyError, match="of numbers"):
+        stream.agg(total=mp.sum(lambda value: value))
+    with pytest.raises(TopologyError, match="no first value"):
+        table.agg(begin=mp.first(lambda value: value))
+    with pytest.raises(TopologyError, match="nothing to aggregate"):
+        stream.agg()
+    with pytest.raises(TopologyError, match="is no aggregate"):
+        stream.agg(n=max)
+    with pytest.raises(TopologyError, match="more than zero"):
+        mp.top_k(lambda value: value, 0)
+
+
+def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
+    names = ("count", "sum", "max", "collect_list")
+    fields = tuple((name, name, None) for name in names)
+    kinds = [types_of(name, pa.int64(), takes_back=False) for name in names]
+    state, result = (struct_of([(n, kind[at]) for n, kind in zip(names, kinds, strict=True)]) for at in (0, 1))
+    fold = NamedFold(folds.NamedFold(fields), state, result)
+    values = pa.array([dict.fromkeys(names, n) for n in (3, 1, 2)])
+    kept = pa.nulls(1, state)
+    for at in range(3):
+        kept = fold.add(pa.array(["a"]), kept, values.slice(at, 1))
+    assert fold.finish(kept).to_pylist() == [{"count": 3, "sum": 6, "max": 3, "collect_list": [3, 1, 2]}]
+    assert fold.finish(pa.nulls(1, state)).to_pylist() == [None]
