@@ -23,10 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.operators.level import run_operator
+from millpond._engine.operators.operator import kept_table
 from millpond._engine.rows.columns import PARTITION_BITS, position_columns
 from millpond._engine.state.cache import RunCache
-from millpond._engine.state.runs import LogTable, State
+from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.state.table import Table
 from millpond._plan.physical import TIME_SIDE
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import setting_of
@@ -58,12 +60,9 @@ class Join:
         results = run_operator(self._setting, {side: frame, TIME_SIDE: told}, state)
         return sum(map(len, results))
 
-    def log(self) -> LogTable:
+    def log(self) -> Table:
         """What is stored of the left side; opening it reads the manifest, which grows with the state."""
-        state = State(self._store, self._cache)
-        name = self._setting.operator.stores[LEFT]
-        schema = state.manifest.tables[name].schema
-        return state.log_table(name, pa.schema(list(schema)[:-1]), time="ts", sort=("arrival",))
+        return kept_table(self._setting, State(self._store, self._cache), LEFT)
 
     def _frame(self, side: int, times: np.ndarray) -> pa.Table:
         count, key = len(times), pa.array(["k"] * len(times))
@@ -76,10 +75,10 @@ class Join:
         return pa.table(columns | {"hash": hash_keys(key), "key": key, "value": pa.array(["v" * 100] * count)})
 
 
-def lookup(log: LogTable, low: int, high: int) -> int:
+def lookup(log: Table, low: int, high: int) -> int:
     """How many rows of the key there are in a stretch of time."""
     key = pa.array(["k"])
-    return len(log.lookup(hash_keys(key), key, np.array([low]), np.array([high])).rows)
+    return len(log.range(hash_keys(key), key, np.array([low]), np.array([high])).rows)
 
 
 def median_ms(work: Callable[[], object]) -> float:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.operators.level import run_operator
-from millpond._engine.operators.operator import OperatorContext
+from millpond._engine.operators.operator import OperatorContext, kept_table
 from millpond._engine.rows.columns import position_columns
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
@@ -61,9 +61,7 @@ class Shard:
     def merge(self, operator: int) -> int:
         """Merges all of an operator's first table; how many rows it has then."""
         state = State(self._stores[operator], RunCache(self._folder))
-        name, entry = next(iter(state.manifest.tables.items()))
-        schema = pa.schema([field for field in entry.schema if not field.name.startswith("__")])
-        table = state.multi_table(name, schema, sub_key="left_key")
+        table = kept_table(self.setting(operator), state)
         state.commit(compact=True)
         return sum(map(len, table.scan()))
 

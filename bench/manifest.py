@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.state import SCHEMA, rows
+from bench.state import LATEST, rows
 from millpond._engine.state import manifest as mf
 from millpond._engine.state.merge import Policy
 from millpond._engine.state.runs import CHUNK_BYTES, State
@@ -45,7 +45,7 @@ def _commit(store: MemoryChunkStore, keys: np.ndarray, rng: np.random.Generator)
     whole = Policy()
     policy = Policy(segment=whole.segment // SMALLER, small=whole.small // SMALLER)
     state = State(store, policy=policy, chunk_bytes=CHUNK_BYTES // SMALLER)
-    state.table("t", SCHEMA).put(rows(keys, rng))
+    state.table(LATEST).put(rows(keys, rng))
     state.commit()
 
 
@@ -65,7 +65,7 @@ def main(sizes: list[float]) -> None:
     for size in sizes:
         content = filled(size).get_manifest() or b""
         manifest = mf.read(content)
-        runs = list(manifest.tables["t"].runs())
+        runs = list(manifest.tables[LATEST.name].runs())
         stored = sum(run.size for run in runs) * SMALLER / 1e6
         line = f"{size:8g}{len(runs):8}{sum(run.chunks for run in runs):9,}{len(content) / 1e3:14.1f}"
         line += f"{len(content) / stored:14.1f}{milliseconds(partial(mf.read, content)):10.2f}"

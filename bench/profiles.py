@@ -55,8 +55,11 @@ PYTHON: Rules = (
     (r"_spark/dataflow/state\.py|streaming/.*client", "state: sent to and from the state server"),
     (r"pyspark/worker|pandas/serializers|sql/", "Spark's worker: rows and Arrow"),
     (r"_engine/state/cache\.py", "state: the machine's cache"),
-    (r"_engine/state/tables\.py:.*lookup|search\.py", "state: lookups"),
-    (r"_engine/state/(runs|rundata|manifest|tables)\.py", "state: new runs and merges"),
+    (r"_engine/state/table\.py:.*(point|rows|range|as_of)|(search|lookups)\.py", "state: lookups"),
+    (
+        r"_engine/state/(runs|rundata|description|manifest|layout|expiry|changes|table)\.py",
+        "state: new runs and merges",
+    ),
     (r"level\.py:run_operator", "level: operators"),
     (r"LevelProcessor", "level: blobs in and out"),
     (r"packing\.py:Pack\.", "pack"),

@@ -26,11 +26,13 @@ from millpond._engine.keys.keys import encode_keys, equal_keys, group_keys, hash
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._plan.operators.spec import TableSchema
 
 BATCH = 100_000
 BATCHES = 30
 VALUE_BYTES = 100
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.string())])
+LATEST = TableSchema("latest", (("key", pa.int64()), ("value", pa.string())))
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ def update(store: MemoryChunkStore, cache: RunCache, changed: pa.Table) -> Batch
     written = store.traffic.bytes_written
     begin = time.perf_counter()
     state = State(store, cache)
-    table = state.table("latest", SCHEMA)
+    table = state.table(LATEST)
     hashes, keys = changed["hash"].to_numpy(), changed["key"].combine_chunks()
     first = group_keys(hashes, keys).first
-    table.lookup(hashes[first], keys.take(pa.array(first)), columns=["value"])
+    table.point(hashes[first], keys.take(pa.array(first)), columns=["value"])
     looked_up = time.perf_counter()
     table.put(changed)
     state.commit()

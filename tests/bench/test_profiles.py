@@ -29,7 +29,7 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
     [
         (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
         (["_engine/rows/blob.py:encode", "_spark/dataflow/packing.py:Pack._rows"], "pack"),
-        (["_engine/state/merge.py:joined", "_engine/state/tables.py:StateTable.lookup"], "state: lookups"),
+        (["_engine/state/merge.py:joined", "_engine/state/table.py:Table.point"], "state: lookups"),
         (["pyspark/serializers.py:dumps", "_spark/dataflow/state.py:SparkChunkStore.put_chunk"], SENT),
         (
             [

@@ -12,8 +12,10 @@ from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state import manifest as mf
 from millpond._engine.state.description import opened
 from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State, StateTable
+from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.state.table import Table
+from millpond._plan.operators.spec import TableSchema
 
 SCHEMA = pa.schema(
     [
@@ -34,11 +36,19 @@ HASHERS: dict[str, Hasher] = {
 }
 
 
+def declared(name: str, columns: pa.Schema, **more: Any) -> TableSchema:
+    """A table with these columns, the hash apart."""
+    return TableSchema(name, tuple((field.name, field.type) for field in columns if field.name != "hash"), **more)
+
+
+T = declared("t", SCHEMA)
+
+
 def value_of(key: str, version: int) -> dict[str, Any]:
     return {"n": version, "tags": [key, None] * (version % 3)}
 
 
-def write(table: StateTable, changes: dict[str, int | None], hasher: Hasher = hash_keys) -> None:
+def write(table: Table, changes: dict[str, int | None], hasher: Hasher = hash_keys) -> None:
     """Put a version of each key, None for a delete."""
     keys = pa.array(list(changes), pa.string())
     versions = list(changes.values())
@@ -48,16 +58,16 @@ def write(table: StateTable, changes: dict[str, int | None], hasher: Hasher = ha
     table.put(rows.cast(SCHEMA), [version is None for version in versions])
 
 
-def scanned(table: StateTable) -> dict[str, int]:
+def scanned(table: Table) -> dict[str, int]:
     rows = [row for part in table.scan() for row in part.to_pylist()]
     assert len({row["key"] for row in rows}) == len(rows)
     assert all(row["value"] == value_of(row["key"], row["ts"]) for row in rows)
     return {row["key"]: row["ts"] for row in rows}
 
 
-def looked_up(table: StateTable, keys: list[str], hasher: Hasher = hash_keys) -> dict[str, int]:
+def looked_up(table: Table, keys: list[str], hasher: Hasher = hash_keys) -> dict[str, int]:
     asked = pa.array(keys, pa.string())
-    lookup = table.lookup(hasher(asked), asked)
+    lookup = table.point(hasher(asked), asked)
     assert (lookup.found == (lookup.index >= 0)).all()
     assert lookup.rows.num_rows == lookup.found.sum()
     found = asked.filter(pa.array(lookup.found))

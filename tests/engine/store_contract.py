@@ -14,6 +14,8 @@ import pytest
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state.runs import Policy, State
 from millpond._engine.state.store import ChunkStore
+from tests.engine.state_kit import declared
+from tests.engine.table_contract import TABLE_CONTRACT
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.string())])
 
@@ -68,7 +70,7 @@ def a_state_finds_again_what_another_wrote(store: ChunkStore) -> None:
         state = State(store, policy=Policy(small=1 << 10))
         assert state.get_scalar("batch", -1) == batch - 1
         state.set_scalar("batch", batch)
-        table = state.table("latest", SCHEMA)
+        table = state.table(declared("latest", SCHEMA))
         assert {row["key"]: row["value"] for part in table.scan() for row in part.to_pylist()} == expected
         keys = pa.array(np.random.default_rng(batch).permutation(200)[:80])
         deleted = np.arange(80) < 30
@@ -87,4 +89,5 @@ CONTRACT: list[Callable[[ChunkStore], None]] = [
     a_removed_chunk_is_gone_and_removing_it_again_is_no_error,
     empty_and_large_chunks_come_back_whole,
     a_state_finds_again_what_another_wrote,
+    *TABLE_CONTRACT,
 ]

@@ -13,7 +13,6 @@ from millpond._engine.keys.keys import hash_keys
 from millpond._engine.rows import blob, columns, sizes
 from millpond._engine.rows.columns import gather, joined
 from millpond._engine.rows.sizes import Picked, cut, in_pieces, row_bytes
-from millpond._engine.state import tables
 from millpond._engine.state.merge import Policy
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
@@ -21,6 +20,7 @@ from millpond.errors import SourceError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import Batch, EngineDriver
 from millpond.windows import JoinWindows
+from tests.engine.state_kit import declared
 from tests.engine.stream_kit import PLUS
 
 LIMIT = 10_000
@@ -31,8 +31,7 @@ LARGE = "x" * 1_000
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "RESULT_BYTES", LIMIT)
-    for module in (columns, tables):
-        monkeypatch.setattr(module, "ARRAY_BYTES", LIMIT)
+    monkeypatch.setattr(columns, "ARRAY_BYTES", LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +138,7 @@ def said(driver: EngineDriver, kind: str) -> list[tuple[Any, Any, int]]:
 def test_results_that_share_a_large_value_come_in_pieces(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = said(Watched(shared(kind), shards=1), kind)
     monkeypatch.setattr(sizes, "RESULT_BYTES", LIMIT)
-    for module in (columns, tables):
-        monkeypatch.setattr(module, "ARRAY_BYTES", LIMIT)
+    monkeypatch.setattr(columns, "ARRAY_BYTES", LIMIT)
     driver = Watched(shared(kind), shards=1)
     assert said(driver, kind) == expected
     assert len(expected) >= 60
@@ -154,7 +152,7 @@ def test_a_hot_key_is_merged_into_runs_of_bounded_size_and_read_back() -> None:
     store, policy = MemoryChunkStore(), Policy(segment=LIMIT, small=LIMIT)
     for commit in range(4):
         state = State(store, policy=policy)
-        table = state.multi_table("t", schema, sub_key="sub")
+        table = state.table(declared("t", schema, identity=("key", "sub")))
         keys = pa.array(["hot"] * 40)
         subs = np.arange(40) + 20 * commit
         values = [f"{commit}{LARGE}"] * 40
@@ -164,8 +162,8 @@ def test_a_hot_key_is_merged_into_runs_of_bounded_size_and_read_back() -> None:
     runs = list(state.manifest.tables["t"].runs())
     assert sum(run.rows for run in runs) == 100
     assert max(run.size for run in runs) < 2 * LIMIT
-    table = state.multi_table("t", schema, sub_key="sub")
-    found = table.lookup(hash_keys(pa.array(["hot"])), pa.array(["hot"])).rows
+    table = state.table(declared("t", schema, identity=("key", "sub")))
+    found = table.rows(hash_keys(pa.array(["hot"])), pa.array(["hot"])).rows
     newest = {sub: value[0] for sub, value in zip(found["sub"].to_pylist(), found["value"].to_pylist(), strict=True)}
     assert Counter(newest.values()) == {"0": 20, "1": 20, "2": 20, "3": 40}
     assert sum(map(len, table.scan())) == 100
@@ -175,13 +173,13 @@ def test_a_hot_key_is_merged_into_runs_of_bounded_size_and_read_back() -> None:
 def test_keys_that_share_a_hash_are_found_over_the_pieces_of_a_run() -> None:
     schema = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("value", pa.string())])
     state = State(MemoryChunkStore(), policy=Policy(segment=LIMIT))
-    table = state.table("t", schema)
+    table = state.table(declared("t", schema))
     keys = pa.array([f"k{number}" for number in range(50)])
     same = np.full(50, 42, dtype=np.int64)
     table.put(pa.table({"hash": same, "key": keys, "value": pa.array([LARGE + k for k in keys.to_pylist()])}))
     state.commit()
     assert len(list(state.manifest.tables["t"].runs())) > 3
-    found = table.lookup(same, keys)
+    found = table.point(same, keys)
     assert found.aligned("value").to_pylist() == [LARGE + key for key in keys.to_pylist()]
 
 

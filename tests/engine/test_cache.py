@@ -15,7 +15,7 @@ import pytest
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import Policy, State
 from millpond._engine.state.store import MemoryChunkStore
-from tests.engine.state_kit import SCHEMA, looked_up, scanned, write
+from tests.engine.state_kit import T, looked_up, scanned, write
 
 
 def batch_of(number: int) -> pa.RecordBatch:
@@ -186,7 +186,7 @@ def test_files_are_removed_one_commit_after_their_run_was_retired(root: Path) ->
         files = {path.stem for path in root.iterdir()}
         # Should the last commit be taken back, its predecessor still finds its files.
         assert set(retired) <= files
-        write(state.table("t", SCHEMA), {f"k{i}": number for i in range(number % 7, 60, 7)})
+        write(state.table(T), {f"k{i}": number for i in range(number % 7, 60, 7)})
         state.commit()
         files = {path.stem for path in root.iterdir()}
         assert not set(retired) & files
@@ -206,7 +206,7 @@ def test_a_crashed_batch_does_not_disturb_its_replay(root: Path) -> None:
         ):
             store.restore(before)
             state = State(store, RunCache(root), policy=Policy(small=1))
-            table = state.table("t", SCHEMA)
+            table = state.table(T)
             assert scanned(table) == expected
             write(table, dict(changes))
             state.commit()

@@ -1,4 +1,4 @@
-"""LogTable: rows by key and time, and how time drops them."""
+"""Rows that are only appended: found by key and time, dropped by the time of their domain."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ import pytest
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import LogTable, State
+from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.state.table import Table
+from millpond._plan.operators.spec import Retention
+from tests.engine.state_kit import declared
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("ts", pa.int64()), ("part", pa.int64())])
 SCHEMA = SCHEMA.append(pa.field("odd", pa.bool_()))
+LOG = declared(
+    "log",
+    SCHEMA,
+    identity=(),
+    order=("ts",),
+    retention=Retention("ts", "part"),
+    appended=True,
+    due=("odd",),
+)
 NEVER = Policy(fanout=100, small=1)
 
 
-def log_of(state: State) -> LogTable:
-    return state.log_table("log", SCHEMA, time="ts")
+def log_of(state: State) -> Table:
+    return state.table(LOG)
 
 
 def write(store: MemoryChunkStore, times: list[int], part: int = 0, policy: Policy | None = None) -> None:
@@ -33,7 +45,7 @@ def write(store: MemoryChunkStore, times: list[int], part: int = 0, policy: Poli
 
 
 def found(store: MemoryChunkStore, keys: list[str], low: list[int], high: list[int]) -> list[tuple[str, int]]:
-    hits = log_of(State(store)).lookup(
+    hits = log_of(State(store)).range(
         hash_keys(pa.array(keys)), pa.array(keys), np.array(low, np.int64), np.array(high, np.int64)
     )
     rows = hits.rows.to_pylist()
@@ -56,9 +68,9 @@ def touched(rows: int) -> int:
     state = State(store)
     log, key = log_of(state), pa.array(["a"])
     hashed, low, high = hash_keys(key), np.array([rows // 2]), np.array([rows // 2 + 9])
-    assert len(log.lookup(hashed, key, low, high).rows) == 10
+    assert len(log.range(hashed, key, low, high).rows) == 10
     tracemalloc.start()
-    log.lookup(hashed, key, low, high)
+    log.range(hashed, key, low, high)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
@@ -68,14 +80,28 @@ def test_a_lookup_in_a_hot_key_touches_what_it_finds_and_not_the_keys_history() 
     assert touched(200_000) < touched(2_000) + 2_000
 
 
-def test_rows_between_two_times_are_found_whatever_their_key() -> None:
+def test_rows_that_are_due_between_two_times_are_found_whatever_their_key() -> None:
     store = MemoryChunkStore()
-    write(store, [1, 5, 9])
-    rows = log_of(State(store)).between(1, 9, ["ts"]).column("ts").to_pylist()
-    assert sorted(rows) == [1, 1, 5, 5]
+    write(store, [1, 5, 9, 6])
+    write(store, [3, 2])
     log = log_of(State(store))
-    assert len(log.gather(list(log.hits(0, 6, "odd")))) == 4
-    assert len(log_of(State(store)).between(5, 5)) == 0
+    assert sorted(log.gather(list(log.due(0, 6, "odd"))).column("ts").to_pylist()) == [1, 1, 3, 3, 5, 5]
+    assert sorted(log.gather(list(log.due(1, 9)), ["ts"]).column("ts").to_pylist()) == [1, 1, 3, 3, 5, 5]
+    assert len(log.gather(list(log.due(5, 5)))) == 0
+
+
+def test_what_is_found_by_time_is_all_that_is_read_of_a_run() -> None:
+    store = MemoryChunkStore()
+    write(store, list(range(100_000)))
+    state = State(store)
+    log = log_of(state)
+    assert len(log.gather(list(log.due(500, 510)))) == 10
+    tracemalloc.start()
+    hits = list(log.due(500, 510, "odd"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(len(hit.rows) for hit in hits) == 10
+    assert peak < 50_000
 
 
 def test_a_run_that_time_has_passed_is_dropped_without_being_read() -> None:
@@ -90,12 +116,22 @@ def test_a_run_that_time_has_passed_is_dropped_without_being_read() -> None:
     assert [run.time for run in state.manifest.tables["log"].runs()] == [(7, 8)]
 
 
+def test_a_run_is_dropped_when_the_domains_of_its_own_rows_have_passed_it_however_far_others_are() -> None:
+    store = MemoryChunkStore()
+    write(store, [1, 4], part=0, policy=NEVER)
+    write(store, [1, 4], part=1, policy=NEVER)
+    state = State(store, policy=NEVER)
+    log_of(state).expire({0: 5, 1: 2})
+    state.commit()
+    assert [run.latest for run in state.manifest.tables["log"].runs()] == [((1, 4),)]
+
+
 def test_a_merge_leaves_out_what_is_below_its_own_parts_floor() -> None:
     store = MemoryChunkStore()
     write(store, [1, 4, 9], part=0, policy=NEVER)
     write(store, [1, 4, 9], part=1, policy=NEVER)
     state = State(store)
-    log_of(state).expire({0: 5, 1: 2}, "part")
+    log_of(state).expire({0: 5, 1: 2})
     state.commit(compact=True)
     (run,) = state.manifest.tables["log"].runs()
     assert run.rows == 2 * (1 + 2)

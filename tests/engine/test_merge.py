@@ -15,7 +15,7 @@ from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from tests.engine.state_kit import (
     POLICIES,
-    SCHEMA,
+    T,
     check_stored,
     levels,
     looked_up,
@@ -27,7 +27,7 @@ from tests.engine.state_kit import (
 
 def test_puts_of_different_keys_become_one_run() -> None:
     state = State(MemoryChunkStore())
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"a": 1})
     write(table, {"b": 1})
     state.commit()
@@ -38,7 +38,7 @@ def test_puts_of_different_keys_become_one_run() -> None:
 def test_a_deleted_key_leaves_nothing_behind_after_a_merge() -> None:
     store = MemoryChunkStore()
     state = State(store)
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"secret-key": 1, "b": 1})
     state.commit()
     write(table, {"secret-key": None})
@@ -49,7 +49,7 @@ def test_a_deleted_key_leaves_nothing_behind_after_a_merge() -> None:
 
 def test_a_tombstone_stays_while_an_older_run_has_the_key() -> None:
     state = State(MemoryChunkStore(), policy=Policy(small=1, work=1, fanout=4))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {f"k{i}": 1 for i in range(1000)})
     state.commit()
     write(table, {"k7": None})
@@ -64,7 +64,7 @@ def test_a_tombstone_stays_while_an_older_run_has_the_key() -> None:
 
 def test_a_tombstone_holds_no_value() -> None:
     state = State(MemoryChunkStore(), policy=Policy(small=1))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {f"k{i}": 1 for i in range(50)})
     state.commit()
     write(table, {"k1": None})
@@ -75,7 +75,7 @@ def test_a_tombstone_holds_no_value() -> None:
 
 def test_deletes_of_absent_keys_into_an_empty_table_leave_no_run() -> None:
     state = State(MemoryChunkStore())
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"a": None, "b": None})
     state.commit()
     assert levels(state) == ()
@@ -85,7 +85,7 @@ def test_deletes_of_absent_keys_into_an_empty_table_leave_no_run() -> None:
 def test_insert_then_delete_everything_leaves_no_run(policy: Policy) -> None:
     store = MemoryChunkStore()
     state = State(store, policy=policy)
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     keys = [f"k{i}" for i in range(500)]
     for begin in range(0, 500, 50):
         write(table, dict.fromkeys(keys[begin : begin + 50], 1))
@@ -106,7 +106,7 @@ def test_insert_then_delete_everything_leaves_no_run(policy: Policy) -> None:
 
 def test_deleting_a_large_table_at_once_frees_it_without_being_asked() -> None:
     state = State(MemoryChunkStore())
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     keys = [f"k{i}" for i in range(5000)]
     write(table, dict.fromkeys(keys, 1))
     state.commit()
@@ -120,7 +120,7 @@ def test_merging_under_way_goes_on_in_another_process_and_ends() -> None:
     store, expected, seen_merging = MemoryChunkStore(), dict[str, int](), False
     for batch in range(1, 120):
         state = State(store, policy=policy)
-        table = state.table("t", SCHEMA)
+        table = state.table(T)
         changes = {f"k{i}": batch for i in random.Random(batch).sample(range(400), 20)}
         write(table, dict(changes))
         expected |= changes
@@ -136,7 +136,7 @@ def test_merging_under_way_goes_on_in_another_process_and_ends() -> None:
 def test_the_work_of_a_commit_follows_the_batch_not_the_state() -> None:
     store = MemoryChunkStore()
     state = State(store, policy=Policy(small=1 << 12))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {f"k{i}": 1 for i in range(20_000)})
     state.commit()
     whole = sum(map(len, store.chunks.values()))
@@ -153,7 +153,7 @@ def test_the_work_of_a_commit_follows_the_batch_not_the_state() -> None:
 
 def test_levels_grow_with_the_logarithm_of_the_number_of_batches() -> None:
     state = State(MemoryChunkStore(), policy=Policy(small=1 << 8, fanout=4))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     most = 0
     for batch in range(1, 300):
         write(table, {f"k{batch}-{i}": batch for i in range(20)})
@@ -165,7 +165,7 @@ def test_levels_grow_with_the_logarithm_of_the_number_of_batches() -> None:
 def test_equal_commits_of_one_store_make_runs_of_their_own() -> None:
     store = MemoryChunkStore()
     state = State(store, policy=Policy(small=1))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {f"k{i}": 1 for i in range(100)})
     state.commit()
     for _ in range(3):
@@ -208,7 +208,7 @@ def test_the_oldest_level_is_left_alone_while_the_newer_ones_replace_little() ->
 
 def rows_per_key(state: State, batches: int, keys: int) -> list[float]:
     """Rows kept for each key that lives, after each batch of a hundred keys; the keys come round and round."""
-    table, kept = state.table("t", SCHEMA), []
+    table, kept = state.table(T), []
     for batch in range(batches):
         write(table, {f"k{(100 * batch + i) % keys}": batch for i in range(100)})
         state.commit()
@@ -222,7 +222,7 @@ def test_keys_that_are_all_new_are_not_rewritten_before_a_dozen_batches_are_toge
     assert rows_per_key(state, 11, 5_000) == [1.0] * 11
     assert len(levels(state)) == 11
     check_stored(state, store)
-    write(state.table("t", SCHEMA), {f"new{i}": 1 for i in range(100)})
+    write(state.table(T), {f"new{i}": 1 for i in range(100)})
     state.commit()
     assert len(levels(state)) == 1
     assert stored_rows(state) == 1_200
@@ -236,7 +236,7 @@ def test_a_table_that_is_updated_keeps_about_two_rows_per_key_at_most() -> None:
 def test_whether_rows_are_there_for_nothing_is_seen_from_a_sample_of_them() -> None:
     store = MemoryChunkStore()
     state = State(store, policy=Policy(small=1 << 10))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     for batch in range(3):
         write(table, {f"k{i % 50_000}": batch for i in range(40_000 * batch, 40_000 * batch + 40_000)})
         state.commit()

@@ -1,4 +1,4 @@
-"""Tables of many rows per key: every live row of a key, its newest version, whatever the history."""
+"""A table of many rows per key: every live row of a key, its newest version, whatever the history."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import pytest
 
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import MultiTable, State
+from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.state.table import Table
 from millpond.errors import StateError
-from tests.engine.state_kit import HASHERS, POLICIES, Hasher, check_stored
+from tests.engine.state_kit import HASHERS, POLICIES, Hasher, check_stored, declared
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("left", pa.string()), ("value", pa.int64())])
 Rows = dict[tuple[str, str], int]
 
 
-def opened(state: State) -> MultiTable:
-    return state.multi_table("subscriptions", SCHEMA, sub_key="left")
+def opened(state: State) -> Table:
+    return state.table(declared("subscriptions", SCHEMA, identity=("key", "left")))
 
 
-def write(table: MultiTable, changes: dict[tuple[str, str], int | None], hasher: Hasher = hash_keys) -> None:
+def write(table: Table, changes: dict[tuple[str, str], int | None], hasher: Hasher = hash_keys) -> None:
     keys = pa.array([key for key, _ in changes], pa.string())
     columns = {
         "hash": hasher(keys),
@@ -35,9 +36,9 @@ def write(table: MultiTable, changes: dict[tuple[str, str], int | None], hasher:
     table.put(rows, [version is None for version in versions])
 
 
-def looked_up(table: MultiTable, keys: list[str], hasher: Hasher = hash_keys) -> Rows:
+def looked_up(table: Table, keys: list[str], hasher: Hasher = hash_keys) -> Rows:
     asked = pa.array(keys, pa.string())
-    lookup = table.lookup(hasher(asked), asked)
+    lookup = table.rows(hasher(asked), asked)
     assert (np.diff(lookup.query) >= 0).all()
     rows = lookup.rows.to_pylist()
     assert [row["key"] for row in rows] == [keys[query] for query in lookup.query]
@@ -105,14 +106,14 @@ def test_only_the_asked_columns_are_gathered() -> None:
     write(table, {("f", "a"): 1})
     state.commit()
     keys = pa.array(["f"])
-    assert table.lookup(hash_keys(keys), keys, columns=["value"]).rows.to_pydict() == {"value": [1]}
+    assert table.rows(hash_keys(keys), keys).take(["value"]).to_pydict() == {"value": [1]}
 
 
 def test_rows_are_sorted_by_the_layouts_columns_within_a_key() -> None:
     state = State(MemoryChunkStore())
-    table = state.multi_table("t", SCHEMA, sub_key="left", sort=["value"], time="value")
+    table = state.table(declared("t", SCHEMA, identity=("key", "left", "value"), order=("value",)))
     write(table, {("f", "a"): 3, ("f", "b"): 1, ("g", "c"): 9, ("f", "d"): 2})
     state.commit()
     keys = pa.array(["f", "g"])
-    assert table.lookup(hash_keys(keys), keys).rows.column("left").to_pylist() == ["b", "d", "a", "c"]
+    assert table.rows(hash_keys(keys), keys).rows.column("left").to_pylist() == ["b", "d", "a", "c"]
     assert [run.time for run in state.manifest.tables["t"].runs()] == [(1, 9)]

@@ -18,7 +18,9 @@ from millpond._engine.state.store import MemoryChunkStore
 from millpond.errors import CorruptData, StateError
 from tests.engine.state_kit import (
     SCHEMA,
+    T,
     check_stored,
+    declared,
     scanned,
     write,
 )
@@ -31,11 +33,11 @@ def test_no_chunk_is_larger_than_allowed_however_uneven_the_rows() -> None:
     state = State(store, chunk_bytes=20_000)
     keys = pa.array(range(300))
     values = [chance.randbytes(chance.choice([1, 10, 15_000])) for _ in range(300)]
-    table = state.table("t", schema)
+    table = state.table(declared("t", schema))
     table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": values}, schema=schema))
     state.commit()
     assert max(chunk_sizes(store)) <= 20_000
-    reread = State(store).table("t", schema).lookup(hash_keys(keys), keys)
+    reread = State(store).table(declared("t", schema)).point(hash_keys(keys), keys)
     assert reread.aligned("value").to_pylist() == values
 
 
@@ -49,7 +51,7 @@ def put_sizes(state: State, sizes: dict[str, int]) -> None:
     keys = pa.array(sizes)
     values = [{"n": 1, "tags": [random.Random(i).randbytes(size).hex()]} for i, size in enumerate(sizes.values())]
     rows = pa.table({"hash": hash_keys(keys), "key": keys, "value": values, "ts": [1] * len(sizes)})
-    state.table("t", SCHEMA).put(rows.cast(SCHEMA))
+    state.table(T).put(rows.cast(SCHEMA))
 
 
 def test_a_row_larger_than_a_chunk_is_a_chunk_of_its_own() -> None:
@@ -58,7 +60,7 @@ def test_a_row_larger_than_a_chunk_is_a_chunk_of_its_own() -> None:
     put_sizes(state, {"small": 0, "large": 4000, "tiny": 1})
     state.commit()
     assert sorted(len(blob) > 4000 for blob in store.chunks.values())[-2:] == [False, True]
-    found = pa.concat_tables(State(store).table("t", SCHEMA).scan())
+    found = pa.concat_tables(State(store).table(T).scan())
     assert set(found["key"].to_pylist()) == {"small", "large", "tiny"}
 
 
@@ -69,9 +71,9 @@ def test_a_row_larger_than_what_the_store_bears_is_stored_in_several_chunks(monk
     put_sizes(state, {"small": 0, "large": 4_000, "tiny": 1})
     state.commit()
     assert max(chunk_sizes(store)) == 1_000
-    found = pa.concat_tables(State(store).table("t", SCHEMA).scan())
+    found = pa.concat_tables(State(store).table(T).scan())
     assert {row["key"]: row["value"] for row in found.to_pylist()} == {
-        row["key"]: row["value"] for row in pa.concat_tables(state.table("t", SCHEMA).scan()).to_pylist()
+        row["key"]: row["value"] for row in pa.concat_tables(state.table(T).scan()).to_pylist()
     }
 
 
@@ -86,7 +88,7 @@ def test_a_row_too_large_for_the_store_is_refused_by_its_key(monkeypatch: pytest
 def filled_store() -> MemoryChunkStore:
     store = MemoryChunkStore()
     state = State(store, chunk_bytes=2048)
-    write(state.table("t", SCHEMA), {f"k{i}": 1 for i in range(200)})
+    write(state.table(T), {f"k{i}": 1 for i in range(200)})
     state.commit()
     return store
 
@@ -95,7 +97,7 @@ def test_a_missing_chunk_is_named() -> None:
     store = filled_store()
     store.chunks.pop(next(iter(store.chunks)))
     with pytest.raises(StateError, match="missing from the state store"):
-        scanned(State(store).table("t", SCHEMA))
+        scanned(State(store).table(T))
 
 
 def test_every_altered_or_cut_chunk_is_noticed() -> None:
@@ -104,7 +106,7 @@ def test_every_altered_or_cut_chunk_is_noticed() -> None:
     for bad in (blob[:-1], blob + b"\0", b"", *(flipped(blob, at) for at in range(0, len(blob), 37))):
         store.chunks[place] = bad
         with pytest.raises(CorruptData, match=place[0]):
-            scanned(State(store).table("t", SCHEMA))
+            scanned(State(store).table(T))
 
 
 def test_chunks_that_changed_places_are_noticed() -> None:
@@ -112,7 +114,7 @@ def test_chunks_that_changed_places_are_noticed() -> None:
     (one, first), (two, second), *_ = store.chunks.items()
     store.chunks[one], store.chunks[two] = second, first
     with pytest.raises(CorruptData):
-        scanned(State(store).table("t", SCHEMA))
+        scanned(State(store).table(T))
 
 
 def test_every_altered_or_cut_manifest_is_noticed() -> None:
@@ -141,7 +143,7 @@ def test_the_manifest_does_not_grow_with_what_runs_hold() -> None:
     for chunk_bytes in (1 << 20, 500):
         store = MemoryChunkStore()
         state = State(store, chunk_bytes=chunk_bytes)
-        write(state.table("t", SCHEMA), {f"k{i}": 1 for i in range(2_000)})
+        write(state.table(T), {f"k{i}": 1 for i in range(2_000)})
         state.commit()
         check_stored(state, store)
         sizes.append((len(store.chunks), len(store.manifest or b"")))
@@ -165,7 +167,7 @@ def test_what_a_commit_makes_is_stored_when_it_is_made_and_removed_if_its_own_me
     for commit in range(6):
         state = State(store, cache, policy=Policy(segment=5_000, small=0), chunk_bytes=1_000)
         new = {f"k{i}": commit for i in range(commit * 300, commit * 300 + 600)}
-        write(state.table("t", SCHEMA), new)
+        write(state.table(T), new)
         rows |= new
         state.commit(compact=True)
         check_stored(state, store)
@@ -173,14 +175,14 @@ def test_what_a_commit_makes_is_stored_when_it_is_made_and_removed_if_its_own_me
     assert store.traffic.removes > 0
     live = {run.id for run in state.manifest.tables["t"].runs()}
     assert {path.stem for path in tmp_path.iterdir()} == live | {*state.manifest.retired}
-    assert scanned(State(store).table("t", SCHEMA)) == rows
+    assert scanned(State(store).table(T)) == rows
 
 
 def test_rows_that_two_commits_write_alike_are_two_runs() -> None:
     store, ids = MemoryChunkStore(), set()
     for _ in range(2):
         state = State(store)
-        write(state.table("t", SCHEMA), {"k": 1})
+        write(state.table(T), {"k": 1})
         state.commit()
         check_stored(state, store)
         ids |= {run.id for run in state.manifest.tables["t"].runs()}

@@ -23,7 +23,9 @@ from tests.engine.state_kit import (
     POLICIES,
     SCHEMA,
     Hasher,
+    T,
     check_stored,
+    declared,
     levels,
     looked_up,
     scanned,
@@ -43,7 +45,7 @@ def test_random_histories_end_like_a_dictionary(seed: int, hasher: Hasher, polic
     for batch in range(1, 60):
         if chance.random() < 0.3:
             state = State(store, chunk_bytes=2048, policy=policy)
-        table = state.table("t", SCHEMA)
+        table = state.table(T)
         picked = chance.sample(keys, chance.randrange(0, min(len(keys), 40)))
         changes = {key: None if chance.random() < 0.4 else batch for key in picked}
         assert looked_up(table, picked, hasher) == {k: expected[k] for k in picked if k in expected}
@@ -70,7 +72,7 @@ def test_random_histories_end_like_a_dictionary(seed: int, hasher: Hasher, polic
 )
 def test_any_history_of_a_few_keys_ends_like_a_dictionary(history: list[dict[str, int | None]], hasher: Hasher) -> None:
     state, expected = State(MemoryChunkStore(), policy=EAGER), dict[str, int | None]()
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     for changes in history:
         write(table, changes, hasher)
         state.commit()
@@ -82,7 +84,7 @@ def test_any_history_of_a_few_keys_ends_like_a_dictionary(history: list[dict[str
 def test_nothing_is_written_before_the_commit_and_lookups_see_the_last_one() -> None:
     store = MemoryChunkStore()
     state = State(store)
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"a": 1})
     state.set_scalar("time", 5)
     assert (store.traffic.writes, store.manifest) == (0, None)
@@ -94,19 +96,19 @@ def test_nothing_is_written_before_the_commit_and_lookups_see_the_last_one() -> 
 def test_a_commit_without_changes_writes_nothing() -> None:
     store = MemoryChunkStore()
     state = State(store)
-    write(state.table("t", SCHEMA), {"a": 1})
+    write(state.table(T), {"a": 1})
     state.commit()
     before = store.traffic
     state.commit()
     again = State(store)
-    again.table("t", SCHEMA)
+    again.table(T)
     again.commit()
     assert (store.traffic.writes, store.traffic.removes) == (before.writes, before.removes)
 
 
 def test_two_rows_of_one_key_in_one_commit_are_refused_by_name() -> None:
     state = State(MemoryChunkStore())
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"a": 1, "b": 1})
     write(table, {"b": 2})
     with pytest.raises(StateError, match=r"two rows(.|\n)*'key': 'b'"):
@@ -123,7 +125,7 @@ def test_a_batch_replayed_after_a_crash_writes_the_same_bytes(policy: Policy) ->
         for _ in range(2):
             store.restore(before)
             state = State(store, chunk_bytes=2048, policy=policy)
-            write(state.table("t", SCHEMA), changes)
+            write(state.table(T), changes)
             state.set_scalar("time", batch)
             state.commit()
             results.append(store.snapshot())
@@ -134,23 +136,23 @@ def test_going_back_to_an_older_batch_gives_the_older_rows(tmp_path: Path) -> No
     store, cache, history = MemoryChunkStore(), RunCache(tmp_path), []
     for batch in range(1, 20):
         state = State(store, cache, policy=EAGER)
-        table = state.table("t", SCHEMA)
+        table = state.table(T)
         write(table, {f"k{i}": batch for i in range(batch % 5, 100, 5)})
         state.commit()
         history.append((store.snapshot(), scanned(table)))
     for snapshot, expected in reversed(history):
         store.restore(snapshot)
-        assert scanned(State(store, cache, policy=EAGER).table("t", SCHEMA)) == expected
+        assert scanned(State(store, cache, policy=EAGER).table(T)) == expected
 
 
 def test_a_lookup_reads_only_runs_that_may_hold_the_key() -> None:
     store = MemoryChunkStore()
     state = State(store, chunk_bytes=4096, policy=Policy(segment=4096))
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {f"k{i}": 1 for i in range(2000)})
     state.commit()
     assert len(list(levels(state)[0].pieces())) > 10
-    fresh = State(store).table("t", SCHEMA)
+    fresh = State(store).table(T)
     before = store.traffic.reads
     assert looked_up(fresh, ["k77"]) == {"k77": 1}
     assert store.traffic.reads - before <= 2
@@ -173,21 +175,23 @@ def test_keys_of_every_kind_are_found_again(keys: pa.Array, tmp_path: Path) -> N
     for cache in (None, RunCache(tmp_path)):
         for round_ in range(3):
             state = State(store, cache)
-            table = state.table("t", schema)
+            table = state.table(declared("t", schema))
             values = pa.array(np.arange(len(keys)) + round_)
             table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": values}, schema=schema))
             state.commit()
-            assert State(store, cache).table("t", schema).lookup(hash_keys(keys), keys).aligned("value") == values
+            assert (
+                State(store, cache).table(declared("t", schema)).point(hash_keys(keys), keys).aligned("value") == values
+            )
             assert stored_rows(state) == len(keys)
 
 
 def test_only_the_asked_columns_are_gathered() -> None:
     state = State(MemoryChunkStore())
-    table = state.table("t", SCHEMA)
+    table = state.table(T)
     write(table, {"a": 1, "b": 2})
     state.commit()
     keys = pa.array(["a", "x"])
-    lookup = table.lookup(hash_keys(keys), keys, columns=["ts"])
+    lookup = table.point(hash_keys(keys), keys, columns=["ts"])
     assert lookup.rows.column_names == ["ts"]
     assert lookup.aligned("ts").to_pylist() == [1, None]
 
@@ -195,16 +199,16 @@ def test_only_the_asked_columns_are_gathered() -> None:
 def test_a_table_asked_for_with_other_columns_is_refused() -> None:
     store = MemoryChunkStore()
     state = State(store)
-    write(state.table("t", SCHEMA), {"a": 1})
+    write(state.table(T), {"a": 1})
     state.commit()
     other = SCHEMA.set(3, pa.field("ts", pa.int32()))
     for again in (state, State(store)):
         with pytest.raises(StateError, match=r"stored with other columns(.|\n)*ts: int32(.|\n)*ts: int64"):
-            again.table("t", other)
+            again.table(declared("t", other))
 
 
 def test_rows_that_do_not_fit_the_table_are_refused() -> None:
-    table = State(MemoryChunkStore()).table("t", SCHEMA)
+    table = State(MemoryChunkStore()).table(T)
     with pytest.raises(StateError, match="do not fit"):
         table.put(pa.table({"hash": [1], "key": ["a"]}))
     with pytest.raises(StateError, match="column key is int64"):
@@ -232,11 +236,11 @@ def test_tables_of_one_state_do_not_mix() -> None:
     store = MemoryChunkStore()
     for batch in range(1, 10):
         state = State(store, policy=EAGER)
-        write(state.table("left", SCHEMA), {f"k{i}": batch for i in range(50)})
+        write(state.table(declared("left", SCHEMA)), {f"k{i}": batch for i in range(50)})
         if batch % 2:
-            write(state.table("right", SCHEMA), {f"k{i}": 100 + batch for i in range(25)})
+            write(state.table(declared("right", SCHEMA)), {f"k{i}": 100 + batch for i in range(25)})
         state.commit()
     state = State(store)
-    assert scanned(state.table("left", SCHEMA)) == {f"k{i}": 9 for i in range(50)}
-    assert scanned(state.table("right", SCHEMA)) == {f"k{i}": 109 for i in range(25)}
+    assert scanned(state.table(declared("left", SCHEMA))) == {f"k{i}": 9 for i in range(50)}
+    assert scanned(state.table(declared("right", SCHEMA))) == {f"k{i}": 109 for i in range(25)}
     check_stored(state, store)

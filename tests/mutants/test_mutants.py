@@ -24,12 +24,15 @@ from millpond._engine.keys import keys
 from millpond._engine.matching import matches
 from millpond._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
 from millpond._engine.rows.columns import position_columns
-from millpond._engine.state import merge, runs, tables
+from millpond._engine.state import merge, runs
+from millpond._engine.state import table as state_table
 from millpond._engine.state.cache import RunCache
+from millpond._engine.state.layout import Layout
 from millpond._engine.state.manifest import Manifest
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond._plan import rewrite
+from millpond._plan.operators.spec import TableSchema
 from millpond.errors import StateError
 from millpond.testing.proof import engine
 from millpond.testing.proof.histories.driver import RoughDriver
@@ -224,17 +227,17 @@ def merged_the_wrong_way(patch: Patch) -> None:
     """A merge keeps the older row of a key."""
     newest = merge.newest
 
-    def older(rows: pa.RecordBatch, layout: merge.Layout, **options: bool) -> np.ndarray:
+    def older(rows: pa.RecordBatch, layout: Layout, **options: bool) -> np.ndarray:
         backwards = np.arange(len(rows))[::-1]
         return backwards[newest(rows.take(pa.array(backwards)), layout, **options)]
 
-    patch.setattr(tables, "newest", older)
+    patch.setattr(state_table, "newest", older)
 
 
 def tombstone_lost(patch: Patch) -> None:
     """A merge drops tombstones although older rows lie below."""
-    changes = runs.StateTable.changes
-    patch.setattr(runs.StateTable, "changes", lambda table, size, **_: changes(table, size, drop_tombstones=True))
+    changes = state_table.Table.changes
+    patch.setattr(state_table.Table, "changes", lambda table, size, **_: changes(table, size, drop_tombstones=True))
 
 
 def random_run_ids(patch: Patch) -> None:
@@ -351,16 +354,15 @@ def test_a_cached_run_of_another_checkpoint_is_seen_unless_nobody_looks(tmp_path
 
 def test_a_changed_table_on_old_state_is_refused_unless_nobody_looks(monkeypatch: Patch) -> None:
     store = MemoryChunkStore()
-    schema = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("value", pa.int64())])
+    totals = TableSchema("totals", (("key", pa.string()), ("value", pa.int64())))
     state = State(store)
-    table = state.table("totals", schema)
-    table.put(pa.table({"hash": [1], "key": ["a"], "value": [1]}, schema=schema))
+    state.table(totals).put(pa.table({"hash": [1], "key": ["a"], "value": [1]}))
     state.commit()
-    changed = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("value", pa.string())])
+    changed = replace(totals, columns=(("key", pa.string()), ("value", pa.string())))
     with pytest.raises(StateError, match="other columns"):
-        State(store).table("totals", changed)
+        State(store).table(changed)
     monkeypatch.setattr(runs.mf, "read", lambda content: Manifest())
-    State(store).table("totals", changed)
+    State(store).table(changed)
 
 
 def test_the_table_of_mutants_names_every_mutant() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
-from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema
 from millpond._plan.tables import TableRules
 from millpond.io.topics import TopicSink
 
@@ -182,12 +182,12 @@ class Operator:
     fan: int = 0
     time: Time | None = None
     cached: bool = False
-    keeps: tuple[Kept, ...] = ()
+    keeps: tuple[TableSchema, ...] = ()
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Names of the tables it keeps."""
-        return tuple(kept.name for kept in self.keeps)
+        """Names of the tables it keeps that users see."""
+        return tuple(table.name for table in self.keeps if table.shown)
 
     @property
     def stem(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond._plan.operators.spec import Kept, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.spec import STAMP, Reads, Results, Side, Site, Spec, TableSchema
 from tests.operators.distinct.node import Distinct as Node
 
 
@@ -18,10 +18,10 @@ class Distinct(Spec[Node]):
         shape = site.node.shape
         return Reads(shape.key, (Side(shape.value, drops_null_value=True),))
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The last value of each key."""
         shape = site.node.shape
-        return (Kept(f"{site.node.name}.last", (("key", shape.key), ("value", shape.value))),)
+        return (TableSchema(f"{site.node.name}.last", (("key", shape.key), ("value", shape.value), STAMP)),)
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
         """See `Spec`."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.intervals import pairs_of, places_within
+from millpond._engine.matching.window_rows import Asked, Book, WindowRows
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.state.window_log import Asked, Book, WindowLog
 from millpond._engine.time.times import Times
 from millpond._plan.operators.stream_stream import WindowParams
 
@@ -111,7 +111,7 @@ class Matches:
     """
 
     def __init__(
-        self, rules: Rules, log: WindowLog, events: Events, times: Times, searching: Bools, stored: Bools
+        self, rules: Rules, log: WindowRows, events: Events, times: Times, searching: Bools, stored: Bools
     ) -> None:
         self._rules = rules
         self._events = events
@@ -128,7 +128,7 @@ class Matches:
         late = events.ts[rows] < times.at_row[rows] - rules.grace
         self.expired: Int64s = rows[late & (np.maximum(0, self._low) < self._visible_from)]
 
-    def _book(self, log: WindowLog, side: int, stored: Bools) -> Book:
+    def _book(self, log: WindowRows, side: int, stored: Bools) -> Book:
         events = self._events
         asking = events.side[self._rows] != side
         low = np.full(events.groups.count, np.iinfo(np.int64).max)

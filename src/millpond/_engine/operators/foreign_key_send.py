@@ -57,7 +57,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     schema = table.schema
     groups = events.groups
-    lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
+    lookup = table.point(events.hash[groups.first], events.key.take(pa.array(groups.first)))
     batch = events.tables[0].column(name).cast(kind) if name in events.tables[0].column_names else pa.array([], kind)
     keys = joined([batch, lookup.rows.column(name)], kind)
     prior = np.where(lookup.index >= 0, lookup.index + len(events), -1)

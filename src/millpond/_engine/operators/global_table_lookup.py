@@ -46,7 +46,7 @@ def _stood(context: OperatorContext, events: Events, state: State, called: Bools
     groups = group_keys(hashes, keys)
     before = Ordered(groups).last_before(np.ones(len(keys), dtype=np.bool_), inclusive=False)
     first = groups.first
-    stored = table.lookup(hashes[first], keys.take(pa.array(first))).found
+    stored = table.point(hashes[first], keys.take(pa.array(first))).found
     last = groups.last
     written = last[called[last] | stored]
     rows = pa.table({"hash": hashes[written], "key": keys.take(pa.array(written))})

@@ -19,7 +19,8 @@ from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.columns import gather, joined
 from millpond._engine.rows.sizes import Picked
-from millpond._engine.state.runs import State, StateTable
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
 from millpond._plan.operators.global_lookup import LookupParams
 
 LEFT = 0
@@ -62,7 +63,7 @@ class View:
         return out | {f"view{n}": pa.array(flags[own]) for n, flags in enumerate(self._joined)}
 
 
-def tables(context: OperatorContext, state: State) -> tuple[StateTable, ...]:
+def tables(context: OperatorContext, state: State) -> tuple[Table, ...]:
     """The shard's copies of the tables, in the order of a lookup."""
     return tuple(kept_table(context, state, number) for number in range(1 + len(context.params(LookupParams).views)))
 
@@ -74,7 +75,7 @@ def _setting_of(context: OperatorContext, number: int) -> OperatorContext:
     return replace(context, key=key, values=(context.values[LEFT], context.values[1 + number]), extras=carried)
 
 
-def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: StateTable) -> Found:
+def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: Table) -> Found:
     events = Events(context, {LEFT: left} if updates is None else {LEFT: left, 1: updates}, sides=2)
     values = Values(events, 1, table)
     found = other_side(events, [values, values])

@@ -22,8 +22,9 @@ from millpond._engine.operators import (
     table_table,
 )
 from millpond._engine.operators.aggregates import aggregate
-from millpond._engine.operators.operator import Dropped, OperatorContext, kept_multi_table, kept_table
-from millpond._engine.state.runs import MultiTable, State, StateTable
+from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
 
 OPERATORS = {
     "table": table.run,
@@ -41,12 +42,11 @@ OPERATORS = {
 """The function of each stem."""
 
 
-def tables_of(context: OperatorContext, state: State) -> Iterator[StateTable | MultiTable]:
-    """The tables that an operator keeps in a shard's state, logs apart, in the order of its stores."""
+def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
+    """The tables that an operator keeps in a shard's state, but for rows that are only appended."""
     for number, kept in enumerate(context.kept):
-        if kept.identity:
-            opened = kept_table if len(kept.identity) == 1 else kept_multi_table
-            yield opened(context, state, number)
+        if not kept.appended:
+            yield kept_table(context, state, number)
 
 
 def run_operator(

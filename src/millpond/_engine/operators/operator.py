@@ -29,9 +29,10 @@ from millpond._engine.rows.columns import (
     visible_columns,
 )
 from millpond._engine.rows.position import BEFORE_KEY, order_by, ranks
-from millpond._engine.rows.sizes import Picked, in_pieces
-from millpond._engine.state.runs import MultiTable, State, StateTable, Tables
-from millpond._plan.operators.spec import Kept, Params
+from millpond._engine.rows.sizes import Picked
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
+from millpond._plan.operators.spec import Params, TableSchema
 from millpond._plan.physical import Operator, Time
 
 P = TypeVar("P", bound=Params)
@@ -79,7 +80,7 @@ class OperatorContext:
     values: tuple[pa.DataType, ...]
     headers: bool
     extras: tuple[tuple[str, pa.DataType], ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[TableSchema, ...] = ()
 
     def params(self, kind: type[P]) -> P:
         """The operator's own parameters, of the class that its spec makes."""
@@ -200,9 +201,9 @@ class Values:
     carried : pointer to the old value that each of the side's rows carries, -1 for none; None where they do not.
     """
 
-    def __init__(self, events: Events, side: int, table: StateTable) -> None:
+    def __init__(self, events: Events, side: int, table: Table) -> None:
         groups = events.groups
-        lookup = table.lookup(events.hash[groups.first], events.key.take(pa.array(groups.first)))
+        lookup = table.point(events.hash[groups.first], events.key.take(pa.array(groups.first)))
         batch = events.tables[side]
         self.type = events.context.values[side]
         self._rows = (batch, lookup.rows)
@@ -266,25 +267,12 @@ def stored_time(rows: pa.Table) -> str:
     return "stored_ts" if "stored_ts" in rows.column_names else "ts"
 
 
-def kept_schema(kept: Kept) -> pa.Schema:
-    """Columns of a kept table: the hash of the key before it, and behind all a timestamp, where rows have one."""
-    stamp = [("ts", pa.int64())] if kept.stamped else []
-    return pa.schema([("hash", pa.int64()), *kept.columns, *stamp])
+def kept_table(context: OperatorContext, state: State, number: int = 0) -> Table:
+    """The operator's table of this number."""
+    return state.table(context.kept[number])
 
 
-def kept_table(context: OperatorContext, state: State, number: int = 0) -> StateTable:
-    """The operator's table of this number, one row for each key."""
-    kept = context.kept[number]
-    return state.table(kept.name, kept_schema(kept))
-
-
-def kept_multi_table(context: OperatorContext, state: State, number: int = 0) -> MultiTable:
-    """The operator's table of this number, whose rows are told apart by one column more than the key."""
-    kept = context.kept[number]
-    return state.multi_table(kept.name, kept_schema(kept), sub_key=kept.identity[1])
-
-
-def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: StateTable) -> None:
+def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: Table) -> None:
     """Write the last row of each key group of `side` (-1: none); a null value deletes.
 
     A delete of a key that is nowhere is not written, so that tombstones leave nothing behind.
@@ -295,15 +283,8 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: St
         return
     batch = events.tables[side]
     columns = {name: batch.column(stored_time(batch) if name == "ts" else name) for name in table.schema.names}
-    put_in_pieces(table, columns, events.own[rows], ~events.present[rows])
-
-
-def put_in_pieces(table: Tables, columns: Mapping[str, pa.ChunkedArray], own: Int64s, delete: Bools) -> None:
-    """Write the rows `own` of these columns; where `delete` is true, remove the row."""
-    done = 0
-    for piece in in_pieces({name: Picked(column, own) for name, column in columns.items()}):
-        table.put(piece.cast(table.schema), delete[done : done + len(piece)])
-        done += len(piece)
+    own = events.own[rows]
+    table.put({name: Picked(column, own) for name, column in columns.items()}, ~events.present[rows])
 
 
 def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 from millpond._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
+from millpond._engine.matching.window_rows import WindowRows
 from millpond._engine.operators.operator import Dropped, Events, OperatorContext
 from millpond._engine.operators.unmatched_rows import UnmatchedRows
 from millpond._engine.rows.columns import position_columns, valid
 from millpond._engine.rows.position import merged
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
-from millpond._engine.state.window_log import WindowLog
 from millpond._engine.time.times import Times
 from millpond._plan.operators.stream_stream import StreamStream
 
@@ -39,7 +39,7 @@ class _Join:
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
         self._context = context
         self._rules = rules = Rules.of(context)
-        self._log = WindowLog(context, state)
+        self._log = WindowRows(context, state)
         self._events = events = Events(context, inputs, sides=2)
         self._times = Times(context, inputs, events, state, sides=2)
         self._state = state

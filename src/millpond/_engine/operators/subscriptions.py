@@ -26,23 +26,22 @@ from millpond._engine.operators.operator import (
     Events,
     OperatorContext,
     Values,
-    kept_multi_table,
     kept_table,
-    put_in_pieces,
 )
 from millpond._engine.rows import sizes
 from millpond._engine.rows.columns import array, gather, ints
-from millpond._engine.rows.sizes import cut, row_bytes
-from millpond._engine.state.runs import MultiTable, State, StateTable
+from millpond._engine.rows.sizes import Picked, cut, row_bytes
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
 
 LEFT, RIGHT = 0, 1
 PIECE = 65_536
 """Results made at a time."""
 
 
-def tables(context: OperatorContext, state: State) -> tuple[MultiTable, StateTable]:
+def tables(context: OperatorContext, state: State) -> tuple[Table, Table]:
     """Left rows by foreign key and left key, and the right rows."""
-    return kept_multi_table(context, state, 0), kept_table(context, state, 1)
+    return kept_table(context, state, 0), kept_table(context, state, 1)
 
 
 class Rights:
@@ -148,7 +147,7 @@ class Subscriptions:
     known : bits of a message's verb of which one says that the row may have a result that stands.
     """
 
-    def __init__(self, events: Events, rights: Rights, table: MultiTable, answered: Bools, known: int) -> None:
+    def __init__(self, events: Events, rights: Rights, table: Table, answered: Bools, known: int) -> None:
         self._answered = answered
         self._known = known
         self._events = events
@@ -156,7 +155,7 @@ class Subscriptions:
         self._messages = np.flatnonzero((events.side == LEFT) & events.key.is_valid().to_numpy(False))
         asked = np.flatnonzero(np.diff(rights.first))
         firsts = events.groups.first[asked]
-        self._found = table.find(events.hash[firsts], events.key.take(pa.array(firsts)))
+        self._found = table.rows(events.hash[firsts], events.key.take(pa.array(firsts)))
         batch = events.tables[LEFT]
         own = events.own[self._messages]
         self._verbs = ints(batch, "verb")[own] if len(own) else own
@@ -294,8 +293,8 @@ class Subscriptions:
         if not len(last):
             return
         batch = self._events.tables[LEFT]
-        columns = {name: batch.column(name) for name in self._table.schema.names}
-        put_in_pieces(self._table, columns, self._events.own[self._messages[last]], ~put)
+        own = self._events.own[self._messages[last]]
+        self._table.put({name: Picked(batch.column(name), own) for name in self._table.schema.names}, ~put)
 
 
 def _ranks(keys: pa.Array) -> Int64s:

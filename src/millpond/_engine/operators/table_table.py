@@ -18,7 +18,8 @@ from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.rows.columns import path_columns, visible_columns
 from millpond._engine.rows.sizes import Picked, in_pieces
-from millpond._engine.state.runs import State, StateTable
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
 from millpond._plan.operators.spec import JoinParams
 
 
@@ -61,7 +62,7 @@ def _suppressed(context: OperatorContext, events: Events, old: Int64s) -> Bools:
     return void
 
 
-def _store(events: Events, values: list[Values], tables: list[StateTable]) -> None:
+def _store(events: Events, values: list[Values], tables: list[Table]) -> None:
     ordered = Ordered(events.groups)
     for side in (0, 1):
         last = ordered.last_of_each(events.side == side)

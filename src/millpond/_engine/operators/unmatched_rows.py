@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.matches import LEFT, SIDES, Rules
+from millpond._engine.matching.window_rows import WindowRows
 from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.operators.window_emission import results_at
 from millpond._engine.rows.columns import gather, ints, joined
 from millpond._engine.state.search import Hits
-from millpond._engine.state.window_log import WindowLog
 from millpond._engine.time.times import Times
 
 ROWS = 262_144
@@ -65,7 +65,7 @@ class UnmatchedRows:
         self,
         context: OperatorContext,
         rules: Rules,
-        log: WindowLog,
+        log: WindowRows,
         events: Events,
         times: Times,
         closes: Bools,

@@ -26,9 +26,9 @@ from millpond._engine.state.description import checksum
 from millpond.errors import CorruptData
 
 MAGIC = b"MLPM"
-VERSION = 3
-"""1: shards were remainders of the hash; 2: they are ranges of it, and what a windowed join has matched knows
-its time domain; 3: what a run is made of lies in its first chunk."""
+VERSION = 4
+"""1: shards were remainders of the hash; 2: they were ranges of it, and tables were of three kinds; 3: what a run is
+made of lies in its first chunk; 4: tables are of one kind, and runs say how far the times of their domains reach."""
 _HEADER = struct.Struct("<4sHH16s")
 
 
@@ -44,6 +44,7 @@ class Run:
     tombstones : how many of its rows are.
     chunks : how many values it has in the store.
     time : smallest and largest value of the layout's time column, where it has one.
+    latest : (domain, largest time in it) of each time domain, where rows are let go and the domains are few.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Run:
     tombstones: int = 0
     chunks: int = 0
     time: tuple[int, int] | None = None
+    latest: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def _layer_out(layer: Layer) -> list[Any]:
 
 
 def _run_out(run: Run) -> list[Any]:
-    return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, run.chunks, run.time]
+    return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, run.chunks, run.time, run.latest]
 
 
 def _table_in(data: dict[str, Any]) -> TableEntry:
@@ -223,5 +225,6 @@ def _layer_in(data: list[Any]) -> Layer:
 
 
 def _run_in(data: list[Any]) -> Run:
-    run_id, rows, size, low, high, tombstones, chunks, time = data
-    return Run(run_id, rows, size, low, high, tombstones, chunks, None if time is None else tuple(time))
+    run_id, rows, size, low, high, tombstones, chunks, time, latest = data
+    span = None if time is None else (time[0], time[1])
+    return Run(run_id, rows, size, low, high, tombstones, chunks, span, tuple((d, t) for d, t in latest))

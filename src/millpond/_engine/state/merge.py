@@ -24,9 +24,9 @@ from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import KeyGroups, combine_hashes, group_keys, hash_keys
 from millpond._engine.rows import columns
 from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.state.layout import TOMBSTONE, Layout
 from millpond._engine.state.manifest import Layer, Level, Piece
 
-TOMBSTONE = "__tombstone"
 _LAST_HASH = 2**63 - 1
 _LEAST_SAMPLED, _MOST_SAMPLED = 1 << 10, 1 << 14
 _NEXT_SAMPLE = 0x9E3779B97F4A7C15
@@ -40,24 +40,6 @@ Choose = Callable[[pa.RecordBatch], Int64s]
 """Which rows are kept, in the order of runs; it sees all columns but values."""
 Wasteful = Callable[[Sequence[Layer]], bool]
 """Whether of these layers, down to the oldest, at least half of the rows are there for nothing."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the rows of a table are told apart and sorted.
-
-    Parameters
-    ----------
-    schema : stored columns, `hash` and the tombstone flag included.
-    identity : columns that name a row; `hash` is the hash of the first.
-    sort : columns of numbers that rows of one hash are sorted by.
-    time : column whose smallest and largest value the manifest keeps per run.
-    """
-
-    schema: pa.Schema
-    identity: tuple[str, ...] = ("key",)
-    sort: tuple[str, ...] = ()
-    time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -263,9 +245,13 @@ def chosen(slices: Sequence[pa.RecordBatch], layout: Layout, choose: Choose, seg
 
 def without_values(slices: Sequence[pa.RecordBatch], layout: Layout) -> pa.RecordBatch:
     """The rows of all slices with the columns that name and sort them, and others of a fixed width."""
-    kept = [f for f in layout.schema if f.name in layout.identity or pa.types.is_primitive(f.type)]
-    schema = pa.schema(kept)
+    schema = narrow(layout)
     return joined([batch.select(schema.names) for batch in slices], schema)
+
+
+def narrow(layout: Layout) -> pa.Schema:
+    """The columns that say which rows are kept, in which order."""
+    return pa.schema([f for f in layout.schema if f.name in layout.identity or pa.types.is_primitive(f.type)])
 
 
 def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
@@ -282,7 +268,7 @@ def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
 
 def order(rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Int64s:
     """The order that sorts the kept rows by hash, then by the layout's columns."""
-    by = [rows.column(name).to_numpy(zero_copy_only=False)[keep] for name in layout.sort]
+    by = [rows.column(name).to_numpy(zero_copy_only=False)[keep] for name in layout.order]
     by_hash = hashes(rows)[keep]
     return np.lexsort((*reversed(by), by_hash)) if by else np.argsort(by_hash, kind="stable")
 

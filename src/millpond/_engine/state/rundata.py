@@ -18,8 +18,10 @@ from millpond._engine.rows.sizes import row_bytes
 from millpond._engine.state import description as described
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.description import Chunk, Description, checksum
+from millpond._engine.state.expiry import latest
+from millpond._engine.state.layout import DUE, TOMBSTONE, Layout, with_due
 from millpond._engine.state.manifest import Layer, Level, Piece, Run, whole
-from millpond._engine.state.merge import TOMBSTONE, Layout, hashes, joined
+from millpond._engine.state.merge import hashes, joined
 from millpond._engine.state.store import ChunkStore
 from millpond.errors import CorruptData, StateError
 
@@ -42,7 +44,14 @@ class RunReader:
 
     def load(self, piece: Piece) -> pa.RecordBatch:
         """The visible rows of a piece."""
-        run = self._stored.get(piece.run.id, piece.run)
+        batch = self.whole(piece.run)
+        if batch.schema.names[-1] == DUE:
+            batch = batch.select(batch.schema.names[:-1])
+        return batch.slice(piece.start)
+
+    def whole(self, run: Run) -> pa.RecordBatch:
+        """A run as it is stored."""
+        run = self._stored.get(run.id, run)
         batch = self._held.get(run.id)
         if batch is None and self._cache is not None:
             batch = self._cache.open(run.id, lambda: self._fetch(run))
@@ -50,7 +59,7 @@ class RunReader:
             batch = self._held[run.id] = self._fetch(run)
         if batch.num_rows != run.rows:
             raise _altered(run, f"{batch.num_rows} rows, {run.rows} expected")
-        return batch.slice(piece.start)
+        return batch
 
     def hold(self, run_id: str, batch: pa.RecordBatch) -> None:
         """Keep rows at hand that are not stored yet."""
@@ -148,9 +157,9 @@ class RunWriter:
             run = Run(f"new-{number}", batch.num_rows, batch.nbytes, int(by_hash[0]), int(by_hash[-1]), dead)
             if layout.time is not None:
                 edges = pc.min_max(batch.column(layout.time))
-                run = replace(run, time=(edges["min"].as_py(), edges["max"].as_py()))
+                run = replace(run, time=(edges["min"].as_py(), edges["max"].as_py()), latest=latest(batch, layout))
             self._made[run.id] = number
-            self._reader.hold(run.id, batch)
+            self._reader.hold(run.id, with_due(batch, layout))
             if lasting or self._held + batch.nbytes > HELD:
                 self._store_run(run)
             else:
@@ -182,7 +191,7 @@ class RunWriter:
         )
 
     def _store_run(self, run: Run) -> Run:
-        found = chunks(self._reader.load(whole(run)), self._chunk_bytes)
+        found = chunks(self._reader.whole(run), self._chunk_bytes)
         blobs = [piece for rows, blob in found for piece in _pieces(rows, blob)]
         listed = tuple(Chunk(rows, len(blob), checksum(blob)) for rows, blob in blobs)
         description = Description(self._commit, self._made[run.id], listed)

@@ -8,11 +8,11 @@ function of the state and the changes, so a batch replayed after a crash writes 
 >>> from millpond._engine.keys.keys import hash_keys
 >>> from millpond._engine.state.store import MemoryChunkStore
 >>> state = State(MemoryChunkStore())
->>> schema = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("value", pa.int64())])
->>> table, keys = state.table("totals", schema), pa.array(["a", "b"])
+>>> table = state.table(TableSchema("totals", (("key", pa.string()), ("value", pa.int64()))))
+>>> keys = pa.array(["a", "b"])
 >>> table.put(pa.table({"hash": hash_keys(keys), "key": keys, "value": [1, 2]}))
 >>> state.commit()
->>> table.lookup(hash_keys(keys), keys).aligned("value").to_pylist()
+>>> table.point(hash_keys(keys), keys).aligned("value").to_pylist()
 [1, 2]
 """
 
@@ -22,27 +22,26 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from millpond._engine.state import manifest as mf
 from millpond._engine.state.cache import RunCache
-from millpond._engine.state.log import LogTable
+from millpond._engine.state.layout import PLACES, Layout
 from millpond._engine.state.manifest import Level, Manifest, Run, TableEntry
-from millpond._engine.state.merge import TOMBSTONE, Layout, Policy, is_wasteful, plan, share, take_front
+from millpond._engine.state.merge import Policy, is_wasteful, plan, share, take_front
 from millpond._engine.state.rundata import RunReader, RunWriter, remove
 from millpond._engine.state.store import ChunkStore
-from millpond._engine.state.tables import Lookup, MultiLookup, MultiTable, StateTable
+from millpond._engine.state.table import Table
+from millpond._plan.operators.spec import TableSchema
 from millpond.errors import StateError
 
-__all__ = ["CHUNK_BYTES", "LogTable", "Lookup", "MultiLookup", "MultiTable", "Policy", "State", "StateTable"]
+__all__ = ["CHUNK_BYTES", "Policy", "State"]
 
 CHUNK_BYTES = 1 << 20
 """Size of the values put into the store: the JVM copies larger ones into memory of their own each time."""
-
-AnyTable = TypeVar("AnyTable", StateTable, MultiTable, LogTable)
-Tables = StateTable | MultiTable | LogTable
 
 
 class State:
@@ -71,7 +70,7 @@ class State:
         content = store.get_manifest()
         self._manifest = Manifest() if content is None else mf.read(content)
         self._scalars: dict[str, Any] = copy.deepcopy(dict(self._manifest.scalars))
-        self._tables: dict[str, Tables] = {}
+        self._tables: dict[str, Table] = {}
         self._reader = RunReader(store, cache)
 
     @property
@@ -79,19 +78,18 @@ class State:
         """What the last commit wrote."""
         return self._manifest
 
-    def table(self, name: str, schema: pa.Schema) -> StateTable:
-        """A table of one row per key, with columns `hash`, `key` and values; made at the first commit."""
-        return self._open(StateTable, name, schema, ("key",))
-
-    def multi_table(
-        self, name: str, schema: pa.Schema, *, sub_key: str, sort: Sequence[str] = (), time: str | None = None
-    ) -> MultiTable:
-        """A table of many rows per key, told apart by the column `sub_key`; see `Layout` for the rest."""
-        return self._open(MultiTable, name, schema, ("key", sub_key), tuple(sort), time)
-
-    def log_table(self, name: str, schema: pa.Schema, *, time: str, sort: Sequence[str] = ()) -> LogTable:
-        """A table of rows that are only added, sorted within a key by `time` and `sort`, and dropped by `time`."""
-        return self._open(LogTable, name, schema, ("key",), (time, *sort), time)
+    def table(self, declared: TableSchema) -> Table:
+        """The table of this name, made at the first commit."""
+        name, layout = declared.name, Layout.of(declared)
+        entry = self._manifest.tables.get(name)
+        if entry is not None and not entry.schema.equals(layout.stored, check_metadata=True):
+            raise _changed(name, entry.schema, layout.stored)
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = Table(declared, partial(self._layers, name), self._reader)
+        elif table.layout != layout:
+            raise _changed(name, table.layout.stored, layout.stored)
+        return table
 
     def get_scalar(self, name: str, default: Any = None) -> Any:
         """A small value kept in the manifest, this batch's change included."""
@@ -126,7 +124,7 @@ class State:
         tables = dict(self._manifest.tables)
         retired: list[Run] = []
         for table in touched:
-            entry = tables.get(table.name, TableEntry(table.layout.schema))
+            entry = tables.get(table.name, TableEntry(table.layout.stored))
             levels, gone = self._absorb(table, entry, writer, compact=compact)
             runs = {run.id: run for run in entry.runs()}
             retired += [runs[run_id] for run_id in gone if run_id in runs]
@@ -146,7 +144,7 @@ class State:
             table.forget_changes()
 
     def _absorb(
-        self, table: Tables, entry: TableEntry, writer: RunWriter, *, compact: bool
+        self, table: Table, entry: TableEntry, writer: RunWriter, *, compact: bool
     ) -> tuple[list[Level], list[str]]:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
 
@@ -175,7 +173,7 @@ class State:
         return kept, gone
 
     def _advance(
-        self, level: Level, work: int, table: Tables, writer: RunWriter, *, is_oldest: bool
+        self, level: Level, work: int, table: Table, writer: RunWriter, *, is_oldest: bool
     ) -> tuple[Level, list[str]]:
         """Merge about `work` bytes of a level, in steps of a bounded size."""
         gone: list[str] = []
@@ -191,28 +189,6 @@ class State:
             work -= max(1, before - level.remaining)
         return level if level.layers else Level((level.done,)), gone
 
-    def _open(
-        self,
-        kind: type[AnyTable],
-        name: str,
-        schema: pa.Schema,
-        identity: tuple[str, ...],
-        sort: tuple[str, ...] = (),
-        time: str | None = None,
-    ) -> AnyTable:
-        layout = Layout(_stored_schema(name, schema, identity), identity, sort, time)
-        table = self._tables.get(name)
-        if table is not None and (type(table) is not kind or table.layout != layout):
-            raise _changed(name, table.layout.schema, layout.schema)
-        entry = self._manifest.tables.get(name)
-        if entry is not None and entry.schema != layout.schema:
-            raise _changed(name, entry.schema, layout.schema)
-        if table is None:
-            table = kind(name, schema.remove_metadata(), layout, lambda: self._layers(name), self._reader.load)
-            self._tables[name] = table
-        assert isinstance(table, kind)
-        return table
-
     def _layers(self, name: str) -> list[mf.Layer]:
         entry = self._manifest.tables.get(name)
         return [] if entry is None else entry.layers()
@@ -220,18 +196,6 @@ class State:
 
 def _all_layers(levels: Iterable[Level]) -> list[mf.Layer]:
     return [layer for level in levels for layer in (*level.layers, level.done) if layer]
-
-
-def _stored_schema(name: str, schema: pa.Schema, identity: tuple[str, ...]) -> pa.Schema:
-    missing = {"hash", *identity} - set(schema.names)
-    if missing or TOMBSTONE in schema.names or schema.field("hash").type != pa.int64():
-        raise StateError(
-            f"the table {name!r} cannot have these columns",
-            given=", ".join(f"{field.name}: {field.type}" for field in schema),
-            hint=f"it needs hash: int64 and {', '.join(identity)}, and none called {TOMBSTONE}",
-        )
-    fields = [pa.field(field.name, field.type) for field in schema]
-    return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())])
 
 
 def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
@@ -243,4 +207,5 @@ def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
 
 
 def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+    fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
+    return f"{fields}; {(schema.metadata or {}).get(PLACES, b'').decode()}"

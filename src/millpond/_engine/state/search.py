@@ -7,7 +7,7 @@ loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,19 +81,17 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
 
 
 def find_within(
-    queries: Queries, layers: Sequence[Layer], load: Load, time: str, low: Int64s, high: Int64s
+    queries: Queries, layers: Sequence[Layer], load: Load, order: str, low: Int64s, high: Int64s
 ) -> Iterator[Hits]:
-    """Every row that has the key of a query and a time from the query's `low` to its `high`.
+    """Every row that has the key of a query and a value of `order` from the query's `low` to its `high`.
 
-    Rows of one hash are in order of time, so that a hot key costs what it has in that time, and not its history.
+    Rows of one hash are sorted by that column, so that a hot key costs what it has there, and not its history.
     """
     for layer in layers:
         for batch, begin, end in _overlaps(queries.hashes, layer, load):
-            by_hash, wanted = hashes(batch), queries.hashes[begin:end]
-            left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
-            times = batch.column(time).to_numpy(zero_copy_only=True)
-            left = _bisected(np.less, times, left, right, low[begin:end])
-            counts = _bisected(np.less_equal, times, left, right, high[begin:end]) - left
+            numbers, left, right = _stretches(queries, batch, order, slice(begin, end))
+            left = _bisected(np.less, numbers, left, right, low[begin:end])
+            counts = _bisected(np.less_equal, numbers, left, right, high[begin:end]) - left
             places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)
             starts = np.repeat(left - np.cumsum(counts) + counts, counts)
             rows = np.arange(len(places), dtype=np.int64) + starts
@@ -101,13 +99,76 @@ def find_within(
             yield Hits(batch, rows[equal], places[equal])
 
 
-def _bisected(passes: np.ufunc, times: Int64s, begin: Int64s, end: Int64s, edge: Int64s) -> Int64s:
-    """In each stretch [begin, end), which is in order of time, the place behind the times that `passes` its edge."""
+def find_last(
+    queries: Queries, layers: Sequence[Layer], load: Load, order: str, at: Int64s, asking: Int64s
+) -> Iterator[Hits]:
+    """For the queries in `asking`, in each run the last row of the key whose value of `order` is at most `at`."""
+    for layer in layers:
+        for batch, begin, end in _overlaps(queries.hashes[asking], layer, load):
+            mine = asking[begin:end]
+            numbers, left, right = _stretches(queries, batch, order, mine)
+            rows = _bisected(np.less_equal, numbers, left, right, at[mine]) - 1
+            found = np.full(len(mine), -1, dtype=np.int64)
+            looking = np.flatnonzero(rows >= left)
+            # one turn, but for keys that share a hash
+            while len(looking):
+                equal = _same_key(queries, mine[looking], batch, rows[looking])
+                found[looking[equal]] = rows[looking[equal]]
+                looking = looking[~equal]
+                rows[looking] -= 1
+                looking = looking[rows[looking] >= left[looking]]
+            hit = found >= 0
+            yield Hits(batch, found[hit], mine[hit])
+
+
+def where_equal(hits: Iterator[Hits], queries: Queries, columns: Mapping[str, pa.Array]) -> Iterator[Hits]:
+    """The hits whose rows have, in these columns too, what their queries ask for."""
+    for hit in hits:
+        equal = np.ones(len(hit.rows), dtype=np.bool_)
+        for name, asked in columns.items():
+            wanted = _take(asked, queries.asked(hit.queries))
+            equal &= equal_keys(wanted, _take(flat(hit.batch.column(name)), hit.rows))
+        yield Hits(hit.batch, hit.rows[equal], hit.queries[equal])
+
+
+def first_of_each(hits: Iterator[Hits], count: int) -> Iterator[Hits]:
+    """Of hits that come newest first, the first one of each query; `count` queries there are."""
+    taken = np.zeros(count, dtype=np.bool_)
+    for hit in hits:
+        fresh = ~taken[hit.queries]
+        taken[hit.queries[fresh]] = True
+        yield Hits(hit.batch, hit.rows[fresh], hit.queries[fresh])
+
+
+def latest_of_each(all_hits: Iterator[Hits], order: str, count: int) -> list[Hits]:
+    """Of hits that come newest first, of each query the first one with the largest value of `order`."""
+    hits = list(all_hits)
+    best, owner = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+    for number, hit in enumerate(hits):
+        values = hit.batch.column(order).to_numpy(zero_copy_only=True)[hit.rows]
+        better = (owner[hit.queries] < 0) | (values > best[hit.queries])
+        owner[hit.queries[better]] = number
+        best[hit.queries[better]] = values[better]
+    kept = [owner[hit.queries] == number for number, hit in enumerate(hits)]
+    return [Hits(hit.batch, hit.rows[mine], hit.queries[mine]) for hit, mine in zip(hits, kept, strict=True)]
+
+
+def _stretches(
+    queries: Queries, batch: pa.RecordBatch, order: str, asking: Int64s | slice
+) -> tuple[Int64s, Int64s, Int64s]:
+    """The column that rows of one hash are sorted by, and where the rows of each query's hash begin and end."""
+    by_hash, wanted = hashes(batch), queries.hashes[asking]
+    left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
+    return batch.column(order).to_numpy(zero_copy_only=True), left, right
+
+
+def _bisected(passes: np.ufunc, numbers: Int64s, begin: Int64s, end: Int64s, edge: Int64s) -> Int64s:
+    """In each stretch [begin, end), which is sorted, the place behind the numbers that `passes` its edge."""
     begin, end = begin.copy(), end.copy()
     searching = np.flatnonzero(begin < end)
     while len(searching):
         middle = (begin[searching] + end[searching]) >> 1
-        passed = passes(times[middle], edge[searching])
+        passed = passes(numbers[middle], edge[searching])
         begin[searching[passed]] = middle[passed] + 1
         end[searching[~passed]] = middle[~passed]
         searching = searching[begin[searching] < end[searching]]

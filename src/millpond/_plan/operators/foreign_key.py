@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from millpond._plan.nodes import Reference as Node
 from millpond._plan.operators.joins import pairs
-from millpond._plan.operators.spec import Carried, JoinParams, Kept, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.spec import STAMP, Carried, JoinParams, Reads, Results, Side, Site, Spec, TableSchema
 
 
 class ForeignKeySend(Spec[Node]):
@@ -34,10 +34,10 @@ class ForeignKeySend(Spec[Node]):
         """See `Spec`."""
         return JoinParams(site.node.how, site.node.generation.value)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The foreign key of each row that refers."""
         columns = (("key", _referring(site).key), ("foreign_key", _referred(site).key))
-        return (Kept(f"{site.node.name}.foreign_keys", columns, stamped=False),)
+        return (TableSchema(f"{site.node.name}.foreign_keys", columns),)
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
         """Messages to the second operator, which go there directly."""
@@ -78,14 +78,15 @@ class ForeignKeyReceive(Spec[Node]):
         node = site.node
         return JoinParams(node.how, node.generation.value, (False, node.referred in site.rules.fused))
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows that refer, by both keys, and those that are referred to."""
         node, referring, referred = site.node, _referring(site), _referred(site)
         names = [store for store, (join, _) in site.rules.aliases.items() if join == node.name]
-        subscriptions = (("key", referred.key), ("left_key", referring.key), ("value", referring.value))
+        subscriptions = (("key", referred.key), ("left_key", referring.key), ("value", referring.value), STAMP)
+        rows = (("key", referred.key), ("value", referred.value), STAMP)
         return (
-            Kept(f"{node.name}.subscriptions", subscriptions, identity=("key", "left_key")),
-            Kept(names[0] if names else f"{node.name}.referred", (("key", referred.key), ("value", referred.value))),
+            TableSchema(f"{node.name}.subscriptions", subscriptions, identity=("key", "left_key")),
+            TableSchema(names[0] if names else f"{node.name}.referred", rows),
         )
 
     def results(self, site: Site[Node], *, old: bool) -> Results:

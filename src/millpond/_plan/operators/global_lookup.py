@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.nodes import GlobalLookup as Node
-from millpond._plan.operators.spec import FLAG, Carried, JoinParams, Kept, Made, Named, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.spec import (
+    FLAG,
+    STAMP,
+    Carried,
+    JoinParams,
+    Made,
+    Named,
+    Reads,
+    Results,
+    Side,
+    Site,
+    Spec,
+    TableSchema,
+)
 from millpond._plan.operators.views import tables_of, views_of
 
 
@@ -42,16 +55,16 @@ class GlobalLookup(Spec[Node]):
         views = tuple(view.how for view in views_of(site.plan, node.inputs[1]))
         return LookupParams(node.how, node.generation.value, views=views)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Copies of the tables; the first join that keeps a table has its store."""
-        found: list[Kept] = []
+        found: list[TableSchema] = []
         for number, (table, side) in enumerate(
             zip(tables_of(site.plan, site.node.inputs[1]), _tables(site), strict=True)
         ):
             named = table.store is not None and table.store not in taken | {kept.name for kept in found}
             name = table.store if named and table.store else f"{site.node.name}.replica{number or ''}"
             carried = tuple((each.name, each.kind) for each in side.carries)
-            found.append(Kept(name, (("key", table.shape.key), ("value", table.shape.value), *carried)))
+            found.append(TableSchema(name, (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)))
         return tuple(found)
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
@@ -81,9 +94,9 @@ class GlobalTableLookup(GlobalLookup):
     stem = "global_table_lookup"
     cacheable = True
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The same, and the keys whose result stands."""
-        materialized = Kept(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),), stamped=False)
+        materialized = TableSchema(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),))
         return (*super().keeps(site, taken), materialized)
 
     def seen_when_sent(self, site: Site[Node]) -> bool:

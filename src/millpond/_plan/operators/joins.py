@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, TypeVar
 
 from millpond._plan.nodes import Function, Node, StreamTable, TableTable
-from millpond._plan.operators.spec import FLAG, JoinParams, Kept, Made, Named, Results, Site, Spec
+from millpond._plan.operators.spec import FLAG, STAMP, JoinParams, Made, Named, Results, Site, Spec, TableSchema
 
 N = TypeVar("N", TableTable, StreamTable)
 
@@ -47,11 +47,11 @@ class KeyJoin(Spec[N]):
         node = site.node
         return JoinParams(node.how, node.generation.value, tuple(name in site.rules.fused for name in node.inputs))
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """See `Spec`."""
         key = ("key", site.node.shape.key)
         named = zip(self.kept_sides, side_names(site, self.kept_sides), strict=True)
-        return tuple(Kept(name, (key, ("value", site.input(side).shape.value))) for side, name in named)
+        return tuple(TableSchema(name, (key, ("value", site.input(side).shape.value), STAMP)) for side, name in named)
 
     def results(self, site: Site[N], *, old: bool) -> Results:
         """See `Spec`."""

@@ -20,7 +20,11 @@ Named = tuple[tuple[str, Any], ...]
 """Columns: name and type of each; types are the function backend's."""
 
 FLAG = "flag"
-"""Type of a result column of booleans, whatever the function backend calls it."""
+"""Type of a column of booleans, whatever the function backend calls it."""
+NUMBER = "number"
+"""Type of a column of 64-bit integers, whatever the function backend calls it."""
+STAMP = ("ts", NUMBER)
+"""The column with a row's timestamp."""
 
 
 @dataclass(frozen=True)
@@ -144,29 +148,63 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A table that an operator keeps.
+class Retention:
+    """How a table's rows are let go: each one when the floor of its own time domain has passed it (law 3).
+
+    Parameters
+    ----------
+    time : the column that is compared with the floor.
+    domain : the column with the domain's number; None: all rows are of domain 0.
+    """
+
+    time: str
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table that an operator keeps: declared once, opened by the engine as it stands here.
 
     Parameters
     ----------
     name : the store's name.
-    columns : in order; the first one is the key, by whose hash rows are routed.
-    identity : the columns that tell rows apart: the key, or more than that; none for a log, whose rows are only added.
-    stamped : whether rows have a timestamp.
-    order : the column by which rows of one key are looked up in ranges, and are thrown away; None: by the key alone.
-    retention : how long rows are kept behind the operator's time, in ms; None: until they are deleted.
+    columns : in order; the first one, `key`, is the one by whose hash rows are routed.
+    identity : the columns that tell rows apart, `key` first; of rows that are only appended there are none.
+    order : columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by
+        which rows of a key are looked up in ranges.
+    retention : how rows are let go; None: only when they are deleted.
+    appended : whether rows are only added, never replaced nor deleted: lookups need not look for newest versions.
+    due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
+        them if there are no flags; None: none are.
+    shown : whether it is one of the stores that users see.
+
+    What tells versions of one row apart must not change from one to the next: so in a table whose rows are replaced
+    the first of `order` and the retention's time belong to the identity.
     """
 
     name: str
     columns: Named
     identity: tuple[str, ...] = ("key",)
-    stamped: bool = True
-    order: str | None = None
-    retention: int | None = None
+    order: tuple[str, ...] = ()
+    retention: Retention | None = None
+    appended: bool = False
+    due: tuple[str, ...] | None = None
+    shown: bool = True
 
-    def typed(self, convert: Callable[[Any], Any]) -> Kept:
+    def __post_init__(self) -> None:
+        names = tuple(name for name, _ in self.columns)
+        times = self.order[:1] + (() if self.retention is None else (self.retention.time,))
+        named = {*self.identity, *self.order, *times, *(self.due or ())}
+        assert names[:1] == ("key",), f"{self.name}: routed by {names[:1]}"
+        assert named <= set(names), f"{self.name}: {names} without {named - set(names)}"
+        assert self.identity[:1] == (() if self.appended else ("key",)), f"{self.name}: told apart by {self.identity}"
+        assert self.appended or set(times) <= set(self.identity), f"{self.name}: {times} can change"
+        assert self.due is None or self.retention is not None, f"{self.name}: rows are due at no time"
+
+    def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""
-        return replace(self, columns=tuple((name, convert(kind)) for name, kind in self.columns))
+        kinds = ((name, kind if kind in (FLAG, NUMBER) else convert(kind)) for name, kind in self.columns)
+        return replace(self, columns=tuple(kinds))
 
 
 @dataclass(frozen=True)
@@ -242,7 +280,7 @@ class Spec(Generic[N]):
         """Its parameters."""
         return Params()
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Its tables; `taken` are names of stores that operators before it keep."""
         return ()
 

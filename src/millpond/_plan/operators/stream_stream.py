@@ -6,7 +6,23 @@ from dataclasses import dataclass
 
 from millpond._plan.nodes import StreamStream as Node
 from millpond._plan.operators.joins import pairs
-from millpond._plan.operators.spec import JoinParams, Kept, Reads, Results, Side, Site, Spec, Timed
+from millpond._plan.operators.spec import (
+    FLAG,
+    NUMBER,
+    STAMP,
+    JoinParams,
+    Reads,
+    Results,
+    Retention,
+    Side,
+    Site,
+    Spec,
+    TableSchema,
+    Timed,
+)
+
+FLAGS = ("waits", "waits_right")
+"""The columns that say which stored rows wait for a partner; the second one of a self-join, as rows of its right."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +59,40 @@ class StreamStream(Spec[Node]):
         window = (windows.before_ms, windows.after_ms, windows.grace_ms)
         return WindowParams(node.how, node.generation.value, window=window)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
-        """A log of each side; of a self-join one for both."""
-        node, retention = site.node, sum(self.params(site).window)
-        sides = ((0, "both"),) if len(set(node.inputs)) == 1 else ((0, "left"), (1, "right"))
-        return tuple(
-            Kept(
-                f"{node.name}.{name}",
-                (("key", node.shape.key), ("value", site.input(side).shape.value)),
-                identity=(),
-                order="ts",
-                retention=retention,
-            )
-            for side, name in sides
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """The rows of each side, of a self-join those of both in one; and which of those that waited were matched.
+
+        Rows are never changed: that a stored row has been matched is a row of its own, under the row's number.
+        """
+        node = site.node
+        both = len(set(node.inputs)) == 1
+        sides = ((0, "both"),) if both else ((0, "left"), (1, "right"))
+        tables = tuple(
+            self._rows(site, side, name, FLAGS if both else FLAGS[: node.outer(side)]) for side, name in sides
+        )
+        matched = TableSchema(
+            f"{node.name}.matched",
+            (("key", NUMBER), ("close", NUMBER), ("domain", NUMBER)),
+            identity=(),
+            retention=Retention("close", "domain"),
+            appended=True,
+            due=(),
+            shown=False,
+        )
+        return (*tables, matched) if node.waits else tables
+
+    def _rows(self, site: Site[Node], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
+        node = site.node
+        flags = waits if node.waits else ()
+        numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
+        return TableSchema(
+            f"{node.name}.{name}",
+            (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value)),
+            identity=(),
+            order=("ts", "arrival"),
+            retention=Retention("ts", "domain"),
+            appended=True,
+            due=flags or None,
         )
 
     def results(self, site: Site[Node], *, old: bool) -> Results:

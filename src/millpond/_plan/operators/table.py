@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond._plan.nodes import Node
-from millpond._plan.operators.spec import Kept, Params, Reads, Results, Side, Site, Spec
+from millpond._plan.operators.spec import STAMP, Params, Reads, Results, Side, Site, Spec, TableSchema
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Table(Spec[Node]):
         """See `Spec`."""
         return TableParams((site.node.name in site.rules.suppressing,))
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """See `Spec`."""
         shape = site.node.shape
-        return (Kept(site.node.store or site.node.name, (("key", shape.key), ("value", shape.value))),)
+        return (TableSchema(site.node.store or site.node.name, (("key", shape.key), ("value", shape.value), STAMP)),)
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
         """See `Spec`."""

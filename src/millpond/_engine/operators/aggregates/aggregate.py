@@ -19,7 +19,8 @@ from millpond._engine.arrays import Int64s
 from millpond._engine.operators.operator import Events, OperatorContext, kept_table, sent
 from millpond._engine.rows.columns import array_of, gather, ints, joined
 from millpond._engine.rows.sizes import RESULT_BYTES, Picked, cut, in_pieces, row_bytes
-from millpond._engine.state.runs import State, StateTable
+from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
 
 MOST_ROWS = 65_536
@@ -51,10 +52,10 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     store(events, before, standing, table)
 
 
-def stored(events: Events, table: StateTable, fold: Fold) -> Standing:
+def stored(events: Events, table: Table, fold: Fold) -> Standing:
     """What the state holds of each key group."""
     first = events.groups.first
-    lookup = table.lookup(events.hash[first], events.key.take(pa.array(first)))
+    lookup = table.point(events.hash[first], events.key.take(pa.array(first)))
     ts = np.append(ints(lookup.rows, "ts"), 0)[lookup.index]
     return Standing(array_of(gather(lookup.rows.column("value"), lookup.index), fold.state), ts)
 
@@ -138,14 +139,11 @@ def settle(events: Events, rows: Int64s, done: Folded, standing: Standing) -> No
     standing.ts[groups[lasts]] = done.ts[lasts]
 
 
-def store(events: Events, before: pa.Array, standing: Standing, table: StateTable) -> None:
+def store(events: Events, before: pa.Array, standing: Standing, table: Table) -> None:
     """Write what stands; what stood and does not any more is deleted."""
     stands = standing.states.is_valid().to_numpy(zero_copy_only=False)
     groups = np.flatnonzero(stands | before.is_valid().to_numpy(zero_copy_only=False))
     first = events.groups.first[groups]
     columns = {"hash": pa.array(events.hash[first]), "key": events.key.take(pa.array(first))}
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
-    done = 0
-    for piece in in_pieces(columns) if len(groups) else ():
-        table.put(piece.cast(table.schema), ~stands[groups[done : done + len(piece)]])
-        done += len(piece)
+    table.put(columns, ~stands[groups])

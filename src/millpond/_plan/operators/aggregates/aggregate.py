@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from millpond._plan.folds import Fold
 from millpond._plan.nodes import Aggregated
-from millpond._plan.operators.spec import Kept, Params, Results, Site, Spec
+from millpond._plan.operators.spec import STAMP, Params, Results, Site, Spec, TableSchema
 
 N = TypeVar("N", bound=Aggregated)
 
@@ -37,10 +37,11 @@ class AggregateSpec(Spec[N]):
         """See `Spec`."""
         return AggregateParams(site.node.fold)
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[Kept, ...]:
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """What is kept of each key: the result, or what it is made of."""
         node = site.node
-        return (Kept(node.store or f"{node.name}.aggregate", (("key", node.shape.key), ("value", node.fold.state))),)
+        columns = (("key", node.shape.key), ("value", node.fold.state), STAMP)
+        return (TableSchema(node.store or f"{node.name}.aggregate", columns),)
 
     def results(self, site: Site[N], *, old: bool) -> Results:
         """See `Spec`."""

@@ -1,9 +1,9 @@
 """The rows that a windowed join keeps: what a record may meet, and which unmatched records wait.
 
-One `LogTable` per side (one for both in a self join), rows under (key, ts, arrival). A row waits when it was
-unmatched at the end of its batch and its window is still open; that is a flag of the row. When it is matched
-in a later batch, its number goes into a small table of its own, since rows are never changed. Nothing else
-is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition that is
+One table per side (one for both in a self join), whose rows are only appended, sorted by (ts, arrival) within a key.
+A row waits when it was unmatched at the end of its batch and its window is still open; that is a flag of the row. When
+it is matched in a later batch, its number goes into a small table of its own, since rows are never changed. Nothing
+else is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition that is
 quiet keeps nothing of the others.
 """
 
@@ -16,15 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.operators.operator import Events, OperatorContext
+from millpond._engine.operators.operator import Events, OperatorContext, kept_table
 from millpond._engine.rows.columns import bools, ints, joined
-from millpond._engine.rows.sizes import Picked, in_pieces
-from millpond._engine.state.runs import LogTable, State
+from millpond._engine.rows.sizes import Picked
+from millpond._engine.state.runs import State
 from millpond._engine.state.search import Hits
-from millpond._plan.operators.spec import Kept
-
-FLAGS = ("waits", "waits_right")
-_NUMBERS = pa.schema([(name, pa.int64()) for name in ("hash", "key", "close", "domain")])
 
 
 @dataclass(frozen=True)
@@ -59,37 +55,33 @@ class Asked:
     high: Int64s
 
 
-class WindowLog:
+class WindowRows:
     """The state of one windowed join."""
 
     def __init__(self, context: OperatorContext, state: State) -> None:
         self._context = context
         self._state = state
-        self.shared = len(context.kept) == 1
-        tables = [self._open(kept) for kept in context.kept]
-        self._tables = [tables[0], tables[-1]]
-        name = f"{context.operator.node}.matched"
-        self._matched = state.log_table(name, _NUMBERS, time="close")
+        stores = sum(kept.shown for kept in context.kept)
+        self.shared = stores == 1
+        tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+        self._tables = [tables[0], tables[stores - 1]]
+        self._matched = tables[stores] if len(tables) > stores else None
         self.arrivals = int(state.get_scalar("arrivals", 0))
 
-    def _open(self, kept: Kept) -> LogTable:
-        assert kept.order is not None, kept.name
-        numbers = [pa.field(n, pa.int64()) for n in ("ts", "arrival", "domain")]
-        flags = [pa.field(n, pa.bool_()) for n in (FLAGS if self.shared else FLAGS[:1])]
-        key, value = kept.columns
-        schema = pa.schema([pa.field("hash", pa.int64()), key, *numbers, *flags, value])
-        return self._state.log_table(kept.name, schema, time=kept.order, sort=("arrival",))
+    def _flags(self, side: int) -> tuple[str, ...]:
+        return self._tables[side].declared.due or ()
 
-    def _flag(self, side: int) -> str:
-        return FLAGS[side] if self.shared else FLAGS[0]
+    def _flag(self, side: int) -> str | None:
+        flags = self._flags(side)
+        return flags[side if self.shared else 0] if flags else None
 
     def book(self, side: int, events: Events, rows: Int64s, asked: Asked, domain: Int64s) -> Book:
         """The given events of a side (`domain`: of each) and the stored rows that are asked for."""
         first = events.groups.first[asked.group]
         keys = events.key.take(pa.array(first))
-        found = self._tables[side].lookup(events.hash[first], keys, asked.low, asked.high)
-        stored = found.rows
-        waits = bools(stored, self._flag(side))
+        found = self._tables[side].range(events.hash[first], keys, asked.low, asked.high)
+        stored, flag = found.rows, self._flag(side)
+        waits = np.zeros(len(stored), dtype=np.bool_) if flag is None else bools(stored, flag)
         number = np.where(waits, ints(stored, "arrival") * 2 + side, -1)
         batch = events.tables[side].column("value")
         count = len(stored)
@@ -107,7 +99,7 @@ class WindowLog:
 
     def unmatched(self, side: int, low: int, high: int) -> Iterator[Hits]:
         """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
-        return self._tables[side].hits(low, high, self._flag(side))
+        return self._tables[side].due(low, high, self._flag(side))
 
     def gathered(self, side: int, hits: Sequence[Hits]) -> pa.Table:
         """The stored rows at these places."""
@@ -115,19 +107,18 @@ class WindowLog:
 
     def matched_between(self, low: int, high: int) -> Int64s:
         """Numbers of stored rows that were matched, of those whose window closes in [low, high)."""
-        return ints(self._matched.between(low, high, ["key"]), "key")
+        assert self._matched is not None
+        return ints(self._matched.gather(list(self._matched.due(low, high)), ["key"]), "key")
 
     def match(self, numbers: Int64s, closes: Int64s, domain: Int64s) -> None:
         """Remember that these waiting rows, each given once, have been matched; when each closes, in which domain."""
-        known = pa.array(numbers)
-        anything = np.zeros(len(numbers), dtype=np.int64)
-        lowest, highest = anything + np.iinfo(np.int64).min, anything + np.iinfo(np.int64).max
-        before = self._matched.lookup(numbers, known, lowest, highest, ["key"])
+        assert self._matched is not None
+        before = self._matched.rows(numbers, pa.array(numbers))
         fresh = np.ones(len(numbers), dtype=np.bool_)
         fresh[before.query] = False
         if fresh.any():
             columns = {"hash": numbers[fresh], "key": numbers[fresh], "close": closes[fresh], "domain": domain[fresh]}
-            self._matched.put(pa.table({name: pa.array(column) for name, column in columns.items()}))
+            self._matched.put({name: pa.array(column) for name, column in columns.items()})
 
     def put(self, side: int, events: Events, rows: Int64s, domain: Int64s, waits: list[Bools]) -> None:
         """Store events of a side; `waits`: one flag each, in a self join also for its right half."""
@@ -141,17 +132,16 @@ class WindowLog:
             "domain": pa.array(domain),
             "value": Picked(events.tables[side].column("value"), events.own[rows]),
         }
-        columns |= {name: pa.array(flags) for name, flags in zip(FLAGS, waits, strict=False)}
-        table = self._tables[side]
-        for piece in in_pieces(columns):
-            table.put(piece.select(table.schema.names).cast(table.schema))
+        columns |= {name: pa.array(flags) for name, flags in zip(self._flags(side), waits, strict=False)}
+        self._tables[side].put(columns)
 
     def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:
         """Count the events, and let go what its domain's time has passed: rows below their floor, numbers."""
         self._state.set_scalar("arrivals", self.arrivals + events)
         for side in range(len(floors)):
-            self._tables[side].expire(floors[side], "domain")
+            self._tables[side].expire(floors[side])
         if self.shared:
             lowest = {d: min(floor.get(d, f) for floor in floors) for d, f in floors[0].items()}
-            self._tables[0].expire(lowest, "domain")
-        self._matched.expire(closed, "domain")
+            self._tables[0].expire(lowest)
+        if self._matched is not None:
+            self._matched.expire(closed)
