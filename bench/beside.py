@@ -2,6 +2,7 @@
 
 `python bench/beside.py OTHER [--only table_table foreign_key] [--turns 2] [--quick]`: OTHER is a checkout of another
 commit, with a `.venv` and `.jars` (links to those of this one do). Who is first changes from turn to turn.
+`--only trickle1 trickle3`: a trickle through so many levels (`latency`), `--seconds` long, and what its records wait.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ ROOT = Path(__file__).resolve().parents[1]
 if not __package__:  # run by its path: the repository's root is then not on the module path
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from bench import latency
 from bench.kafka import millpond_turn, placed
 from bench.workloads import EVERY, PLAIN, READY
 from dev.broker import KafkaBroker
 
 WORK = ROOT / ".bench"
+TRICKLES = {f"trickle{levels}": levels for levels in (1, 2, 3)}
 
 
 def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
@@ -39,15 +42,36 @@ def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
     return median(rates[ROOT]) / median(rates[other])
 
 
+def waited(levels: int, other: Path, turns: int, seconds: float) -> tuple[float, float]:
+    """Prints each turn; ratios of the medians of what a record waits and a batch takes, this checkout to the other."""
+    found: dict[Path, list[tuple[float, float]]] = defaultdict(list)
+    for number in range(turns):
+        for root in (other, ROOT) if number % 2 == 0 else (ROOT, other):
+            trickle = latency.measured(levels, seconds, WORK / "work" / "beside", root=root)
+            found[root].append(latency.medians(trickle))
+            wait, batch = found[root][-1]
+            who = "this" if root == ROOT else "other"
+            cpu = trickle.turn.usage.cpu_seconds
+            print(f"trickle{levels} {who} {number}: {wait:.2f} s, batch {batch:.2f} s, {cpu:.0f} CPU-s", flush=True)
+    ours, theirs = (list(zip(*found[root], strict=True)) for root in (ROOT, other))
+    return median(ours[0]) / median(theirs[0]), median(ours[1]) / median(theirs[1])
+
+
 def main() -> None:
     """Compare, a workload at a time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path)
-    parser.add_argument("--only", nargs="+", choices=sorted({*READY, *PLAIN}), default=["table_table", "foreign_key"])
+    choices = [*sorted({*READY, *PLAIN}), *TRICKLES]
+    parser.add_argument("--only", nargs="+", choices=choices, default=["table_table", "foreign_key"])
+    parser.add_argument("--seconds", type=float, default=40, help="of a trickle: how long to send")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast")
     options = parser.parse_args()
     for workload in options.only:
+        if workload in TRICKLES:
+            wait, batch = waited(TRICKLES[workload], options.other.resolve(), options.turns, options.seconds)
+            print(f"{workload}: records wait {wait:.2f} of the other, a batch takes {batch:.2f}", flush=True)
+            continue
         ratio = compared(workload, options.other.resolve(), options.turns, quick=options.quick)
         print(f"{workload}: {ratio:.2f} of the other", flush=True)
 

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.inputs import PARTITIONS
 from bench.results import Table
-from bench.turns import Turn, spark_turn
+from bench.turns import ROOT, Turn, spark_turn
 from dev.broker import KafkaBroker
 
 KEYS = 1_000
@@ -41,8 +41,8 @@ class Trickle:
     records: Sequence[tuple[float, float]]
 
 
-def measured(levels: int, seconds: float, work: Path, *, profile: bool = False) -> Trickle:
-    """A trickle of so many seconds through a topology; its second half counts.
+def measured(levels: int, seconds: float, work: Path, *, profile: bool = False, root: Path = ROOT) -> Trickle:
+    """A trickle of so many seconds through a topology of the checkout `root`; its second half counts.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def measured(levels: int, seconds: float, work: Path, *, profile: bool = False) 
         broker.create_topics(["clicks", "out", *tables], partitions=PARTITIONS)
         feed = Feed(servers, tables, seconds, work / "stop")
         with feed:
-            turn = spark_turn(f"trickle {levels}", Path(servers), work, profile=profile)
+            turn = spark_turn(f"trickle {levels}", Path(servers), work, profile=profile, root=root)
     return Trickle(levels, turn, feed.seen)
 
 
@@ -153,11 +153,24 @@ def _counted(turn: Turn) -> list[int]:
     return [n for n, b in enumerate(turn.batches) if b.records and begin <= b.begin and b.end <= end]
 
 
+def medians(trickle: Trickle) -> tuple[float, float]:
+    """Seconds from sending until readable, and of a batch: medians of the second half."""
+    waits, durations = _seconds(trickle)
+    return median(waits), median(each["triggerExecution"] / 1000 for each in durations)
+
+
+def _seconds(trickle: Trickle) -> tuple[list[float], list[dict[str, Any]]]:
+    """Of the second half: how long each record took, and what Spark says of each batch."""
+    turn = trickle.turn
+    half, end = turn.rates.half_time, turn.rates.end_time
+    waits = [readable - sent for sent, readable in trickle.records if half <= sent <= end]
+    return waits, [turn.report["durations"][number] for number in _counted(turn)]
+
+
 def _figures(trickle: Trickle) -> dict[str, str]:
     turn, counted = trickle.turn, _counted(trickle.turn)
     half, end = turn.rates.half_time, turn.rates.end_time
-    waits = [readable - sent for sent, readable in trickle.records if half <= sent <= end]
-    durations: list[dict[str, Any]] = [turn.report["durations"][number] for number in counted]
+    waits, durations = _seconds(trickle)
     took = [each["triggerExecution"] / 1000 for each in durations]
     found = {"records, batches": f"{len(waits):,}, {len(counted)}"}
     found |= {"sent until readable, s: p50, p99": _percentiles(waits), "batch, s: p50, p99": _percentiles(took)}

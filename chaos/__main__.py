@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import count
@@ -26,21 +26,29 @@ from chaos.joins import JOINS
 from chaos.judge import Verdict
 from chaos.report import tables
 from chaos.round import ROOT, Outcome, Round, run
-from chaos.strikes import VICTIMS, Strike, strikes_for
+from chaos.strikes import VICTIMS, WRITERS, Strike, strikes_for
 
 _lock = threading.Lock()
 
 
 def planned(
-    kills: int, seed: int, joins: list[str], each: int, executors: int = 0, victims: Collection[str] = VICTIMS
+    kills: int,
+    seed: int,
+    joins: list[str],
+    each: int,
+    executors: int = 0,
+    victims: Collection[str] = VICTIMS,
+    writers: Sequence[str] = WRITERS,
 ) -> Iterator[Round]:
-    """Rounds with so many strikes in all, `each` in one at most: the joins in turn, strikes in a random order."""
+    """Rounds with so many strikes in all, `each` in one at most: joins and writers in turn, strikes in random order."""
     for number in count():
         name = joins[number % len(joins)]
-        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"), executors, victims)
+        # of each join another writer in each of its turns
+        writer = writers[(number + number // len(joins)) % len(writers)]
+        strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"), executors, victims, writer)
         strikes = strikes[: min(kills, each)]
         kills -= len(strikes)
-        yield Round(seed, number, name, tuple(strikes), executors=executors)
+        yield Round(seed, number, name, tuple(strikes), executors=executors, writers=writer)
         if not kills:
             return
 
@@ -54,6 +62,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=100, help="kills in a round at most; default: all there are")
     parser.add_argument("--joins", nargs="+", choices=[*JOINS], default=[*JOINS])
     parser.add_argument("--executors", type=int, default=0, help="JVMs beside the driver's; default: none")
+    parser.add_argument("--writers", nargs="+", choices=WRITERS, default=[*WRITERS], help="who writes the output")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, help="whom to kill; default: all there are")
     parser.add_argument("--only", type=int, help="this round alone")
     options = parser.parse_args()
@@ -63,7 +72,8 @@ def main() -> int:
     work = ROOT / ".chaos" / (f"{options.seed}" + (f"-executors-{options.executors}" if options.executors else ""))
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
-    rounds = list(planned(options.kills, options.seed, options.joins, options.each, options.executors, victims))
+    given = (options.kills, options.seed, options.joins, options.each, options.executors, victims, options.writers)
+    rounds = list(planned(*given))
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:
@@ -82,7 +92,7 @@ def _run_all(rounds: list[Round], work: Path, results: Path, workers: int, done:
     _say(f"{len(rounds)} rounds, {strikes} kills, {workers} at a time")
 
     def one(given: Round) -> bool:
-        name = f"round {given.number} {given.join}"
+        name = f"round {given.number} {given.join} ({given.writers})"
         try:
             outcome = run(given, work / f"round-{given.number}", lambda text: _say(f"{name}: {text}"))
         except Exception as problem:
@@ -114,7 +124,7 @@ def _read(results: Path) -> dict[str, Outcome]:
 
 
 def _key(given: Round) -> str:
-    return f"{given.number}/{given.join}/{len(given.strikes)}"
+    return f"{given.number}/{given.join}/{given.writers}/{len(given.strikes)}"
 
 
 def outcome_of(data: dict[str, Any]) -> Outcome:

@@ -18,9 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
-FOLDER = "CHAOS_FOLDER"
+FOLDER, WRITERS = "CHAOS_FOLDER", "CHAOS_WRITERS"
+LIMITS = (0, 2_000, 3_000, 4_000, 6_000, 256 << 10)
+"""Bytes up to which a task hands its records back to the driver, where both write; a batch's task has about 4,000."""
 ORDER, KEPT, CHECKPOINT = "order.json", "kept", "checkpoint"
 _passed: Counter[int] = Counter()
 
@@ -57,7 +60,7 @@ def reached(moment: str) -> None:
         order = json.loads(path.read_text())
     except FileNotFoundError:
         return
-    if order["moment"] != moment:
+    if order["moment"] != moment or (order["victim"] != "driver" and not _in_a_task()):
         return
     _passed[order["number"]] += 1
     if _passed[order["number"]] <= order["let_pass"]:
@@ -72,6 +75,12 @@ def reached(moment: str) -> None:
         # whoever forks workers is the executor's child
         os.kill(int(stat_of(os.getppid())[1]), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _in_a_task() -> bool:
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None
 
 
 def kill_session(session: int) -> None:
@@ -170,7 +179,15 @@ def _wrap_producers(module: Any) -> None:
         _after(kind, "commit", "after_commit")
 
 
+def _wrap_driver_commit(module: Any) -> None:
+    _before(module.DriverCommit, "write", "handed_back")
+
+
 def _wrap_sinks(module: Any) -> None:
+    writers = os.environ.get(WRITERS)
+    if writers != "driver":
+        # drawn for each run of a batch: one that is run again has another limit than before
+        module.limit = lambda _: 0 if writers == "tasks" else SystemRandom().choice(LIMITS)
     write = module.BatchSinks.__call__
 
     @wraps(write)
@@ -204,6 +221,7 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "millpond._engine.exchange.routing": _wrap_exchange,
     "millpond._engine.operators.level": _wrap_level,
     "millpond._engine.state.merge": _wrap_merge,
+    "millpond._spark.sinks.driver_commit": _wrap_driver_commit,
     "millpond._spark.sinks.producers": _wrap_producers,
     "millpond._spark.sinks.sinks": _wrap_sinks,
     "millpond._spark.dataflow.state": _wrap_state,

@@ -6,18 +6,18 @@ docs/faults.md holds what came out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from chaos.joins import JOINS
 from chaos.round import Outcome
-from chaos.strikes import ON_EXECUTORS, STRIKES
+from chaos.strikes import ON_EXECUTORS, STRIKES, WRITERS
 
 _SUMS = ("batches", "records", "results", "lost", "doubled", "wrong", "out_of_order")
 
 
 def tables(outcomes: Sequence[Outcome]) -> str:
-    """Both tables in Markdown, and what differed."""
-    parts = [by_join(outcomes), by_moment(outcomes)]
+    """All tables in Markdown, and what differed."""
+    parts = [by_join(outcomes), by_writers(outcomes), by_moment(outcomes)]
     differing = [outcome for outcome in outcomes if not outcome.verdict.sound]
     if differing:
         parts.append("\n".join(["Differences:", "", *map(_difference, differing)]))
@@ -26,13 +26,21 @@ def tables(outcomes: Sequence[Outcome]) -> str:
 
 def by_join(outcomes: Sequence[Outcome]) -> str:
     """One row for each join."""
+    return _sums("join", {name: [o for o in outcomes if name in ("all", o.round.join)] for name in [*JOINS, "all"]})
+
+
+def by_writers(outcomes: Sequence[Outcome]) -> str:
+    """One row for each way of writing the output."""
+    return _sums("writers", {name: [o for o in outcomes if name == o.round.writers] for name in WRITERS})
+
+
+def _sums(title: str, groups: Mapping[str, Sequence[Outcome]]) -> str:
     lines = [
-        "| join | rounds | kills | query failures | batches | records in | results | lost | doubled | wrong "
+        f"| {title} | rounds | kills | query failures | batches | records in | results | lost | doubled | wrong "
         "| out of order |",
         "|---" * 11 + "|",
     ]
-    for name in [*JOINS, "all"]:
-        some = [o for o in outcomes if name in ("all", o.round.join)]
+    for name, some in groups.items():
         if not some:
             continue
         row = [len(some), sum(len(o.met) for o in some), sum(len(o.failures) for o in some)]

@@ -59,6 +59,7 @@ class Round:
     strikes : the kills, in order.
     delivery : of the sink; "at_least_once" shows that the judge sees doubled records.
     executors : how many Spark has, each a JVM of its own; 0: all is the driver's.
+    writers : who writes the output, a name of `strikes.WRITERS`.
     """
 
     seed: int
@@ -67,6 +68,7 @@ class Round:
     strikes: tuple[Strike, ...]
     delivery: str = "exactly_once"
     executors: int = 0
+    writers: str = "driver"
 
 
 @dataclass
@@ -227,6 +229,7 @@ class _Ring:
         folder = self._folder
         paths = [ROOT / "chaos" / "site", ROOT / "src", ROOT]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), hooks.FOLDER: str(folder)}
+        environment[hooks.WRITERS] = self._given.writers
         if self._given.executors:
             # where Spark's workers write
             environment["SPARK_HOME"] = str(spark_home(folder))

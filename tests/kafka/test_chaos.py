@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from chaos.round import Outcome, Round, run
-from chaos.strikes import MOMENTS, Strike
+from chaos.strikes import MOMENTS, OF_THE_DRIVER, Strike
 
 
-def outcome_of(folder: Path, join: str, *strikes: Strike, delivery: str = "exactly_once") -> Outcome:
-    outcome = run(Round(1, 0, join, strikes, delivery), folder / "round", print)
+def outcome_of(
+    folder: Path, join: str, *strikes: Strike, delivery: str = "exactly_once", writers: str = "driver"
+) -> Outcome:
+    outcome = run(Round(1, 0, join, strikes, delivery, writers=writers), folder / "round", print)
     assert [strike for strike, _ in outcome.met] == list(strikes)
     assert outcome.verdict.results > 500
     return outcome
@@ -19,8 +21,8 @@ def outcome_of(folder: Path, join: str, *strikes: Strike, delivery: str = "exact
 
 @pytest.mark.proof
 def test_a_worker_that_dies_at_any_moment_leaves_every_record_once_and_in_order(tmp_path: Path) -> None:
-    moments = [moment for moment in MOMENTS if moment not in ("between_commits", "random")]
-    outcome = outcome_of(tmp_path, "foreign_key", *(Strike("worker", moment) for moment in moments))
+    moments = [moment for moment in MOMENTS if moment not in (*OF_THE_DRIVER, "random")]
+    outcome = outcome_of(tmp_path, "foreign_key", *(Strike("worker", m) for m in moments), writers="tasks")
     # each of them brought the batch down
     assert len(outcome.failures) >= len(moments)
     assert outcome.verdict.sound, outcome.verdict.details
@@ -29,6 +31,14 @@ def test_a_worker_that_dies_at_any_moment_leaves_every_record_once_and_in_order(
 def test_a_driver_that_dies_between_the_commits_and_a_broker_that_dies_leave_every_record_once(tmp_path: Path) -> None:
     strikes = (Strike("driver", "between_commits"), Strike("broker", "random"), Strike("driver", "merge"))
     outcome = outcome_of(tmp_path, "stream_stream", *strikes)
+    assert outcome.verdict.sound, outcome.verdict.details
+
+
+def test_a_driver_that_dies_around_its_transaction_leaves_every_record_once_whoever_writes_it_then(
+    tmp_path: Path,
+) -> None:
+    strikes = (Strike("driver", moment) for moment in ("handed_back", "before_commit", "after_commit"))
+    outcome = outcome_of(tmp_path, "table_table", *strikes, writers="both")
     assert outcome.verdict.sound, outcome.verdict.details
 
 

@@ -147,18 +147,6 @@ def test_a_task_that_ends_half_way_leaves_nothing_and_is_written_whole_later(
     assert values(broker, topics[0]) == values(broker, topics[1]) == list(range(100_000))
 
 
-def test_where_one_task_is_in_and_the_other_not_the_replay_writes_the_other_alone(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
-) -> None:
-    topic = new_topic(broker)
-    sinks = sinks_to(broker, topic)
-    # the first task alone has rows: what a batch leaves when the second one fails
-    sinks(rows(spark, 0, 100).filter(F.col("value").cast("long") < 50), 0)
-    assert values(broker, topic) == list(range(50))
-    sinks(rows(spark, 0, 100), 0)
-    assert values(broker, topic) == list(range(100))
-
-
 def send(sender: TransactionalSender, topic: str, value: bytes) -> None:
     sender.send([topic], [b"k"], [value], [1], [None], [BY_KEY])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -41,6 +42,11 @@ class Lease:
         self._checkpoint = checkpoint
         self._file: Any = None
         self._ending: threading.Thread | None = None
+        self._at_end: list[Callable[[], None]] = []
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Have something done when it is given back."""
+        self._at_end.append(call)
 
     def secure(self) -> None:
         """Take the lock, where the checkpoint exists already and has one; once is enough.
@@ -70,6 +76,9 @@ class Lease:
         with _lock:
             if _taken.get(self.key) is self:
                 del _taken[self.key]
+            calls, self._at_end = self._at_end, []
+        for call in calls:
+            call()
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -152,6 +152,7 @@ class _Start:
                 identity=place.identity(topology.plan.application),
                 barrier=barrier,
                 written=sinks.Written(planned, 0 if place.created else tasks),
+                at_end=lease.at_end,
             )
         # everything has been checked
         place.record()

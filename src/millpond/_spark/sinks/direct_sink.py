@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType
 
 from millpond._engine.keys.big_endian import as_bytes
 from millpond._engine.rows import blob
-from millpond._engine.rows.columns import array, position_columns, stacked
+from millpond._engine.rows.columns import HELD_KEY, array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
@@ -25,7 +25,7 @@ from millpond._spark.dataflow.wire import END, Exits
 from millpond._spark.formats.formats import format_for, is_primitive, type_of
 from millpond._spark.session.worker import settle
 from millpond._spark.sinks.ends import LAST
-from millpond._spark.sinks.kafka_sink import KafkaWrite
+from millpond._spark.sinks.kafka_sink import KafkaWrite, record_bytes
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
@@ -97,7 +97,10 @@ class WriteDirectly:
         tables = [_numbered(stacked(mail[sink]), sink, alone=len(mail) == 1) for sink in sorted(mail)]
         if not tables:
             return
-        for part in parts_by_position(stacked(tables), position_columns(self.exits.slots), _KEPT):
+        rows, position = stacked(tables), position_columns(self.exits.slots)
+        # whoever gets few rows of several tasks puts them in order once more
+        kept = _KEPT.union(position, (HELD_KEY,)) if record_bytes(rows) <= self.write.limit else _KEPT
+        for part in parts_by_position(rows, position, kept):
             columns = {name: array(part, name) for name in part.column_names}
             yield pa.RecordBatch.from_pydict(columns | {name: as_bytes(columns[name]) for name in ("key", "value")})
 

@@ -1,7 +1,7 @@
 """All Kafka sinks of a topology in one pass: encoded records, and the function that writes a task's.
 
-Each task writes its rows in their order, to all topics, in one transaction (or plainly); the function always
-reads its input to the end, because the state of the levels before it is saved when it has.
+Each task writes its rows in their order, to all topics, in one transaction (or plainly), or hands them back where they
+are few; the function always reads its input to the end, because the state of the levels before it is saved when it has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from millpond._engine.keys.murmur import murmur2
-from millpond._engine.rows.columns import valid
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import array, stacked, valid
 from millpond._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.session.credentials import received
 from millpond._spark.session.settings import overridden
@@ -29,13 +30,16 @@ from millpond.errors import SinkError
 from millpond.io.formats import Format
 from millpond.io.topics import TopicSink
 
-WRITTEN = "task int, written bigint, skipped bigint"
-_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("written", pa.int64()), ("skipped", pa.int64())])
+WRITTEN = "task int, held binary"
+"""What a task says: its number, and the records that it has not written itself, as a blob."""
+_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
+_RECORD_BYTES = 16
+"""Of each record, besides what is in it."""
 
 
 @dataclass(frozen=True)
 class KafkaWrite:
-    """mapInArrow function: writes the rows of a task and says how many.
+    """mapInArrow function: writes the rows of a task, or hands them back where they are few.
 
     Parameters
     ----------
@@ -43,73 +47,115 @@ class KafkaWrite:
     topics : names of the topics that the rows' column `topic` counts.
     group : what transactional ids and groups begin with; None: at least once.
     batch : number of the batch.
+    limit : bytes of records up to which a task hands them back, for the driver to write (`driver_commit`).
+    done : whether Kafka has the whole batch: then the rows are only read.
     """
 
     client: bytes = field(repr=False)
     topics: tuple[str, ...]
     group: str | None
     batch: int
+    limit: int = 0
+    done: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
         task = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        written, skipped = self._write(task, (batch for batch in batches if len(batch)))
-        yield pa.RecordBatch.from_pydict(
-            {"task": [task], "written": [written], "skipped": [skipped]}, schema=_WRITTEN_ARROW
-        )
+        held = self._write(task, (batch for batch in batches if len(batch)))
+        content = blob.encode(stacked(held)) if held else None
+        yield pa.RecordBatch.from_pydict({"task": [task], "held": [content]}, schema=_WRITTEN_ARROW)
 
-    def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
-        """(written, skipped) records."""
+    def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> list[pa.Table]:
+        """The records that are not written here, few or none."""
         name = None if self.group is None else f"{self.group}-{task}"
-        out = sender(received(self.client), name, min(self.topics))
-        begun = fresh = whole = False
-        count = 0
+        held: list[pa.Table] = []
+        out: Sender | None = None
+        fresh = whole = False
+        size = 0
         try:
             for given in batches:
                 batch, ended = _without_ends(given)
                 whole = whole or ended
                 # no transaction for a task without records: there is nothing that could be written twice
-                if not len(batch):
+                if not len(batch) or self.done:
                     continue
-                if not begun:
-                    begun, fresh = True, out.begin(self.batch)
-                count += self._send(out, batch) if fresh else len(batch)
+                size += 0 if out else record_bytes(batch)
+                if size <= self.limit:
+                    held.append(_as_bytes(batch))
+                    continue
+                if out is None:
+                    out = sender(received(self.client), name, min(self.topics))
+                    fresh = out.begin(self.batch)
+                for part in (*held, batch) if fresh else ():
+                    send(out, self.topics, part)
+                held = []
             # without a record there is nothing to lose; and a batch without records may have no task to send an end
-            if begun and name is not None and not whole:
+            if (held or out) and name is not None and not whole:
                 raise SinkError(
                     "The rows of a task broke off: something above it failed, or the task was stopped.",
                     hint="Nothing of it is written; the error above, if there is one, says why.",
                 )
-            if fresh:
+            if out and fresh:
                 out.commit(self.batch)
         except BaseException:
-            out.abandon()
+            if out:
+                out.abandon()
             raise
-        return (count, 0) if fresh else (0, count)
+        return held
 
-    def _send(self, out: Sender, batch: pa.RecordBatch) -> int:
-        names = [self.topics[0]] * len(batch)
-        if len(self.topics) > 1:
-            names = np.array(self.topics, dtype=object)[batch.column("topic").to_numpy()].tolist()
-        keys, values = (batch.column(name).to_pylist() for name in ("key", "value"))
-        times = batch.column("ts").to_numpy()
-        # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
-        times = np.where(times == 0, 1, times).tolist()
-        headers: list[Headers | None] = [None] * len(batch)
-        if "headers" in batch.schema.names:
-            given = batch.column("headers").to_pylist()
-            headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
-        return out.send(names, keys, values, times, headers, self._partitions(out, batch))
 
-    def _partitions(self, out: Sender, batch: pa.RecordBatch) -> list[int]:
-        """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`."""
-        if "prefix" not in batch.schema.names:
-            return [BY_KEY] * len(batch)
-        prefixes, topics = batch.column("prefix"), batch.column("topic").to_numpy()
-        counts = np.array([out.partitions(name) for name in self.topics])
-        placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[topics]
-        where: list[int] = np.where(valid(prefixes), placed, BY_KEY).tolist()
-        return where
+def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:
+    """Write records whose column `topic` counts these topics; their number."""
+    names = [topics[0]] * len(records)
+    if len(topics) > 1:
+        names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
+    keys, values = (records.column(name).to_pylist() for name in ("key", "value"))
+    times = records.column("ts").to_numpy()
+    # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
+    times = np.where(times == 0, 1, times).tolist()
+    headers: list[Headers | None] = [None] * len(records)
+    if "headers" in records.schema.names:
+        given = records.column("headers").to_pylist()
+        headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
+    return out.send(names, keys, values, times, headers, _partitions(out, topics, records))
+
+
+def record_bytes(records: pa.RecordBatch | pa.Table) -> int:
+    """How many bytes Kafka will have of the records, about; it follows from them alone, however they are cut."""
+    columns = [records.column(name) for name in ("key", "value")]
+    if "headers" in records.schema.names:
+        headers = pc.list_flatten(records.column("headers"))
+        columns += [pc.struct_field(headers, name) for name in ("key", "value")]
+    return len(records) * _RECORD_BYTES + sum(map(_content_bytes, columns))
+
+
+def _content_bytes(column: pa.Array | pa.ChunkedArray) -> int:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return 0
+    if pa.types.is_integer(kind) or pa.types.is_fixed_size_binary(kind):
+        return int((len(column) - column.null_count) * (kind.bit_width // 8))
+    return int(pc.sum(pc.binary_length(column)).as_py() or 0)
+
+
+def _as_bytes(records: pa.RecordBatch) -> pa.Table:
+    """The same as a table whose keys and values are of the one type that those of all sinks have."""
+    table = pa.Table.from_batches([records])
+    for name in ("key", "value"):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table.column(name).cast(pa.binary()))
+    return table
+
+
+def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> list[int]:
+    """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`."""
+    if "prefix" not in records.schema.names:
+        return [BY_KEY] * len(records)
+    prefixes, numbers = array(records, "prefix"), records.column("topic").to_numpy()
+    counts = np.array([out.partitions(name) for name in topics])
+    placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[numbers]
+    where: list[int] = np.where(valid(prefixes), placed, BY_KEY).tolist()
+    return where
 
 
 def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:

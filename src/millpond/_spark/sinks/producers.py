@@ -131,7 +131,12 @@ class Sender:
 
 
 class TransactionalSender(Sender):
-    """Writes each batch as one transaction of one task."""
+    """Writes each batch as one transaction of one task, or of the driver.
+
+    Attributes
+    ----------
+    takeovers : how often it has taken its transactional id over.
+    """
 
     def __init__(self, settings: Mapping[str, Any], name: str, topic: str) -> None:
         timeout = int(settings.get("transaction.timeout.ms", TRANSACTION_TIMEOUT))
@@ -143,6 +148,23 @@ class TransactionalSender(Sender):
         self._mark = (topic, 0)
         self._marker = NEVER
         self._group: Any = None
+        self.takeovers = 0
+
+    def holds(self, batch: int) -> bool:
+        """Whether Kafka has the batch: asked where this id is yet to be taken over, else as it was seen last.
+
+        Raises
+        ------
+        ConfigError : it has a later one.
+        SinkError : it does not say.
+        """
+        try:
+            if self._producer is None:
+                self._take_over()
+        except client().KafkaException as error:
+            self.abandon()
+            raise explained(error.args[0], f"transactional id {self._name!r}") from None
+        return self._is_in(batch)
 
     def begin(self, batch: int) -> bool:
         """Open the transaction with its marker.
@@ -185,15 +207,18 @@ class TransactionalSender(Sender):
     def _begin(self, batch: int) -> bool:
         if self._producer is None:
             self._take_over()
-        if self._marker > batch:
-            raise _older(f"batch {batch} is to be written, batch {self._marker} is in ({self._name})")
-        if self._marker == batch:
+        if self._is_in(batch):
             return False
         mark = client().TopicPartition(*self._mark, batch)
         self._producer.begin_transaction()
         given = ([mark], self._group, self._wait)
         patiently(lambda: self._asked("send_offsets_to_transaction", *given), self._wait)
         return True
+
+    def _is_in(self, batch: int) -> bool:
+        if self._marker > batch:
+            raise _older(f"batch {batch} is to be written, batch {self._marker} is in ({self._name})")
+        return self._marker == batch
 
     def _asked(self, name: str, *given: Any, limit: float = 0.0) -> Any:
         """What a transactional call of the client returns; one that hangs is left behind with its client."""
@@ -208,6 +233,7 @@ class TransactionalSender(Sender):
     def _take_over(self) -> None:
         """Fence whoever else writes for this task, end what it left open, and see what is in."""
         self._open()
+        self.takeovers += 1
         patiently(lambda: self._asked("init_transactions", self._wait), self._wait)
         settings = {n: v for n, v in self._settings.items() if n not in ("transactional.id", *DEFAULTS)}
         settings |= {"group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False}

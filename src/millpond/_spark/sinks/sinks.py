@@ -8,8 +8,9 @@ is run again leaves the same output once: Kafka by its markers, files by a folde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pyspark import StorageLevel
@@ -24,6 +25,7 @@ from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order
+from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, limit
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
 from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
@@ -38,6 +40,8 @@ from millpond.io.origins import SinkTarget
 from millpond.io.topics import TopicSink
 
 Chosen = tuple[SinkTarget, Selection]
+EVERY_BATCH = 2**62
+"""As the last batch that may have been run before: nothing is known of any."""
 
 
 def prepared(
@@ -51,6 +55,7 @@ def prepared(
     identity: str,
     barrier: StopBarrier | None = None,
     written: Written | None = None,
+    at_end: Callable[[Callable[[], None]], None] | None = None,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
 
@@ -64,6 +69,7 @@ def prepared(
         transactional ids begin with it.
     gate : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
+    at_end : takes what is to be done when the query has ended.
 
     Raises
     ------
@@ -88,8 +94,11 @@ def prepared(
         settings = client_settings(kafka) if kafka else {}
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
-        files = _file_outputs(compiled.frame, chosen)
-        batch = BatchSinks(tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files)
+        files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
+        given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
+        batch = BatchSinks(*given)
+        if at_end is not None:
+            at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -192,6 +201,7 @@ def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, wri
     """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
     if _is_once(topics):
         names = [f"{identity}-{task}" for task in range(written.tasks)]
+        names += [driver_name(identity)] if names else []
         refuse_later(kafka, names, min(sink.name for sink in topics), written.planned)
 
 
@@ -233,6 +243,7 @@ class BatchSinks:
     barrier : behind each batch.
     direct_sinks : all sinks, where they are written from wire rows.
     files : of the sinks those that tasks write.
+    planned : number of the last batch that may have been run before.
     """
 
     chosen: tuple[Chosen, ...]
@@ -243,6 +254,7 @@ class BatchSinks:
     barrier: StopBarrier = field(default_factory=StopBarrier)
     direct_sinks: DirectSinks | None = None
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
+    planned: int = EVERY_BATCH
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -279,10 +291,29 @@ class BatchSinks:
 
     def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, exits: Exits | None = None) -> None:
         """Write records, or what wire rows bring to these exits."""
+        names, driver = tuple(sink.name for sink in topics), self._driver if _is_once(topics) else None
         with handed_over(rows.sparkSession, self.settings) as client:
-            group = self.identity if _is_once(topics) else None
-            write = KafkaWrite(client, tuple(sink.name for sink in topics), group, batch)
-            rows.mapInArrow(write if exits is None else WriteDirectly(write, exits), WRITTEN).collect()
+            if driver is None:
+                write = KafkaWrite(client, names, None, batch)
+            else:
+                tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+                write = KafkaWrite(client, names, self.identity, batch, limit(tasks), driver.begins(batch))
+            told = rows.mapInArrow(write if exits is None else WriteDirectly(write, exits), WRITTEN).collect()
+        held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
+        if driver is not None and held:
+            driver.write(batch, held, None if exits is None else exits.slots)
+
+    @cached_property
+    def _driver(self) -> DriverCommit:
+        """What writes small output: one for all batches, which have the same topics."""
+        direct = self.direct_sinks.topics if self.direct_sinks is not None else ()
+        topics = [sink.name for sink in (*direct, *(t for t, _ in self.chosen)) if isinstance(sink, TopicSink)]
+        return DriverCommit(self.settings, self.identity, topics, self.planned)
+
+    def close(self) -> None:
+        """Called when the query has ended."""
+        if "_driver" in vars(self):
+            self._driver.close()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
         if isinstance(target, ForeachBatch):

@@ -1,0 +1,121 @@
+"""Small output of a batch, written by the driver: one transaction, by one producer that lives as long as the query.
+
+A task whose records have at most `limit` bytes hands them back (`kafka_sink`). When the job has succeeded, the driver
+writes those of all tasks in order of position; so tasks that ran twice or that nobody waits for any more have no
+effect, and no transactional id wanders from worker to worker. What is more than the limit its task writes, in a
+transaction of its own.
+
+Exactly once, whichever way a task took: the driver's transaction is the last of a batch, so its marker says that the
+whole batch is in, and tasks that run again only read. A batch that may have been run before (one that was planned
+before this start, or whose producer somebody else has fenced) can have been written by its tasks while they had
+another limit or another function: there the driver first takes over the transactional ids of the tasks that hand
+something back, and leaves out what their markers say is in (docs/decisions/0015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from millpond._engine.rows import blob
+from millpond._engine.rows.columns import position_columns, stacked
+from millpond._engine.rows.position import sort_by_position
+from millpond._spark.sinks.kafka_sink import send
+from millpond._spark.sinks.producers import TransactionalSender
+
+TASK_BYTES = 256 << 10
+"""Of records that a task hands back, at most."""
+BATCH_BYTES = 4 << 20
+"""The same of all tasks together: the driver holds them, and writes them alone."""
+_LOOKERS = 16
+"""Transactional ids that are taken over at a time."""
+
+
+def limit(tasks: int) -> int:
+    """Bytes of records that one of so many tasks may hand back."""
+    return min(TASK_BYTES, BATCH_BYTES // max(1, tasks))
+
+
+def driver_name(identity: str) -> str:
+    """The driver's transactional id and group."""
+    return f"{identity}-driver"
+
+
+class DriverCommit:
+    """Writes what the tasks of a batch hand back.
+
+    Parameters
+    ----------
+    settings : of the Kafka client.
+    identity : what transactional ids and groups begin with.
+    topics : names of the topics that the records' column `topic` counts.
+    planned : number of the last batch that was planned before this start: up to it a batch may have been run before.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], identity: str, topics: Sequence[str], planned: int) -> None:
+        self._topics, self._planned = topics, planned
+        self._sender_of = partial(TransactionalSender, settings, topic=min(topics))
+        self._sender = self._sender_of(name=driver_name(identity))
+        self._identity = identity
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="millpond: driver's producer")
+        self._taken: Future[bool] | None = None
+
+    def begins(self, batch: int) -> bool:
+        """Called before the job of a batch: whether Kafka has all of it.
+
+        Where it cannot have been run before, the producer is made ready while the job runs.
+        """
+        self._taken = self._pool.submit(self._sender.holds, batch)
+        return batch <= self._planned and self._taken.result()
+
+    def write(self, batch: int, held: Mapping[int, bytes], slots: int | None) -> None:
+        """Write what tasks hand back of a batch whose job has succeeded.
+
+        Parameters
+        ----------
+        held : by task; not empty.
+        slots : path slots of the records' positions; None where they come without.
+        """
+        assert self._taken is not None
+        self._taken.result()
+        before = self._sender.takeovers
+        try:
+            if not self._sender.begin(batch):
+                return
+            if batch <= self._planned or self._sender.takeovers > before:
+                held = self._missing(batch, held)
+            send(self._sender, self._topics, _in_order(held, slots))
+            self._sender.commit(batch)
+        except BaseException:
+            self._sender.abandon()
+            raise
+
+    def close(self) -> None:
+        """Give the producer up; no batch is under way."""
+        self._pool.shutdown()
+        self._sender.abandon()
+
+    def _missing(self, batch: int, held: Mapping[int, bytes]) -> dict[int, bytes]:
+        """What tasks have not written themselves; from now on none of them can that began before."""
+
+        def is_in(task: int) -> bool:
+            own = self._sender_of(name=f"{self._identity}-{task}")
+            try:
+                return own.holds(batch)
+            finally:
+                own.abandon()
+
+        with ThreadPoolExecutor(_LOOKERS) as pool:
+            found = dict(zip(held, pool.map(is_in, held), strict=True))
+        return {task: content for task, content in held.items() if not found[task]}
+
+
+def _in_order(held: Mapping[int, bytes], slots: int | None) -> pa.Table:
+    """The records of all tasks: in order of position, or where they come without one after the other's."""
+    tables = [blob.decode(held[task]) for task in sorted(held)]
+    rows = stacked(tables) if tables else pa.table({name: [] for name in ("topic", "key", "value", "ts")})
+    return rows if slots is None or not tables else sort_by_position(rows, position_columns(slots))
