@@ -1,13 +1,16 @@
-"""What packing hands to Spark: as few Arrow batches as memory allows, and nothing encoded twice. No session needed."""
+"""What packing hands to Spark: as few Arrow batches as memory allows, and nothing encoded twice."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from millpond._engine.exchange.routing import RoutedBatch
 from millpond._engine.rows import blob
 from millpond._spark.dataflow.packing import WIRE_ROWS, UnpackExits, wire_batches, wire_rows
-from millpond._spark.dataflow.wire import Exits, Labels
+from millpond._spark.dataflow.wire import Exits, Labels, sparks_hash
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -76,3 +79,9 @@ def test_rows_of_two_sinks_of_one_topic_leave_in_one_order_and_numbered() -> Non
 
 def _of(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
     return [("key", pa.int64()), ("value", kind)]
+
+
+def test_labels_are_spread_by_the_hash_that_spark_partitions_by(spark: SparkSession) -> None:
+    numbers = np.array([0, 1, 41, 42, 1_000, -1, 2**31 - 1, -(2**31), *range(5_000, 5_100)], dtype=np.int32)
+    rows = spark.createDataFrame([(int(n),) for n in numbers], "label int")
+    assert sparks_hash(numbers).tolist() == [row[0] for row in rows.select(F.hash("label")).collect()]

@@ -168,7 +168,7 @@ class _Start:
         physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = Layout(
-            labels=spread_labels(spark, physical, facts.shards, facts.tasks),
+            labels=spread_labels(physical, facts.shards, facts.tasks),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
             headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
