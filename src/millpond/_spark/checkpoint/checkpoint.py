@@ -1,8 +1,8 @@
 """What millpond itself keeps in a checkpoint: who wrote it, and everything that must not change under it.
 
-Rows lie under `<checkpoint>/millpond/topology`, written and read through Spark, so that any file system
-works; the last of them holds. A restart with anything else is refused before the first batch. What is recorded binds
-from the first batch on: a start that came to nothing leaves nothing behind.
+Rows lie under `<checkpoint>/millpond/topology`, on any file system that Spark knows (`files`); the last of them
+holds. A restart with anything else is refused before the first batch. What is recorded binds from the first batch on: a
+start that came to nothing leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ class Checkpoint:
             # appended, never overwritten: a crash in between must leave what was there
             body = {"version": VERSION, "number": self.number, "id": self.id, "facts": asdict(self.facts)}
             text = json.dumps({**body, "sha256": _digest(body)}, sort_keys=True)
-            rows = self.folder.spark.createDataFrame([(text,)], "value string")
-            rows.coalesce(1).write.mode("append").text(_path(self.folder))
+            self.folder.append("millpond/topology", text)
 
 
 @dataclass(frozen=True)

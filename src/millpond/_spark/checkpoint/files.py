@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+import uuid
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,12 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond._spark.session.settings import alone, path_on_this_machine
+from millpond._spark.session.settings import (
+    alone,
+    defaults_to_this_machine,
+    path_names_this_machine,
+    path_on_this_machine,
+)
 from millpond.errors import CorruptData
 
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
@@ -78,6 +84,21 @@ class Folder:
             return [file.name for pattern in patterns for file in here.glob(pattern)]
         frame = self._frame(patterns)
         return [] if frame is None else [path.rpartition("/")[2] for path in frame.inputFiles()]
+
+    def append(self, name: str, text: str) -> None:
+        """Write a line into a file of its own in the folder `name` below it; what is there stays as it is."""
+        path = path_on_this_machine(self.path)
+        if path is None or not (path_names_this_machine(self.path) or defaults_to_this_machine(self.spark)):
+            rows = self.spark.createDataFrame([(text,)], "value string")
+            rows.coalesce(1).write.mode("append").text(self.below(name).path)
+            return
+        folder = Path(path, name)
+        folder.mkdir(parents=True, exist_ok=True)
+        # named as Spark would, so that both are found
+        file = folder / f"part-00000-{uuid.uuid4()}-c000.txt"
+        beside = file.with_name(f".{file.name}.new")
+        beside.write_text(f"{text}\n", encoding="utf-8")
+        beside.rename(file)
 
     def _here(self) -> Path | None:
         """The folder, if it is one of this machine."""
