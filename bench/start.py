@@ -40,7 +40,8 @@ def turn(servers: str, out: str, folder: str) -> dict[str, float]:
     import millpond as mp
     from dev.jars import spark_jars
 
-    spark = mp.session("start", master="local[2]", jars=spark_jars(), config={"spark.ui.enabled": "false"})
+    config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", "")}
+    spark = mp.session("start", master="local[2]", jars=spark_jars(), config=config)
     spark.sparkContext.setLogLevel("ERROR")
     times.append(time.monotonic())
     from pyspark.sql import functions as F

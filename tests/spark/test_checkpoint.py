@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from millpond._spark.checkpoint import files
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, _digest, look
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.session import settings
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 FACTS = Facts(
@@ -135,7 +137,7 @@ def test_a_damaged_record_is_noticed(spark: SparkSession, folder: str, damage) -
     record = record_of(folder)
     record.write_text(damage(record.read_text()))
     # Spark's file system checks its own sum first, where there is one
-    record.with_name(f".{record.name}.crc").unlink()
+    record.with_name(f".{record.name}.crc").unlink(missing_ok=True)
     with pytest.raises(CorruptData, match="altered or cut off"):
         verify_or_create(spark, folder, replace(FACTS, shards=8))
 
@@ -147,7 +149,7 @@ def test_a_checkpoint_of_another_version_is_refused_with_what_to_do(spark: Spark
     del body["sha256"]
     body["version"] = 1
     record.write_text(json.dumps({**body, "sha256": _digest(body)}))
-    record.with_name(f".{record.name}.crc").unlink()
+    record.with_name(f".{record.name}.crc").unlink(missing_ok=True)
     with pytest.raises(ChangedTopology, match=r"Another version(.|\n)*record version 1(.|\n)*Hint: .*new checkpoint"):
         verify_or_create(spark, folder, FACTS)
 
@@ -158,3 +160,19 @@ def test_batches_without_a_record_are_refused(spark: SparkSession, folder: str) 
     (offsets / "0").write_text('v1\n{"batchWatermarkMs":0}\n')
     with pytest.raises(ConfigError, match="restore its folder millpond"):
         verify_or_create(spark, folder, FACTS)
+
+
+def test_a_record_is_the_same_whether_spark_writes_it_or_not(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.defaults_to_this_machine(spark)
+    place = verify_or_create(spark, folder, FACTS)
+    monkeypatch.setattr(files, "defaults_to_this_machine", lambda _: False)
+    changed = verify_or_create(spark, folder, replace(FACTS, spark="4.2"))
+    assert (changed.id, changed.number) == (place.id, place.number + 1)
+    assert read_facts(spark, folder) == changed.facts
+    written = sorted((Path(folder) / "millpond" / "topology").glob("part-*.txt"), key=lambda file: file.stat().st_mtime)
+    assert len(written) == 2
+    # without a scheme it is the default file system's; a name with one says where it lies
+    look(Folder(spark, f"file:{folder}")).fitting(replace(FACTS, spark="4.1")).record()
+    assert read_facts(spark, folder) == replace(FACTS, spark="4.1")
