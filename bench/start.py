@@ -30,8 +30,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 RECORDS = 1_000
 PARTITIONS = 4
 PHASES = ("session", "topology", "start", "first result")
-CPU = "CPU-seconds"
-"""Of the whole turn, its end included."""
+BEGIN, CPU = "begin", "CPU-seconds"
+"""When `start` was called, seconds since the epoch; what all processes used from there to the first result."""
 
 
 def turn(servers: str, out: str, folder: str) -> dict[str, float]:
@@ -53,6 +53,7 @@ def turn(servers: str, out: str, folder: str) -> dict[str, float]:
     seen = threading.Thread(target=_wait_for_a_result, args=(servers, out))
     seen.start()
     times.append(time.monotonic())
+    begin = time.time()
     query = topology.start(spark, checkpoint=f"{folder}/cp", local_cache=f"{folder}/cache", kafka=mp.Kafka(servers))
     times.append(time.monotonic())
     seen.join()
@@ -61,7 +62,7 @@ def turn(servers: str, out: str, folder: str) -> dict[str, float]:
     spark.stop()
     took = [later - earlier for earlier, later in pairwise(times)]
     took[3] += took[2]
-    return dict(zip(PHASES, took, strict=True))
+    return dict(zip(PHASES, took, strict=True)) | {BEGIN: begin}
 
 
 def _wait_for_a_result(servers: str, out: str) -> None:
@@ -75,6 +76,7 @@ def _wait_for_a_result(servers: str, out: str) -> None:
 
 def measured(roots: list[Path], turns: int, work: Path) -> Mapping[Path, list[dict[str, float]]]:
     """Prints each turn; what each checkout took."""
+    from bench import profiles
     from bench.measure import Sampler
     from dev.broker import KafkaBroker
 
@@ -90,10 +92,15 @@ def measured(roots: list[Path], turns: int, work: Path) -> Mapping[Path, list[di
                 environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(ROOT)])}
                 command = [sys.executable, __file__, "--turn", broker.bootstrap_servers, out, str(work)]
                 process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-                with Sampler(process.pid) as sampler:
+                with Sampler(process.pid, 0.1, parts=True) as sampler:
                     text = process.communicate()[0]
-                found[root].append(json.loads(text.splitlines()[-1]) | {CPU: sampler.usage.cpu_seconds})
-                print(root.name, {name: round(value, 2) for name, value in found[root][-1].items()}, flush=True)
+                said: dict[str, float] = json.loads(text.splitlines()[-1])
+                begin = said.pop(BEGIN)
+                end = begin + said[PHASES[-1]]
+                parts = profiles.parts(sampler.usage, begin, end)
+                found[root].append({**said, CPU: sampler.usage.cpu_between(begin, end), **parts})
+                shown = ", ".join(f"{name} {found[root][-1][name]:.2f}" for name in (*PHASES, CPU))
+                print(f"{root.name}: {shown}", flush=True)
     return found
 
 
@@ -118,8 +125,9 @@ def main() -> None:
         return
     roots = [*(other.resolve() for other in options.others), ROOT]
     for root, turns in measured(roots, options.turns, ROOT / ".bench" / "work" / "start").items():
-        shown = ", ".join(f"{name} {median(each[name] for each in turns):.2f}" for name in (*PHASES, CPU))
-        print(f"{root}: {shown}")
+        print(f"{root}, medians:")
+        for name in turns[0]:
+            print(f"  {name}: {median(each.get(name, 0.0) for each in turns):.2f}")
 
 
 if __name__ == "__main__":

@@ -18,12 +18,7 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond._spark.session.settings import (
-    alone,
-    defaults_to_this_machine,
-    path_names_this_machine,
-    path_on_this_machine,
-)
+from millpond._spark.session.settings import alone, defaults_to_this_machine, path_on_this_machine
 from millpond.errors import CorruptData
 
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
@@ -87,12 +82,12 @@ class Folder:
 
     def append(self, name: str, text: str) -> None:
         """Write a line into a file of its own in the folder `name` below it; what is there stays as it is."""
-        path = path_on_this_machine(self.path)
-        if path is None or not (path_names_this_machine(self.path) or defaults_to_this_machine(self.spark)):
+        here = self._here()
+        if here is None:
             rows = self.spark.createDataFrame([(text,)], "value string")
             rows.coalesce(1).write.mode("append").text(self.below(name).path)
             return
-        folder = Path(path, name)
+        folder = here / name
         folder.mkdir(parents=True, exist_ok=True)
         # named as Spark would, so that both are found
         file = folder / f"part-00000-{uuid.uuid4()}-c000.txt"
@@ -101,9 +96,12 @@ class Folder:
         beside.rename(file)
 
     def _here(self) -> Path | None:
-        """The folder, if it is one of this machine."""
+        """The folder, if it is one of this machine; it need not be there."""
         path = path_on_this_machine(self.path)
-        return Path(path) if path is not None and Path(path).is_dir() else None
+        if path is None:
+            return None
+        here = self.path.startswith("file:") or defaults_to_this_machine(self.spark)
+        return Path(path) if here else None
 
     def _frame(self, patterns: Sequence[str]) -> DataFrame | None:
         plain = re.sub(r"([\\{}\[\]*?,^])", r"\\\1", self.path.rstrip("/"))

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 
 import pyspark
@@ -195,18 +196,14 @@ def path_on_this_machine(checkpoint: str) -> str | None:
     return path if scheme in ("", "file") else None
 
 
-def path_names_this_machine(checkpoint: str) -> bool:
-    """Whether its name says that it lies on this machine, whatever Spark's default file system is."""
-    return checkpoint.startswith("file:")
-
-
+@lru_cache(maxsize=1)
 def defaults_to_this_machine(spark: SparkSession) -> bool:
-    """Whether a path without a scheme is one of this machine, as far as can be seen: a matter of speed alone."""
+    """Whether a path without a scheme is one of this machine; asked with a path that is there if it is."""
     try:
-        found = spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS")
-    except Exception:  # PySpark has no public way to ask; over Spark Connect there is none at all
+        found = spark.read.format("binaryFile").load(sys.executable).inputFiles()
+    except Exception:  # whatever another file system says of a file that it does not have
         return False
-    return str(found).startswith("file:")
+    return found[0].startswith("file:")
 
 
 @contextmanager
