@@ -21,6 +21,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from millpond._spark.session import settings
+from millpond._spark.session.archive import archive_options
 from millpond._spark.session.connector import kafka_jars, kafka_package
 from millpond._spark.session.console import log_options
 from millpond._spark.session.master import configured_master, default_settings, is_one_jvm
@@ -63,7 +64,8 @@ def session(
     has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
     brought = {} if has_jvm and not jars else connector(kafka, jars, config)
     made = {**settings.SESSION, **here, **brought}
-    made[JVM] = f"{made[JVM]} {log_options(_java_options(config))}".strip()
+    said = _java_options(config)
+    made[JVM] = " ".join(filter(None, (made[JVM], log_options(said), archive_options(said) if here else "")))
     for name, value in {**made, **config}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
