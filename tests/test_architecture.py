@@ -24,7 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_engine"}),
     frozenset({"_spark"}),
     frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped"}),
-    frozenset({"builder", "topology", "session", "testing", "cli", "__init__"}),
+    frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
@@ -32,7 +32,9 @@ GROUPED = ("base", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
     frozenset({"millpond.kstream", "millpond.ktable", *(f"millpond.grouped.{name}" for name in GROUPED)}),
 )
-WITH_PYSPARK = frozenset({"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session"})
+WITH_PYSPARK = frozenset(
+    {"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session", "prepare"}
+)
 WITH_PYSPARK_TOO = frozenset({"millpond.testing.bounded_run", "millpond.testing.piped"})
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
 # What makes things faster only, falls back to the public API by itself, and is tested both ways (law 8).
