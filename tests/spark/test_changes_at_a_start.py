@@ -135,6 +135,9 @@ def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_
     stream.map_values(lambda v: v, name="in front of a window").join(stream, lambda a, c: a, windows, name="window").to(
         "x"
     )
+    counted = stream.group_by(lambda v: v, name="in front of an aggregate").count(name="count")
+    counted.map_values(lambda v: v, name="behind an aggregate").to_stream().to("three")
+    table.group_by(lambda v: (v, v), name="groups").agg(total=mp.sum(lambda v: v), name="total").to("four")
     assert kept_functions(b.build().physical) == {
         ("in front of a lookup", "predicate"),
         ("lookup", "joiner"),
@@ -142,4 +145,9 @@ def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_
         ("in front of a join", "predicate"),
         ("by key", "extractor"),
         ("in front of a window", "mapper"),
+        ("in front of an aggregate", "selector"),
+        ("groups", "selector"),
+        ("groups-old", "selector"),
+        ("total-arguments", "mapper"),
+        ("total-arguments-old", "mapper"),
     }

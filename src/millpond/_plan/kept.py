@@ -22,7 +22,7 @@ def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
         # a table keeps what it refers to beside its rows
         refers = len(node.inputs) > 1 and node.shape.kind == "table"
         for function in physical.plan.functions_of(node):
-            if node.name in results or (refers and function.role in ("extractor", "mapper")):
+            if node.keeps_table or node.name in results or (refers and function.role in ("extractor", "mapper")):
                 found.add((node.name, function.role))
     return frozenset(found)
 

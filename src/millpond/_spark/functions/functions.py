@@ -7,8 +7,10 @@ the right types and analysed; nothing runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,10 +26,13 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from millpond._engine.expressions.evaluate import Rows, unsupported
+from millpond._engine.expressions.tree import Expression, Operand
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type, spark_type
 from millpond._spark.formats.formats import describe_format, format_for
 from millpond._spark.formats.json import nullable
+from millpond._spark.functions.analysed_plan import Unread, layers_of
 from millpond._spark.functions.analysis import analysed, flaw_of
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
@@ -133,15 +138,23 @@ class ColumnFunctions:
         return kind, table.column("value")[0].as_py()
 
     def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
-        """`function` as one of Arrow arrays.
+        """`function` as one of Arrow arrays: what Spark's analysed plan says of it.
 
         Raises
         ------
-        FunctionError : always, for now.
+        FunctionError : it holds what only Spark can evaluate, or the plan cannot be read.
         """
+        frame = _empty(arguments)
+        column = function(*(frame[name] for name in frame.columns))
+        *_, layer = layers_of(frame.select("*", column.alias("made")))
+        made = layer.get("made", layer.get("", Operand("made", pa.null())))
+        why = made.why if isinstance(made, Unread) else unsupported(made)
+        if why is None and not isinstance(made, Unread):
+            return Evaluated(made, tuple(frame.columns))
         raise FunctionError(
-            f"The {role} is of Columns, and its results go back into state, where Spark cannot evaluate it.",
-            hint="Write it as a plain Python function: mp.python(lambda value, aggregate: ...).",
+            f"The {role} gives what goes back into state, and holds what only Spark can evaluate.",
+            given=f"{why}, in {_shown([column])}",
+            hint="Write it as a plain Python function of values: mp.python(lambda value, aggregate: ...).",
         )
 
     def named_type(self, given: Any) -> DataType:
@@ -192,6 +205,25 @@ class ColumnFunctions:
                 given=_first_line(error),
                 hint=_arguments_hint(arguments),
             ) from None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An expression as a function of Arrow arrays.
+
+    Parameters
+    ----------
+    expression : what it comes to.
+    operands : names of the arguments in it.
+    """
+
+    expression: Expression
+    operands: tuple[str, ...]
+
+    def __call__(self, *arrays: pa.Array) -> pa.Array:
+        """The value of each row."""
+        columns = dict(zip(self.operands, arrays, strict=True))
+        return Rows(len(arrays[0]), columns.__getitem__).evaluate(self.expression)
 
 
 def session() -> SparkSession:

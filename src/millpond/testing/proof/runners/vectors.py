@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from millpond.aggregates import python
 from millpond.builder import StreamsBuilder
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.proof.oracle.vectors.build_vector import known_vector
 from millpond.testing.proof.oracle.vectors.joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
+from millpond.testing.proof.oracle.vectors.tables import grouping
 from millpond.testing.proof.oracle.vectors.untold import (
     NotBuildableError,
     NotToldError,
@@ -25,6 +27,7 @@ from millpond.testing.proof.oracle.vectors.untold import (
     told,
 )
 from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import Library
 from millpond.windows import JoinWindows
@@ -178,9 +181,10 @@ class VectorTopology:
 
     def filters(self) -> None:
         """Filtered tables, each observed."""
-        operators = told(self.vector["params"], "operators")
+        everything = told(self.vector["params"], "operators")
+        operators = [operator for operator in everything if operator["op"] == "table-filter"]
         stores = self.vector["params"].get("stores", ())
-        stored = len(stores) - sum(bool(o.get("materialized")) for o in operators)
+        stored = len(stores) - sum(bool(o.get("materialized")) for o in operators) - len(everything) + len(operators)
         source = self._table("input", 0, stored=stored > 0)
         holds = self._library.lift(predicate(self.vector), "boolean")
         tables = []
@@ -188,7 +192,10 @@ class VectorTopology:
             kept = f"filtered-{place}" if operator.get("materialized") else None
             filtered = source.filter_not if operator["type"] == "filterNot" else source.filter
             tables.append(filtered(holds, store=kept))
-        if any(kept["send_old_values"] for kept in stores):
+        if len(everything) > len(operators):
+            appended, removed = python(lambda one, other: one + other), python(lambda one, other: one)
+            tables[0].group_by(lambda key, value: (key, value)).reduce(appended, removed)
+        elif any(kept["send_old_values"] for kept in stores):
             self._force_old(tables[0])
         if self.vector["observes_changes"]:
             self._observe(tables[0], "proc2")
@@ -196,6 +203,32 @@ class VectorTopology:
         else:
             for table, name in zip(tables, sink_names(self.vector) * len(tables), strict=False):
                 self._observe(table, name)
+
+    def table_aggregate(self) -> None:
+        """A grouped table's aggregate."""
+        selector, fold = grouping(self.vector)
+        table = self._table("input", 0)
+        pairs: list[Any] = [selector(step.key, step.value) for step in self._history.steps if step.value is not None]
+        parts = [
+            self._library.lift(_part(selector, place), _kind([pair[place] for pair in pairs if pair is not None]))
+            for place in (0, 1)
+        ]
+        grouped = table.group_by(lambda key, value: tuple(part(key, value) for part in parts))
+        if fold is AGGREGATORS["count"]:
+            self._observe(grouped.count())
+            return
+        add, subtract = fold.add, fold.subtract
+        assert subtract is not None, "of a table"
+        if fold.initial is None:
+            self._observe(grouped.reduce(python(add), python(subtract)))
+            return
+        steps = (lambda value, aggregate: add(aggregate, value)), (lambda value, aggregate: subtract(aggregate, value))
+        self._observe(grouped.aggregate(fold.initial, *map(python, steps)))
+
+    def stream_aggregate(self) -> None:
+        """A grouped stream's count."""
+        counted = self._stream("input").group_by_key().count()
+        self._observe(counted.map_values(self._library.lift(str, "string")) if self.vector["emits_text"] else counted)
 
     def stream_stream(self) -> None:
         """Chains of windowed joins of two streams, or of one with itself."""
@@ -226,7 +259,18 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "table-source": VectorTopology.source,
     "table-mapValues": VectorTopology.map_values,
     "table-filter": VectorTopology.filters,
+    "table-filter+table-aggregate": VectorTopology.filters,
+    "table-aggregate": VectorTopology.table_aggregate,
+    "stream-aggregate": VectorTopology.stream_aggregate,
 }
+
+
+def _part(selector: Any, place: int) -> Any:
+    def part(key: Any, value: Any) -> Any:
+        pair = None if key is None or value is None else selector(key, value)
+        return None if pair is None else pair[place]
+
+    return part
 
 
 def _windows(operator: Mapping[str, Any]) -> JoinWindows:
@@ -247,12 +291,15 @@ def unsupported_vector(vector: Vector) -> str | None:
         raise
     except NotBuildableError as reason:
         return str(reason)
-    if vector["operator"] == "stream-stream":
+    if vector["operator"] in ("stream-stream", "stream-aggregate"):
         return None
+    if vector["operator"] == "table-aggregate":
+        before = vector["semantics"] == "pre-3.5"
+        return "two messages where a group stays are of releases before 3.5" if before else None
     if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
         return "not yet: versioned tables, grace"
     for operator in params.get("operators") or ():
-        if operator.get("op") in ("window-aggregate", "table-aggregate") or operator.get("grace_ms"):
+        if operator.get("op") == "window-aggregate" or operator.get("grace_ms"):
             return f"not yet: {operator.get('op')}"
     return None
 

@@ -148,7 +148,13 @@ _GROUPINGS: dict[str, tuple[Selector, Aggregator]] = {
 }
 
 
-def _grouping(vector: Vector) -> tuple[Selector, Aggregator]:
+def grouping(vector: Vector) -> tuple[Selector, Aggregator]:
+    """Selector and aggregate of a grouped table.
+
+    Raises
+    ------
+    NotToldError : the vector does not tell them.
+    """
     said = told(vector, "grouping")
     if said == "probe":
         kind = told(vector["params"], "operators")[0]["type"]
@@ -159,7 +165,7 @@ def _grouping(vector: Vector) -> tuple[Selector, Aggregator]:
 
 
 def _table_aggregate(topology: Topology, vector: Vector) -> None:
-    selector, aggregator = _grouping(vector)
+    selector, aggregator = grouping(vector)
     groups = GroupTable(topology, table_source(topology, vector, "input", 0), selector)
     aggregate: Table = TableAggregate(topology, groups.topic, aggregator)
     cache(topology, aggregate, store(vector, 1))
