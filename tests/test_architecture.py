@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
-GROUPED = ("base", "streams", "tables", "windowed")
+GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
     frozenset({"millpond.kstream", "millpond.ktable", *(f"millpond.grouped.{name}" for name in GROUPED)}),
 )

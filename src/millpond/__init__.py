@@ -61,6 +61,7 @@ from millpond.errors import (
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
+from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
@@ -87,6 +88,7 @@ from millpond.windows import (
 __all__ = [
     "BufferConfig",
     "ChangedTopology",
+    "CogroupedKStream",
     "ConfigError",
     "CorruptData",
     "DeadLetter",

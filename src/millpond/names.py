@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from millpond.errors import MissingName
 
 NOT_YET = {
-    "the operators": "add_global_store add_processor add_sink add_source add_state_store cogroup "
+    "the operators": "add_global_store add_processor add_sink add_source add_state_store "
     "flat_transform flat_transform_values process process_values suppress transform transform_values",
     "the module": "VersionedTable WTable avro debezium protobuf",
 }
@@ -21,6 +21,7 @@ _STREAM = {
     "aggregate": "group_by_key().aggregate(...)",
     "alias": "name= of the operator before",
     "branch": "split({'name': predicate}, default='rest')",
+    "cogroup": "group_by_key().cogroup(aggregator)",
     "count": "group_by_key().count()",
     "distinct": "to_table()",
     "for_each": "peek(function), or to(mp.ForeachBatch(function), name=...)",

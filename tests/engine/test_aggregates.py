@@ -180,3 +180,35 @@ def test_a_plain_function_that_gives_another_type_says_so() -> None:
     driver.pipe("in", "a", 2, ts=0)
     with pytest.raises(FunctionError, match="not of the aggregate's type"):
         driver.run_batch()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["one", "two"]), KEYS, VALUES, st.integers(0, 9)), max_size=25),
+    cuts=CUTS,
+    shards=st.sampled_from([1, 3]),
+    plain=st.booleans(),
+)
+def test_cogrouped_streams_are_folded_in_their_order_each_by_its_own_function(
+    steps: Any, cuts: Any, shards: int, plain: bool
+) -> None:
+    def build(builder: Any) -> Any:
+        one, two = (builder.stream(name, key="string", value="string").group_by_key() for name in ("one", "two"))
+        if plain:
+            both = one.cogroup(python(lambda v, a: f"{a}+{v}")).cogroup(two, python(lambda v, a: f"{v}-{a}"))
+        else:
+            both = one.cogroup(lambda v, a: joined(a, v)).cogroup(
+                two, lambda v, a: pc.binary_join_element_wise(v, a, "-")
+            )
+        return both.aggregate(lambda: "0")
+
+    driver = driver_of(build, shards=shards)
+    wanted, kept = [], {}
+    for topic, key, value, ts in steps:
+        wanted.append([])
+        if key is not None and value is not None:
+            before, latest = kept.get(key, ("0", ts))
+            after = f"{before}+{value}" if topic == "one" else f"{value}-{before}"
+            kept[key] = after, max(latest, ts)
+            wanted[-1].append((key, *kept[key]))
+    assert by_step(driver, steps, cuts) == wanted

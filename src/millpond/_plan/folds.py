@@ -44,6 +44,22 @@ class FunctionFold:
 
 
 @dataclass(frozen=True)
+class CogroupFold:
+    """aggregate of several streams that are cogrouped.
+
+    Parameters
+    ----------
+    adders : the adder of each stream.
+    initial : the first aggregate, as Python has it.
+    merge : of sessions.
+    """
+
+    adders: tuple[Step, ...]
+    initial: Any
+    merge: Step | None = None
+
+
+@dataclass(frozen=True)
 class NamedFold:
     """Aggregates by name.
 
@@ -76,7 +92,7 @@ class Fold:
     state, result : types of what is kept of each key, and of the result made of that.
     """
 
-    how: FunctionFold | NamedFold
+    how: FunctionFold | CogroupFold | NamedFold
     text: str
     state: Any
     result: Any

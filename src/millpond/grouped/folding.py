@@ -6,13 +6,13 @@ evaluate, or plain Python functions (`mp.python`). See docs/semantics, section 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from millpond._engine.aggregates.types import struct_of, types_of
 from millpond._plan.construction import Construction
-from millpond._plan.folds import COUNT, Fold, FunctionFold, NamedFold, Step
+from millpond._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from millpond._plan.nodes import Arguments, Shape, UserFunction
 from millpond.aggregates import Aggregate, PythonFunction
 from millpond.errors import FunctionError, TopologyError
@@ -57,6 +57,10 @@ class Folding:
     columns: tuple[UserFunction, ...] = ()
 
 
+Part = tuple[Group, FoldFunction]
+"""A stream that is cogrouped, and its aggregator."""
+
+
 def counting(group: Group) -> Folding:
     """count()."""
     kept, shown = types_of("count", None, takes_back=False)
@@ -88,9 +92,7 @@ def aggregating(
     ------
     FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
     """
-    kind, initial = group.functions.initial(initializer)
-    if initial is None:
-        raise FunctionError("The initializer gives null.", hint="A fold that begins with the first value is reduce.")
+    kind, initial = _first(group, initializer)
     role = "aggregator" if subtractor is None else "adder"
     making = _Making(group, kind)
     making.settle_type(role, aggregator)
@@ -98,6 +100,37 @@ def aggregating(
     subtract = None if subtractor is None else making.step("subtractor", subtractor, ADDER)
     merge = None if merger is None else making.step("merger", merger, MERGER)
     return making.folding(FunctionFold(add, subtract, merge, starts=True, initial=initial), "aggregate")
+
+
+def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: FoldFunction | None = None) -> Folding:
+    """aggregate() of several streams, each with an aggregator of its own.
+
+    Raises
+    ------
+    FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
+    """
+    first, _ = parts[0]
+    kind, initial = _first(first, initializer)
+    made = [_Making(group, kind) for group, _ in parts]
+    for making, (_, aggregator) in zip(made, parts, strict=True):
+        making.settle_type("aggregator", aggregator)
+    made = [_Making(group, made[-1].type) for group, _ in parts]
+    adders = tuple(
+        making.step("aggregator", aggregator, ADDER, f"aggregator{number or ''}")
+        for number, (making, (_, aggregator)) in enumerate(zip(made, parts, strict=True))
+    )
+    merge = None if merger is None else made[0].step("merger", merger, MERGER)
+    fold = Fold(CogroupFold(adders, initial, merge), "cogroup", made[0].type, made[0].type)
+    inputs = tuple(name for group, _ in parts for name in group.inputs)
+    return Folding(fold, inputs, tuple(column for making in made for column in making.columns))
+
+
+def _first(group: Group, initializer: Callable[[], Any]) -> tuple[Any, Any]:
+    """(type, value) of what an initializer gives."""
+    kind, initial = group.functions.initial(initializer)
+    if initial is None:
+        raise FunctionError("The initializer gives null.", hint="A fold that begins with the first value is reduce.")
+    return kind, initial
 
 
 def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, takes_back: bool) -> Folding:
@@ -140,57 +173,59 @@ def _argued(group: Group, arguments: Mapping[str, Function | None], name: str, *
 
 
 class _Making:
-    """A fold of functions while it is made: the aggregate's type, and the steps so far."""
+    """A fold of functions while it is made: the aggregate's type, and the functions that are Columns so far."""
 
     def __init__(self, group: Group, aggregate: Any) -> None:
         self._group = group
         self._functions = group.functions
-        self._type = aggregate
-        self._columns: list[UserFunction] = []
+        self.type = aggregate
+        self.columns: list[UserFunction] = []
 
     def settle_type(self, role: str, function: FoldFunction) -> None:
         """The aggregate's type: the initializer's, or what the aggregator makes of it, if it keeps to that."""
         for _ in range(3):
             found = self._result(role, function, ADDER)
-            if found == self._type:
+            if found == self.type:
                 return
-            self._type = found
+            self.type = found
         raise FunctionError(
             f"The {role} gives another type each time.",
-            given=f"{type_text(self._type)} of aggregates of that type",
+            given=f"{type_text(self.type)} of aggregates of that type",
             hint="Cast its result: the aggregate has one type.",
         )
 
-    def step(self, role: str, function: FoldFunction, parameters: tuple[str, str, str]) -> Step:
-        """A function of the fold, which gives aggregates of the one type."""
+    def step(
+        self, role: str, function: FoldFunction, parameters: tuple[str, str, str], called: str | None = None
+    ) -> Step:
+        """A function of the fold, which gives aggregates of the one type; `called`: its role among the node's."""
         found = self._result(role, function, parameters)
-        if found != self._type:
+        if found != self.type:
             raise FunctionError(
                 f"The {role} gives another type than the aggregate has.",
-                given=f"{type_text(found)}, not {type_text(self._type)}",
+                given=f"{type_text(found)}, not {type_text(self.type)}",
                 hint="Cast its result.",
             )
         if isinstance(function, PythonFunction):
             return Step(_in_order(function.function, parameters, role), plain=True)
         ordered = _in_order(function, parameters, role)
         operands = tuple(zip(parameters if parameters is MERGER else ADDER, self._types(parameters), strict=True))
-        self._columns.append(UserFunction(role, ordered, operands))
+        self.columns.append(UserFunction(called or role, ordered, operands))
         return Step(self._functions.compiled(ordered, self._types(parameters), role), plain=False)
 
     def folding(self, how: FunctionFold, text: str) -> Folding:
         """The fold."""
-        return Folding(Fold(how, text, self._type, self._type), self._group.inputs, tuple(self._columns))
+        return Folding(Fold(how, text, self.type, self.type), self._group.inputs, tuple(self.columns))
 
     def _result(self, role: str, function: FoldFunction, parameters: tuple[str, str, str]) -> Any:
         if isinstance(function, PythonFunction):
             _in_order(function.function, parameters, role)
-            return self._type if function.returns is None else self._functions.named_type(function.returns)
+            return self.type if function.returns is None else self._functions.named_type(function.returns)
         ordered = _in_order(function, parameters, role)
         return self._functions.value_type(ordered, self._types(parameters), role)
 
     def _types(self, parameters: tuple[str, str, str]) -> tuple[Any, Any, Any]:
-        second = self._type if parameters is MERGER else self._group.value
-        return self._group.key, second, self._type
+        second = self.type if parameters is MERGER else self._group.value
+        return self._group.key, second, self.type
 
 
 def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:

@@ -9,6 +9,7 @@ from millpond._plan.nodes import SelectKey, Shape, StreamAggregate
 from millpond.aggregates import Aggregate
 from millpond.functions import Function, adapt
 from millpond.grouped.base import Grouped
+from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
 from millpond.handle import Handle
@@ -37,6 +38,15 @@ class StreamGrouping(Handle):
 
 class KGroupedStream(Grouped):
     """A stream by key: what `KStream.group_by_key` and `KStream.group_by` return."""
+
+    def cogroup(self, aggregator: FoldFunction) -> CogroupedKStream:
+        """The records beside those of other grouped streams, on the way to one aggregate of all (KIP-150).
+
+        Parameters
+        ----------
+        aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
+        """
+        return CogroupedKStream(((self._group, aggregator),))
 
     def windowed_by(self, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
         """The records by key and window: tumbling, hopping, sliding, session or unlimited windows."""

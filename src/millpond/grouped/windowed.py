@@ -7,21 +7,32 @@ window's start and end, in ms since 1970, as keys (docs/semantics, sections 13 a
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from millpond._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
 from millpond._plan.operators import OPERATORS
+from millpond.aggregates import Aggregate
 from millpond.errors import TopologyError
 from millpond.grouped.base import Grouped
-from millpond.grouped.folding import FoldFunction, Folding, Group, aggregating, counting, reducing
-from millpond.handle import type_text
+from millpond.grouped.folding import (
+    Folding,
+    FoldFunction,
+    Group,
+    Part,
+    aggregating,
+    cogrouping,
+    counting,
+    naming,
+    reducing,
+)
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
 
-W = TypeVar("W", bound="WindowedStream")
+W = TypeVar("W", bound="Windowing")
 NODES: dict[type, type[WindowAggregate]] = {
     TimeWindows: TimeWindowAggregate,
     UnlimitedWindows: TimeWindowAggregate,
@@ -31,8 +42,8 @@ NODES: dict[type, type[WindowAggregate]] = {
 """The node of each kind of windows."""
 
 
-class WindowedStream(Grouped):
-    """What both kinds of windowed streams share."""
+class Windowing(Grouped):
+    """What all that is grouped by window shares."""
 
     def __init__(self, group: Group, windows: Windows, emit: EmitStrategy | None = None) -> None:
         super().__init__(group)
@@ -41,7 +52,23 @@ class WindowedStream(Grouped):
 
     def emit_strategy(self: W, strategy: EmitStrategy) -> W:
         """The same with results at each update (the default), or once a window has closed (KIP-825)."""
-        return type(self)(self._group, self._windows, strategy)
+        other = copy(self)
+        other._emit = strategy
+        return other
+
+    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
+        make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
+        return self._add(make, folding, name, stem, store)
+
+    def _result_key(self) -> Any:
+        return self._group.functions.windowed_type(self._group.key)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, {self._windows!r})"
+
+
+class WindowedStream(Windowing):
+    """What both kinds of windowed streams share."""
 
     def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """How many records there are of each key and window: a long.
@@ -52,16 +79,10 @@ class WindowedStream(Grouped):
         """
         return self._windowed(counting(self._group), name, "count", store)
 
-    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
-        make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
-        return self._add(make, folding, name, stem, store)
-
-    def _result_key(self) -> Any:
-        return self._group.functions.windowed_type(self._group.key)
-
-    def __repr__(self) -> str:
-        types = f"key={type_text(self._group.key)}, value={type_text(self._group.value)}"
-        return f"{type(self).__name__}({self._group.inputs[-1]!r}, {types}, {self._windows!r})"
+    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> KTable:
+        """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`."""
+        name = self._group.construction.name(name, "agg")
+        return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
 
 
 class TimeWindowedKStream(WindowedStream):
@@ -118,13 +139,54 @@ class SessionWindowedKStream(WindowedStream):
         return self._windowed(folding, name, "aggregate", store)
 
 
-def windowed(group: Group, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
-    """Grouped records by these windows.
+class TimeWindowedCogroupedKStream(Windowing):
+    """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
 
-    Raises
-    ------
-    TopologyError : these are no windows of aggregates.
-    """
+    _parts: tuple[Part, ...]
+
+    def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> KTable:
+        """The records of each key and window, folded; see `CogroupedKStream.aggregate`."""
+        return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
+
+
+class SessionWindowedCogroupedKStream(Windowing):
+    """Cogrouped records by key and session."""
+
+    _parts: tuple[Part, ...]
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        merger: FoldFunction,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """The records of each session, folded; `merger` as for `SessionWindowedKStream.aggregate`."""
+        return self._windowed(cogrouping(self._parts, initializer, merger), name, "cogroup", store)
+
+
+def cogrouped_windows(
+    parts: tuple[Part, ...], windows: Windows
+) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
+    """Cogrouped records by these windows."""
+    check_windows(windows)
+    sessions = isinstance(windows, SessionWindows)
+    kind = SessionWindowedCogroupedKStream if sessions else TimeWindowedCogroupedKStream
+    made = kind(parts[0][0], windows)
+    made._parts = parts
+    return made
+
+
+def windowed(group: Group, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
+    """Grouped records by these windows."""
+    check_windows(windows)
+    kind = SessionWindowedKStream if isinstance(windows, SessionWindows) else TimeWindowedKStream
+    return kind(group, windows)
+
+
+def check_windows(windows: Windows) -> None:
+    """Raise where these are no windows of aggregates."""
     if type(windows) not in NODES:
         raise TopologyError(
             "Records are not aggregated by such windows.",
@@ -133,5 +195,3 @@ def windowed(group: Group, windows: Windows) -> TimeWindowedKStream | SessionWin
         )
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))
-    kind = SessionWindowedKStream if isinstance(windows, SessionWindows) else TimeWindowedKStream
-    return kind(group, windows)

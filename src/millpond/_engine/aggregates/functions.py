@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, replaced
+from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
 from millpond._engine.rows.columns import array_of, valid
+from millpond._plan import folds
 from millpond._plan.folds import FunctionFold, Step
 from millpond.errors import FunctionError
 
@@ -51,17 +52,17 @@ class ArrayFold(Fold):
         """See `Fold`."""
         how = self._how
         if how.add.plain and (how.subtract is None or how.subtract.plain):
-            return self._one_by_one(work)
+            return self._one_by_one(work, work.values.to_pylist(), [how.add] * len(work))
         return super().run(work)
 
-    def _one_by_one(self, work: Work) -> Folded:
+    def _one_by_one(self, work: Work, values: list[Any], adders: list[Step]) -> Folded:
         """The same by plain functions alone: no arrays are made between one row and the next."""
         how = self._how
-        keys, values, states = work.keys.to_pylist(), work.values.to_pylist(), work.prior.to_pylist()
+        keys, states = work.keys.to_pylist(), work.prior.to_pylist()
         olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
         made: list[Any] = []
         # A plain Python function is called record by record: that is what it is for.
-        for group, (value, old) in zip(work.group.tolist(), zip(values, olds, strict=True), strict=True):
+        for group, value, old, adder in zip(work.group.tolist(), values, olds, adders, strict=True):
             state = states[group]
             if old is not None and state is not None and how.subtract is not None:
                 state = how.subtract.function(keys[group], old, state)
@@ -69,7 +70,7 @@ class ArrayFold(Fold):
                 if state is None:
                     state = how.initial
                 begins = state is None and not how.starts
-                state = value if begins else how.add.function(keys[group], value, state)
+                state = value if begins else adder.function(keys[group], value, state)
             states[group] = state
             made.append(state)
         added = self._array(made)
@@ -96,3 +97,37 @@ class ArrayFold(Fold):
 def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:
     # a plain Python function is called record by record
     return [function(*row) for row in zip(*(each.to_pylist() for each in arguments), strict=True)]
+
+
+class CogroupFold(ArrayFold):
+    """A fold of several streams: values are structs with a field for each, of which one is not null."""
+
+    def __init__(self, how: folds.CogroupFold, state: pa.DataType) -> None:
+        # whose adder is called is said by each value
+        first = FunctionFold(how.adders[0], merge=how.merge, starts=True, initial=how.initial)
+        super().__init__(first, state)
+        self._adders = how.adders
+
+    def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        if states.null_count:
+            states = pc.if_else(states.is_valid(), states, self.init(keys))
+        for adder, field in zip(self._adders, values.flatten(), strict=True):
+            rows = np.flatnonzero(valid(field))
+            at = pa.array(rows)
+            if len(rows):
+                added = self._called(adder, *(each.take(at) for each in (keys, field, states)))
+                states = replaced(states, rows, added)
+        return states
+
+    def run(self, work: Work) -> Folded:
+        """See `Fold`."""
+        if not all(adder.plain for adder in self._adders):
+            return in_rounds(self, work)
+        values: list[Any] = [None] * len(work)
+        adders = [self._adders[0]] * len(work)
+        for adder, field in zip(self._adders, work.values.flatten(), strict=True):
+            # plain functions take plain values, one after the other
+            for row, value in zip(np.flatnonzero(valid(field)).tolist(), field.drop_null().to_pylist(), strict=True):
+                values[row], adders[row] = value, adder
+        return self._one_by_one(work, values, adders)

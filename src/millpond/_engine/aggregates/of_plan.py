@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond._engine.aggregates.fold import Fold
-from millpond._engine.aggregates.functions import ArrayFold
+from millpond._engine.aggregates.functions import ArrayFold, CogroupFold
 from millpond._engine.aggregates.named import NamedFold
 from millpond._plan import folds
 
@@ -12,4 +12,6 @@ def fold_of(fold: folds.Fold) -> Fold:
     """The fold, whose types are Arrow's."""
     if isinstance(fold.how, folds.FunctionFold):
         return ArrayFold(fold.how, fold.state)
+    if isinstance(fold.how, folds.CogroupFold):
+        return CogroupFold(fold.how, fold.state)
     return NamedFold(fold.how, fold.state, fold.result)

@@ -37,7 +37,7 @@ class Standing:
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
-    events = Events(context, inputs, sides=1)
+    events = Events(context, inputs, sides=len(context.values))
     if not len(events):
         return
     fold = fold_of(context.params(AggregateParams).fold)
@@ -65,8 +65,7 @@ def stretches(events: Events, fold: Fold, standing: Standing) -> Iterator[tuple[
     if events.context.operator.cached:
         yield 0, len(events)
         return
-    sizes = row_bytes(events.tables[0].column("value"))[events.own]
-    for begin, end in cut(sizes, RESULT_BYTES):
+    for begin, end in cut(sizes_of(events), RESULT_BYTES):
         at = begin
         while at < end:
             # a state that grows with each record is what makes results large
@@ -92,12 +91,32 @@ def work_of(events: Events, rows: Int64s, standing: Standing) -> Work:
     return Work(
         keys=events.key.take(pa.array(events.groups.first[present])),
         starts=np.append(starts, len(rows)),
-        values=gather(batch.column("value"), events.own[rows]),
+        values=values_of(events, rows),
         ts=events.ts[rows],
         prior=standing.states.take(at),
         prior_ts=standing.ts[present],
         olds=olds,
     )
+
+
+def values_of(events: Events, rows: Int64s) -> pa.Array:
+    """Values of rows; of several sides a struct with a field for each, of which one is not null."""
+    fields = []
+    for side, batch in enumerate(events.tables):
+        pointers = np.where(events.side[rows] == side, events.own[rows], -1)
+        fields.append(array_of(gather(batch.column("value"), pointers), events.context.values[side]))
+    if len(fields) == 1:
+        return fields[0]
+    return pa.StructArray.from_arrays(fields, names=[f"side{side}" for side in range(len(fields))])
+
+
+def sizes_of(events: Events) -> Int64s:
+    """Bytes of each row's value."""
+    sizes = np.zeros(len(events), dtype=np.int64)
+    for side, batch in enumerate(events.tables):
+        mine = events.side == side
+        sizes[mine] = row_bytes(batch.column("value"))[events.own[mine]]
+    return sizes
 
 
 def changes(events: Events, fold: Fold, rows: Int64s, done: Folded) -> Iterator[pa.Table]:

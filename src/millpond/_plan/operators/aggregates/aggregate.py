@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from millpond._plan.folds import Fold
 from millpond._plan.nodes import Aggregated
-from millpond._plan.operators.spec import STAMP, Params, Results, Site, Spec, TableSchema
+from millpond._plan.operators.spec import STAMP, Params, Results, Side, Site, Spec, TableSchema
 
 N = TypeVar("N", bound=Aggregated)
 
@@ -24,14 +24,16 @@ class AggregateParams(Params):
         return replace(self, fold=self.fold.typed(convert))
 
 
+def records(site: Site[N]) -> tuple[Side, ...]:
+    """A side for each stream that is aggregated: records with key and value."""
+    shapes = (site.input(number).shape for number in range(len(site.node.inputs)))
+    return tuple(Side(shape.value, drops_null_value=True, looked_up=False) for shape in shapes)
+
+
 class AggregateSpec(Spec[N]):
     """What aggregates share; see `Spec`."""
 
     cacheable = True
-
-    def side_of(self, node: N, input: int) -> int:
-        """All inputs come in alike."""
-        return 0
 
     def params(self, site: Site[N]) -> AggregateParams:
         """See `Spec`."""

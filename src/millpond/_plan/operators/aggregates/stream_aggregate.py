@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millpond._plan.nodes import StreamAggregate as Node
-from millpond._plan.operators.aggregates.aggregate import AggregateSpec
-from millpond._plan.operators.spec import Reads, Side, Site
+from millpond._plan.operators.aggregates.aggregate import AggregateSpec, records
+from millpond._plan.operators.spec import Reads, Site
 
 
 class StreamAggregate(AggregateSpec[Node]):
@@ -15,5 +15,4 @@ class StreamAggregate(AggregateSpec[Node]):
 
     def reads(self, site: Site[Node]) -> Reads:
         """Records with key and value."""
-        side = Side(site.input(0).shape.value, drops_null_value=True, looked_up=False)
-        return Reads(site.node.shape.key, (side,))
+        return Reads(site.node.shape.key, records(site))

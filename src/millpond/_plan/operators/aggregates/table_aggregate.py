@@ -12,6 +12,10 @@ class TableAggregate(AggregateSpec[Node]):
 
     stem = "table_aggregate"
 
+    def side_of(self, node: Node, input: int) -> int:
+        """Both halves come in alike."""
+        return 0
+
     def reads(self, site: Site[Node]) -> Reads:
         """Messages to groups: what to add, and what to subtract before."""
         side = Side(site.input(0).shape.value, looked_up=False, old="always")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from millpond._plan.nodes import WindowAggregate
-from millpond._plan.operators.aggregates.aggregate import AggregateParams, AggregateSpec
-from millpond._plan.operators.spec import Reads, Side, Site
+from millpond._plan.operators.aggregates.aggregate import AggregateParams, AggregateSpec, records
+from millpond._plan.operators.spec import Reads, Site
 from millpond.windows import Windows
 
 N = TypeVar("N", bound=WindowAggregate)
@@ -31,8 +31,7 @@ class WindowSpec(AggregateSpec[N]):
 
     def reads(self, site: Site[N]) -> Reads:
         """Records with key and value: null values are left out, too (row 10 of section A)."""
-        above = site.input(0).shape
-        return Reads(above.key, (Side(above.value, drops_null_value=True, looked_up=False),))
+        return Reads(site.input(0).shape.key, records(site))
 
     def params(self, site: Site[N]) -> WindowParams:
         """See `Spec`."""
