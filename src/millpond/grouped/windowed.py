@@ -17,8 +17,8 @@ from millpond.aggregates import Aggregate
 from millpond.errors import TopologyError
 from millpond.grouped.base import Grouped
 from millpond.grouped.folding import (
-    Folding,
     FoldFunction,
+    Folding,
     Group,
     Part,
     aggregating,

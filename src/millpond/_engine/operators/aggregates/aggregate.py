@@ -44,7 +44,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     standing = stored(events, table, fold)
     before = standing.states
-    for begin, end in stretches(events, fold, standing):
+    for begin, end in stretches(events, standing):
         rows = _in_groups(events, begin, end)
         done = fold.run(work_of(events, rows, standing))
         yield from changes(events, fold, rows, done)
@@ -60,7 +60,7 @@ def stored(events: Events, table: Table, fold: Fold) -> Standing:
     return Standing(array_of(gather(lookup.rows.column("value"), lookup.index), fold.state), ts)
 
 
-def stretches(events: Events, fold: Fold, standing: Standing) -> Iterator[tuple[int, int]]:
+def stretches(events: Events, standing: Standing) -> Iterator[tuple[int, int]]:
     """Stretches of rows in order of position; with the record cache one change is sent of all, so there is one."""
     if events.context.operator.cached:
         yield 0, len(events)
