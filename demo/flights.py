@@ -102,7 +102,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A year of real flights through millpond.")
     parser.add_argument("--kafka", action="store_true", help="through a real broker on loopback")
     parser.add_argument("--rows", type=int, help="only so many flights, from New Year on (default: all)")
-    parser.add_argument("--batches", type=int, default=12, help="cut the year into so many (default 12)")
+    parser.add_argument("--batches", type=int, default=8, help="cut the year into so many (default 8)")
     parser.add_argument("--folder", type=Path, default=ROOT / ".demo", help="of all files (default .demo)")
     options = parser.parse_args(arguments)
     if options.batches < 1 or (options.rows is not None and options.rows < 1):

@@ -9,13 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, VariantType
 
 import millpond as mp
-from millpond._spark.sinks.file_batch import written_by_tasks
+from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
+from millpond._spark.sinks.file_sink import WRITTEN, FileOutput
+from millpond.errors import SinkError
 from tests.spark import killed_run
 from tests.spark.test_streaming import put
 
@@ -173,3 +177,44 @@ def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(
     )
     assert plain is not None
     assert (plain.folder, plain.codec) == (f"{out} é", "zstd")
+
+
+def output(spark: SparkSession, folder: Path) -> FileOutput:
+    found = written_by_tasks(spark, mp.Writer("parquet", path=str(folder)), LongType(), StringType())
+    assert found is not None
+    return found
+
+
+def rows_of(output: FileOutput, numbers: range) -> pa.RecordBatch:
+    given = {"key": numbers, "value": map(str, numbers), "timestamp": numbers, "sequence": numbers}
+    arrays = [pa.array(list(given[field.name]), field.type) for field in output.schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=output.schema)
+
+
+def test_a_replay_leaves_its_own_files_alone_whatever_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    made = output(spark, tmp_path / "out")
+    for end in (5, 7):
+        with written([made], 3) as write:
+            (told,) = write([(0, rows_of(made, range(end))), (0, rows_of(made, range(end, 9)))])
+            (Path(write.places[0]) / ".part-00001.parquet.4").write_text("of a task that broke off")
+            (Path(write.places[0]) / "part-00001.parquet").write_text("of a task that Spark ran twice")
+            publish(write, spark.createDataFrame(told.to_pylist(), WRITTEN))
+        batch = tmp_path / "out" / "batch_id=3"
+        assert sorted(path.name for path in batch.iterdir()) == ["_SUCCESS", "part-00000.parquet"]
+        assert pq.read_table(batch / "part-00000.parquet").column("key").to_pylist() == list(range(9))
+        (batch / "part-00000-of-another-writer.parquet").touch()
+        (batch / "below").mkdir()
+        (tmp_path / "out" / ".batch_id=3.of-a-driver-that-was-killed").mkdir()
+    with written([made], 3) as write:
+        assert sorted(path.name for path in (tmp_path / "out").glob(".*")) == [Path(write.places[0]).name]
+        publish(write, spark.createDataFrame([], WRITTEN))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["batch_id=3"]
+    assert pq.read_table(batch / "part-00000.parquet").num_rows == 0
+
+
+def test_a_task_that_does_not_find_the_drivers_folder_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    made = output(spark, tmp_path / "out")
+    with written([made], 0) as write:
+        Path(write.places[0]).rmdir()
+        with pytest.raises(SinkError, match="not on the machine of this task"):
+            list(write([(0, rows_of(made, range(3)))]))
