@@ -7,12 +7,38 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools
-from millpond._engine.expressions.functions import choices, references
+from millpond._engine.expressions.functions import (
+    arithmetic,
+    casts,
+    comparisons,
+    conditions,
+    dates,
+    hashes,
+    lists,
+    rounding,
+    searches,
+    structs,
+    texts,
+)
 from millpond._engine.expressions.kernel import Functions, Kernel, LazyKernel
+from millpond._engine.expressions.modes import can_fail, order_of
 from millpond._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from millpond._engine.expressions.vectors import all_valid, both, spread
 from millpond._engine.rows.types import with_nulls
 
-MODULES: tuple[Functions, ...] = (references, choices)
+MODULES: tuple[Functions, ...] = (
+    arithmetic,
+    casts,
+    comparisons,
+    conditions,
+    dates,
+    hashes,
+    lists,
+    rounding,
+    searches,
+    structs,
+    texts,
+)
 
 _MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
 _KERNELS: dict[str, Kernel] = {name: kernel for m in MODULES for name, kernel in m.KERNELS.items()}
@@ -58,7 +84,23 @@ class Rows:
         lazy = _LAZY.get(expression.function)
         if lazy is not None:
             return lazy(expression, self)
-        return _KERNELS[expression.function](expression, [self.evaluate(each) for each in expression.arguments])
+        return _KERNELS[expression.function](expression, self._arguments(expression))
+
+    def _arguments(self, call: Call) -> list[pa.Array]:
+        """What a kernel gets; an argument that can fail is evaluated for those rows alone for which Spark would."""
+        order = order_of(call)
+        if order is None or not any(can_fail(call.arguments[at]) for at in order[1:]):
+            return [self.evaluate(each) for each in call.arguments]
+        found: dict[int, pa.Array] = {}
+        there: Bools | None = None
+        for at in order:
+            each = call.arguments[at]
+            if there is None or there.all() or not can_fail(each):
+                found[at] = self.evaluate(each)
+            else:
+                found[at] = spread(self.where(there).evaluate(each), there)
+            there = both(there, all_valid(found[at]))
+        return [found[at] for at in range(len(found))]
 
     def where(self, mask: Bools) -> Rows:
         """The rows for which the mask is true."""

@@ -1,0 +1,91 @@
+"""Casts to text: what Spark prints."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond._engine.arrays import Int64s
+from millpond._engine.expressions.modes import MICROS_A_DAY
+from millpond._engine.expressions.tree import Call
+from millpond._engine.expressions.vectors import all_valid, numbers, where_null
+
+Octets = npt.NDArray[np.uint8]
+
+
+def plain(call: Call, values: pa.Array) -> pa.Array:
+    """What Arrow prints, too; of texts, the bytes."""
+    return values.cast(call.type)
+
+
+def decimal(call: Call, values: pa.Array) -> pa.Array:
+    """With all digits of the scale; where the mode is not ANSI, small numbers with an exponent, as Java writes them."""
+    scale = values.type.scale
+    if not call.ansi or not scale:
+        return values.cast(pa.string())
+    buffers = values.buffers()
+    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers, offset=values.offset)
+    text = pc.utf8_lpad(pc.utf8_ltrim(whole.cast(pa.string()), "-"), scale + 1, "0")
+    sign = pc.if_else(pc.less(whole, pa.scalar(Decimal(0), whole.type)), "-", "")
+    before = pc.binary_slice(text.cast(pa.binary()), 0, -scale).cast(pa.string())
+    behind = pc.binary_slice(text.cast(pa.binary()), -scale).cast(pa.string())
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(sign, before, ""), behind, ".")
+
+
+def date(call: Call, values: pa.Array) -> pa.Array:
+    """Year, month and day."""
+    years, rest = _of_days(numbers(values).astype(np.int64))
+    return where_null(pc.binary_join_element_wise(years, _text(rest), ""), all_valid(values))
+
+
+def timestamp(call: Call, values: pa.Array) -> pa.Array:
+    """Date and time in UTC; of the fraction of a second what is not zero."""
+    micros = numbers(values)
+    days = micros // MICROS_A_DAY
+    years, day = _of_days(days)
+    left = micros - days * MICROS_A_DAY
+    seconds = left // 1_000_000
+    clock = [
+        (seconds // 3600, 2, " "),
+        (seconds // 60 % 60, 2, ":"),
+        (seconds % 60, 2, ":"),
+        (left % 1_000_000, 6, "."),
+    ]
+    rest = np.concatenate([day, *(_digits(*each) for each in clock)], axis=1)
+    fraction_cut = pc.utf8_rtrim(pc.utf8_rtrim(_text(rest), "0"), ".")
+    return where_null(pc.binary_join_element_wise(years, fraction_cut, ""), all_valid(values))
+
+
+def _of_days(days: Int64s) -> tuple[pa.Array, Octets]:
+    """The years, and month and day behind them."""
+    whole = days.astype("<M8[D]")
+    months = whole.astype("<M8[M]")
+    number = months.astype(np.int64)
+    year, month = number // 12 + 1970, number % 12 + 1
+    day = (whole - months.astype("<M8[D]")).astype(np.int64) + 1
+    figures = pc.utf8_lpad(pa.array(np.abs(year)).cast(pa.string()), 4, "0")
+    # years of more than four digits have a sign
+    sign = pc.if_else(pa.array(year < 0), "-", pc.if_else(pa.array(year > 9999), "+", ""))
+    years = pc.binary_join_element_wise(sign, figures, "")
+    return years, np.concatenate([_digits(month, 2, "-"), _digits(day, 2, "-")], axis=1)
+
+
+def _digits(values: Int64s, width: int, before: str) -> Octets:
+    """So many digits of each, behind a character."""
+    found = np.empty((len(values), width + 1), np.uint8)
+    found[:, 0] = ord(before)
+    for at in range(width, 0, -1):
+        found[:, at] = values % 10 + ord("0")
+        values = values // 10
+    return found
+
+
+def _text(octets: Octets) -> pa.Array:
+    """The text of each row."""
+    rows, width = octets.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(octets)], 0)
