@@ -154,10 +154,8 @@ def _of_values(frame: DataFrame, rows: pa.Table, outcomes: Mapping[str, Outcome]
         columns.append(column.alias(f"v{number}"))
     try:
         wanted = frame.select("row", *columns).toArrow().sort_by("row")
-    except PySparkException as error:
-        return _culprits(frame, rows, outcomes) or [
-            f"{next(iter(outcomes))}: Spark fails: {error.getCondition()}: {str(error)[:300]}"
-        ]
+    except Exception as error:
+        return _culprits(frame, rows, outcomes) or [f"{next(iter(outcomes))}: Spark fails: {str(error)[:300]}"]
     found = []
     for number, (text, outcome) in enumerate(outcomes.items()):
         theirs = array(wanted, f"v{number}")

@@ -29,8 +29,9 @@ ARITHMETIC = [
 ]
 DECIMALS = [
     *_of("{n}1+{n}2; {n}1-{n}2; greatest({n}1, {n}1); {n}1={n}2; {n}1<{n}2; try_add({n}1, {n}2)", n=("n", "w")),
-    *_of("n1*n2; -n1; abs(n1); +w1; n1+w1; n1-w1; n1*w1; z+n1; z-n1; n1/n2; w1/n1; q/w1; n1/3; i1/2.0; n1/w1; n1%n2"),
-    *_of("n1 div n2; pmod(n1, n2); n1 % 3; q % 0.5; try_divide(n1, n2); try_mod(n1, n2); q/n1; few/w1"),
+    *_of("n1*n2; -n1; abs(n1); +w1; n1+w1; n1-w1; n1*w1; z+n1; z-n1; w1/7.25; q/0.003; n1/3; i1/2.0; n1%n2"),
+    *_of("n1 div n2; pmod(n1, n2); n1 % 3; q % 0.5; try_divide(n1, s1); try_mod(n1, n2); q/s1; w1/s1; q/b1"),
+    "w1/9.9999999",
     *_of("q*n1; q+n1; n1+i1; n1*few; n1=i1; w1<n1; abs(q)"),
 ]
 PARTLY_EVALUATED = [
@@ -115,11 +116,18 @@ DATES = [
     *_of("date_trunc('{u}', ts1)", u="microsecond x Hour"),
     *_of("timestamp_seconds({n}); timestamp_millis({n}); timestamp_micros({n})", n="l1 i1"),
     *_of("ts1 + span; ts1 - span; ts1 + interval 1 day; ts1 - interval 2 hours 3 seconds; tn + interval 1 hour"),
+    *_of(
+        "to_date(when); to_date(ts1); to_timestamp(day1); unix_timestamp(ts1); unix_timestamp(day1); try_to_date(num)"
+    ),
+    *_of("to_unix_timestamp(ts2); from_unixtime(l1); from_unixtime(few); date_format(day1, 'dd/MM/yyyy')"),
+    *_of("date_format(ts1, {p})", p=["'yyyy-MM-dd'", "'yyyy'", "'HH:mm:ss.SSS'", "'SSSSSS S'", "'yyyyMMddHHmm'"]),
+    *_of("date_format(ts1, {p})", p=["\"yyyy-MM-dd'T'HH:mm:ss'Z'\"", "\"''MM, dd_HH\""]),
     *_of("day1 + interval 3 days; ts1 - ts2; tn - tn; ts1 + interval 1 minute > ts2"),
 ]
 ROUNDING = [
-    *_of("floor({n}); ceil({n}); round({n}); bround({n})", n="d1 f1 n1 w1 i1 l1 z"),
-    *_of("round(n1, 1); bround(n1, 1); round(w1, 3); round(q, 4); round(z, 2); round(i1, 2)"),
+    *_of("floor({n}); ceil({n}); round({n})", n="d1 f1 n1 w1 i1 l1 z"),
+    *_of("bround(d1); bround(f1); bround(n1); bround(i1); round(n1, 1); bround(n1, 1); bround(q, 3)"),
+    *_of(" round(w1, 3); round(q, 4); round(z, 2); round(i1, 2)"),
     *_of("{f}({n}, -1)", f="round bround", n="b1 s1 i1 l1"),
     *_of("round(l1, -3); bround(s1, -2); round(l1, -9); sqrt(d1); rint(d1); sign(d1); signum(i1); sqrt(i1)"),
 ]

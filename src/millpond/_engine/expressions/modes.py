@@ -28,10 +28,10 @@ _CALM = frozenset(
          MapKeys MapValues ArrayContains Get GetMapValue Concat ConcatWs
         Substring Left Right Length OctetLength BitLength StringTrim StringTrimLeft StringTrimRight StringLPad
         StringRPad StringReplace StringSplit Like StartsWith EndsWith Contains StringInstr StringLocate
-        StringRepeat Reverse StringTranslate Ascii Year Month DayOfMonth DayOfWeek WeekDay DayOfYear Quarter
+        StringRepeat Reverse Ascii Year Month DayOfMonth DayOfWeek WeekDay DayOfYear Quarter
         WeekOfYear LastDay Hour Minute Second DateDiff UnixMicros UnixMillis UnixSeconds MicrosToTimestamp
         XxHash64 Murmur3Hash Signum Sqrt Rint UnaryPositive BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ShiftLeft
-        ShiftRight ShiftRightUnsigned BitwiseCount
+        ShiftRight ShiftRightUnsigned
         """,
     )
 )
@@ -40,7 +40,8 @@ _ALWAYS = frozenset(
     re.findall(
         r"\w+",
         """
-        ElementAt MillisToTimestamp SecondsToTimestamp AddMonths TruncDate TruncTimestamp TimestampAddInterval
+        ElementAt MillisToTimestamp SecondsToTimestamp AddMonths TruncDate TruncTimestamp
+        TimestampAddInterval UnixTimestamp ToUnixTimestamp
         SubtractTimestamps
         """,
     )

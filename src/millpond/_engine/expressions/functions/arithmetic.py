@@ -208,7 +208,7 @@ _NUMERIC: Mapping[str, Kernel] = {
     "Abs": _minus,
 }
 KERNELS: Mapping[str, Kernel] = {
-    **{name: _for(kernel, decimals.ARITHMETIC.get(name, kernel)) for name, kernel in _NUMERIC.items()},
+    **{name: _for(kernel, decimals.KERNELS.get(name, kernel)) for name, kernel in _NUMERIC.items()},
     **dict.fromkeys(_BITS, _bits),
     **dict.fromkeys(_SHIFTS, _shift),
 }

@@ -24,6 +24,9 @@ from millpond._engine.keys.keyform import fixed_bytes
 _MOST = 76
 """Digits of Arrow's longest decimals."""
 _NEGATED = 34
+_SHORT = 38
+_WORD = 9
+HALF_UP = "half_towards_infinity"
 _QUOTIENT = 39
 """Digits behind the point to which Spark first rounds a quotient."""
 _LONG = 18
@@ -33,7 +36,7 @@ _LONG = 18
 def fits(call: Call) -> bool:
     """Whether the exact result of the call has no more digits than Arrow can hold."""
     kinds = [type_of(each) for each in call.arguments]
-    if call.function not in ARITHMETIC or not all(map(pt.is_decimal, kinds)):
+    if call.function not in KERNELS or not all(map(pt.is_decimal, kinds)):
         return False
     if len(kinds) == 1:
         # Spark rounds what it negates to 34 digits
@@ -43,7 +46,7 @@ def fits(call: Call) -> bool:
         return bool(one.precision + other.precision < _MOST)
     if call.function == "Divide":
         drawn, scale = _drawn(one, other)
-        return bool(one.precision + drawn <= _MOST and scale <= _MOST)
+        return bool(other.precision <= _WORD and one.precision + drawn <= _MOST and scale <= _MOST)
     if call.function in _WHOLE:
         scale = max(one.scale, other.scale)
         return all(kind.precision - kind.scale + scale <= _LONG for kind in kinds)
@@ -55,10 +58,27 @@ def _wide(values: pa.Array, precision: int = _MOST) -> pa.Array:
     return values.cast(pa.decimal256(precision, values.type.scale))
 
 
-def rounded(values: pa.Array, scale: int, mode: str = "half_towards_infinity") -> pa.Array:
-    """Decimals with so many digits behind the point at most: half up, which for Java is away from zero."""
-    # what is rounded up may need a digit more than its type has
-    return pc.round(_wide(values), scale, round_mode=mode) if values.type.scale > scale else values
+def rounded(values: pa.Array, scale: int, mode: str = HALF_UP) -> pa.Array:
+    """Decimals with so many digits behind the point at most: half up, which for Java is away from zero.
+
+    Arrow errs in quotients of its longest decimals, of 99...9 by a power of ten for one, where the divisor is more than
+    a word of 32 bits. So they lose nine digits at a time, cut off but for the last ones.
+    """
+    left = values.type.scale
+    if left <= scale:
+        return values
+    if pt.is_decimal128(values.type) and values.type.precision < _SHORT:
+        # what is rounded up may need a digit more than its type has
+        return pc.round(values.cast(pa.decimal128(_SHORT, left)), scale, round_mode=mode).cast(
+            pa.decimal128(_SHORT, scale)
+        )
+    values = _wide(values)
+    while left > scale:
+        last = left - scale <= _WORD
+        left = scale if last else left - _WORD
+        how = "towards_zero" if mode == HALF_UP and not last else mode
+        values = pc.round(values, left, round_mode=how).cast(pa.decimal256(_MOST, left))
+    return values
 
 
 def bounded(values: pa.Array, kind: pa.DataType, fails: bool) -> pa.Array:
@@ -161,7 +181,7 @@ def _longs(values: pa.Array, scale: int) -> Int64s:
 
 
 _WHOLE = ("Remainder", "Pmod", "IntegralDivide")
-ARITHMETIC: Mapping[str, Kernel] = {
+KERNELS: Mapping[str, Kernel] = {
     "Add": _sum,
     "Subtract": _sum,
     "Multiply": _product,

@@ -36,10 +36,15 @@ def fits(call: Call) -> bool:
             return False
         if kind in FLOATS:
             return scale == 0
-        return (kind in INTEGERS and scale > -10) or (bool(pt.is_decimal(kind)) and scale >= 0)
+        return (kind in INTEGERS and scale > -10) or (bool(pt.is_decimal(kind)) and _exact(call, kind) and scale >= 0)
     if call.function in ("Floor", "Ceil"):
         return bool(kind == pa.float64() or pt.is_decimal(kind) or kind == pa.int64())
     return kind == pa.float64() and len(call.arguments) == 1
+
+
+def _exact(call: Call, kind: pa.DataType) -> bool:
+    """Whether nothing is rounded twice, which rounding to the even neighbour does not bear."""
+    return bool(call.function == "Round" or kind.precision < 38)
 
 
 def _of_double(call: Call, arguments: list[pa.Array]) -> pa.Array:

@@ -38,54 +38,53 @@ def decimal(call: Call, values: pa.Array) -> pa.Array:
 
 def date(call: Call, values: pa.Array) -> pa.Array:
     """Year, month and day."""
-    years, rest = _of_days(numbers(values).astype(np.int64))
-    return where_null(pc.binary_join_element_wise(years, _text(rest), ""), all_valid(values))
+    year, month, day = calendar(numbers(values).astype(np.int64))
+    rest = np.concatenate([digits(month, 2, "-"), digits(day, 2, "-")], axis=1)
+    return where_null(pc.binary_join_element_wise(year_text(year), joined_octets(rest), ""), all_valid(values))
 
 
 def timestamp(call: Call, values: pa.Array) -> pa.Array:
     """Date and time in UTC; of the fraction of a second what is not zero."""
     micros = numbers(values)
     days = micros // MICROS_A_DAY
-    years, day = _of_days(days)
+    year, month, day = calendar(days)
     left = micros - days * MICROS_A_DAY
     seconds = left // 1_000_000
-    clock = [
-        (seconds // 3600, 2, " "),
-        (seconds // 60 % 60, 2, ":"),
-        (seconds % 60, 2, ":"),
-        (left % 1_000_000, 6, "."),
-    ]
-    rest = np.concatenate([day, *(_digits(*each) for each in clock)], axis=1)
-    fraction_cut = pc.utf8_rtrim(pc.utf8_rtrim(_text(rest), "0"), ".")
-    return where_null(pc.binary_join_element_wise(years, fraction_cut, ""), all_valid(values))
+    parts = [(month, 2, "-"), (day, 2, "-"), (seconds // 3600, 2, " "), (seconds // 60 % 60, 2, ":")]
+    parts += [(seconds % 60, 2, ":"), (left % 1_000_000, 6, ".")]
+    rest = joined_octets(np.concatenate([digits(*each) for each in parts], axis=1))
+    fraction_cut = pc.utf8_rtrim(pc.utf8_rtrim(rest, "0"), ".")
+    return where_null(pc.binary_join_element_wise(year_text(year), fraction_cut, ""), all_valid(values))
 
 
-def _of_days(days: Int64s) -> tuple[pa.Array, Octets]:
-    """The years, and month and day behind them."""
+def calendar(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Year, month and day of the month of days since 1970."""
     whole = days.astype("<M8[D]")
     months = whole.astype("<M8[M]")
     number = months.astype(np.int64)
-    year, month = number // 12 + 1970, number % 12 + 1
     day = (whole - months.astype("<M8[D]")).astype(np.int64) + 1
+    return number // 12 + 1970, number % 12 + 1, day
+
+
+def year_text(year: Int64s) -> pa.Array:
+    """Four digits; more of them, and those of years before 0, behind a sign."""
     figures = pc.utf8_lpad(pa.array(np.abs(year)).cast(pa.string()), 4, "0")
-    # years of more than four digits have a sign
     sign = pc.if_else(pa.array(year < 0), "-", pc.if_else(pa.array(year > 9999), "+", ""))
-    years = pc.binary_join_element_wise(sign, figures, "")
-    return years, np.concatenate([_digits(month, 2, "-"), _digits(day, 2, "-")], axis=1)
+    return pc.binary_join_element_wise(sign, figures, "")
 
 
-def _digits(values: Int64s, width: int, before: str) -> Octets:
-    """So many digits of each, behind a character."""
-    found = np.empty((len(values), width + 1), np.uint8)
-    found[:, 0] = ord(before)
-    for at in range(width, 0, -1):
+def digits(values: Int64s, width: int, before: str = "") -> Octets:
+    """So many digits of each, perhaps behind a character, as the bytes of each row."""
+    found = np.empty((len(values), len(before) + width), np.uint8)
+    found[:, : len(before)] = ord(before) if before else 0
+    for at in range(len(before) + width - 1, len(before) - 1, -1):
         found[:, at] = values % 10 + ord("0")
         values = values // 10
     return found
 
 
-def _text(octets: Octets) -> pa.Array:
-    """The text of each row."""
+def joined_octets(octets: Octets) -> pa.Array:
+    """The text of each row of bytes."""
     rows, width = octets.shape
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(octets)], 0)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from millpond._engine.expressions.functions.casts.numbers import CAST_OVERFLOW
 from millpond._engine.expressions.modes import LONG_OVERFLOW, MICROS_A_DAY, fails
 from millpond._engine.expressions.tree import Call
-from millpond._engine.expressions.vectors import all_valid, checked, dtype_of, made, numbers
+from millpond._engine.expressions.vectors import TIMESTAMPS, all_valid, checked, dtype_of, made, numbers
 
 _SECOND = 1_000_000
 _MOST_DAYS = np.iinfo(np.int64).max // MICROS_A_DAY
@@ -30,7 +30,7 @@ def of_date(call: Call, values: pa.Array) -> pa.Array:
     bad = (days > _MOST_DAYS) | (days < -_MOST_DAYS - 1)
     there = checked(bad, all_valid(values), True, *LONG_OVERFLOW)
     with np.errstate(all="ignore"):
-        return made(days * MICROS_A_DAY, there, call.type)
+        return made(days * MICROS_A_DAY, there, TIMESTAMPS[1] if call.type == TIMESTAMPS[1] else TIMESTAMPS[0])
 
 
 def to_seconds(call: Call, values: pa.Array) -> pa.Array:
