@@ -101,6 +101,10 @@ def _empty(values: pa.Array) -> pa.Array:
 def _substring(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """So many characters from the one of a number on: from 1 forwards, or from -1, the last one, backwards."""
     values, begin, size = arguments
+    from_, many = (constant(each) for each in call.arguments[1:])
+    if isinstance(from_, int) and isinstance(many, int) and from_ >= 0 and many > 0:
+        start = max(from_ - 1, 0)
+        return pc.utf8_slice_codeunits(values, start, min(start + many, np.iinfo(np.int32).max))
     there = all_valid(*arguments)
     at, count = numbers(begin).astype(np.int64), numbers(size).astype(np.int64)
     length = numbers(pc.utf8_length(values)).astype(np.int64)
