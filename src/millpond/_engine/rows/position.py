@@ -97,6 +97,7 @@ def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str
     order = order_by([ints(table, name) for name in names], held_keys(table))
     straight = is_sorted([order])
     rows = table.select([name for name in table.column_names if name in kept]).combine_chunks()
+    del table
     for start in range(0, len(order), PART_ROWS):
         yield rows.slice(start, PART_ROWS) if straight else rows.take(pa.array(order[start : start + PART_ROWS]))
 

@@ -198,7 +198,7 @@ class _Compiler:
             {o.id: fused for o in operators if (fused := self._fusion.fused(o)) is not None},
             self._metrics,
         )
-        ran = wire.groupBy("label").transformWithState(
+        ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
         )
         return self._layout.observe(ran, f"level{level}", self._metrics)

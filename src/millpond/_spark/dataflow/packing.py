@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -35,6 +36,9 @@ PACK_BYTES = 256 << 20
 """The same of large rows, whatever their number: an Arrow column of bytes ends at 2 GB."""
 WireRow = tuple[int, int, bytes | None, int]
 """Label, port, blob, count."""
+FRAME_BYTES = 4 << 20
+"""Of one frame behind a level, about: Spark makes a batch of each, and what it costs beside its bytes is half of a
+millisecond."""
 WIRE_ROWS = 1_024
 """Of one Arrow batch behind packing, at most."""
 
@@ -340,21 +344,36 @@ def told_ends(labels: Labels) -> Iterator[WireRow]:
 
 def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
     """The rows as batches, each of at most WIRE_ROWS rows and about one blob's bytes."""
+    return map(_wire_batch, _together(rows, blob.PIECE_BYTES))
+
+
+def wire_frames(rows: Iterable[WireRow]) -> Iterator[pd.DataFrame]:
+    """The rows as pandas frames, each of at most WIRE_ROWS rows and about `FRAME_BYTES`."""
+    return map(_wire_frame, _together(rows, FRAME_BYTES))
+
+
+def _together(rows: Iterable[WireRow], limit: int) -> Iterator[list[WireRow]]:
     held: list[WireRow] = []
     size = 0
     for row in rows:
         held.append(row)
         size += len(row[2] or b"")
-        if size >= blob.PIECE_BYTES or len(held) == WIRE_ROWS:
-            yield _wire_batch(held)
+        if size >= limit or len(held) == WIRE_ROWS:
+            yield held
             held, size = [], 0
     if held:
-        yield _wire_batch(held)
+        yield held
 
 
 def _wire_batch(rows: Sequence[WireRow]) -> pa.RecordBatch:
     columns = zip(zip(*rows, strict=True), WIRE_ARROW, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(each, type=field.type) for each, field in columns], schema=WIRE_ARROW)
+
+
+def _wire_frame(rows: Sequence[WireRow]) -> pd.DataFrame:
+    label, port, content, count = zip(*rows, strict=True)
+    numbers = {"label": np.array(label, dtype=np.int32), "port": np.array(port, dtype=np.int32)}
+    return pd.DataFrame({**numbers, "blob": pd.Series(content, dtype=object), "count": np.array(count, dtype=np.int64)})
 
 
 def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """One level in Spark: a StatefulProcessor that hosts all operators of a level, keyed by label.
 
 Each (operator, shard) is handled once per batch: its blobs are decoded, the engine's operator runs over
-them, results go out as blobs. Blobs for later levels pass untouched.
+them, results go out as blobs. Blobs for later levels pass untouched. Rows come and go as frames of pandas: of Spark's
+two ways this is the one that hands results on while there are more to come; the other gathers all of a label's (law 9).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from millpond._engine.exchange.routing import Drops, pack
@@ -28,15 +29,13 @@ from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._spark.dataflow.fused import Fused
-from millpond._spark.dataflow.packing import count_rows, wire_rows
+from millpond._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
 from millpond._spark.dataflow.state import SparkChunkStore
 from millpond._spark.dataflow.wire import END, Labels, output_port
 from millpond._spark.session.worker import CACHE, say, settle
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
-
-_Wire = Row("label", "port", "blob", "count")
 
 
 class LevelProcessor(StatefulProcessor):
@@ -74,31 +73,32 @@ class LevelProcessor(StatefulProcessor):
         """Declare the state variables; Spark calls this on the driver as well."""
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Run the label's operator over its blobs."""
         settle()
-        label = key[0]
+        yield from wire_frames(self._ran(int(key[0]), _blobs(rows)))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _ran(self, label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
         target, shard = self._labels.place(label)
         context = self._settings.get(target)
         if context is None:
-            yield from self._passed_on(label, rows)
+            yield from _passed_on(label, given)
             return
         assert self._store is not None
         state = State(self._store, self._cache())
         drops: Drops = Counter()
-        results, fused = run_operator(context, self._inputs(rows), state, drops), self._fused.get(target)
+        results, fused = run_operator(context, self._inputs(given), state, drops), self._fused.get(target)
         if fused is None:
             for table in results:
                 for piece in blob.pieces(table):
-                    yield _Wire(label, output_port(target), blob.encode(piece), None)
+                    yield label, output_port(target), blob.encode(piece), 0
         else:
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops)
-        for row in count_rows(drops, self._metrics, label):
-            yield _Wire(*row)
-
-    def close(self) -> None:
-        """Nothing is held open."""
+        yield from count_rows(drops, self._metrics, label)
 
     def _cache(self) -> RunCache | None:
         kept = _cache(self._cache_root)
@@ -108,28 +108,33 @@ class LevelProcessor(StatefulProcessor):
             kept.let_go()
         return kept
 
-    def _passed_on(self, label: int, rows: Iterator[Any]) -> Iterator[Row]:
-        for row in rows:
-            yield _Wire(label, row["port"], row["blob"], None)
-            if row["port"] == END:
-                # one says as much as one from each task of the first stage
-                return
-
     def _fused_rows(
         self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Drops
-    ) -> Iterator[Row]:
+    ) -> Iterator[WireRow]:
         """The results, packed here."""
         rows = fused.rows(results)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        routed_batches = pack(rows, fused.outlets, self._labels.shards, context.slots, drops)
-        for row in wire_rows(routed_batches, self._labels):
-            yield _Wire(*row[:3], None)
+        yield from wire_rows(pack(rows, fused.outlets, self._labels.shards, context.slots, drops), self._labels)
 
-    def _inputs(self, rows: Iterator[Row]) -> dict[int, pa.Table]:
+    def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}
-        for row in rows:
-            sides.setdefault(self._sides[row["port"]], []).append(blob.decode(row["blob"]))
+        for port, content in given:
+            sides.setdefault(self._sides[port], []).append(blob.decode(content))
         return {side: stacked(tables) for side, tables in sides.items()}
+
+
+def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
+    """Port and blob of each row."""
+    for frame in frames:
+        yield from zip(frame["port"].tolist(), frame["blob"].tolist(), strict=True)
+
+
+def _passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+    for port, content in given:
+        yield label, port, content, 0
+        if port == END:
+            # one says as much as one from each task of the first stage
+            return
 
 
 def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

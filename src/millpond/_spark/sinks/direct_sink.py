@@ -94,13 +94,14 @@ class WriteDirectly:
 
     def _sorted(self, mail: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
         """Records of one sink, or of all sinks of one topic."""
-        tables = [_numbered(stacked(mail[sink]), sink, alone=len(mail) == 1) for sink in sorted(mail)]
-        if not tables:
+        if not mail:
             return
-        rows, position = stacked(tables), position_columns(self.exits.slots)
+        alone, position = len(mail) == 1, position_columns(self.exits.slots)
+        # nobody else holds the rows, so that what is no longer needed of them goes
+        held = [stacked([_numbered(stacked(mail.pop(sink)), sink, alone=alone) for sink in sorted(mail)])]
         # whoever gets few rows of several tasks puts them in order once more
-        kept = _KEPT.union(position, (HELD_KEY,)) if record_bytes(rows) <= self.write.limit else _KEPT
-        for part in parts_by_position(rows, position, kept):
+        kept = _KEPT.union(position, (HELD_KEY,)) if record_bytes(held[0]) <= self.write.limit else _KEPT
+        for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
             yield pa.RecordBatch.from_pydict(columns | {name: as_bytes(columns[name]) for name in ("key", "value")})
 
