@@ -23,6 +23,7 @@ from millpond._engine.operators import (
 )
 from millpond._engine.operators.aggregates import aggregate
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
+from millpond._engine.operators.slices import slices
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 
@@ -61,9 +62,11 @@ def run_operator(
     state : the shard's state; it is committed when the last result has been taken.
     drops : where rows that end here are counted, when the last result has been taken.
     """
-    for given in OPERATORS[context.operator.stem](context, inputs, state):
-        if not isinstance(given, Dropped):
-            yield given
-        elif drops is not None:
-            drops[(context.operator.node, given.reason)] += len(given)
+    run = OPERATORS[context.operator.stem]
+    for part in slices(inputs) if context.operator.spec.by_key else (inputs,):
+        for given in run(context, part, state):
+            if not isinstance(given, Dropped):
+                yield given
+            elif drops is not None:
+                drops[(context.operator.node, given.reason)] += len(given)
     state.commit()

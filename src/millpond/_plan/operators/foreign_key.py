@@ -17,6 +17,7 @@ class ForeignKeySend(Spec[Node]):
     """See `Spec`."""
 
     stem = "foreign_key_send"
+    by_key = True
     cacheable = True
 
     def side_of(self, node: Node, input: int) -> int | None:
@@ -48,6 +49,7 @@ class ForeignKeyReceive(Spec[Node]):
     """See `Spec`."""
 
     stem = "foreign_key_receive"
+    by_key = True
     fans_out = True
     rekeys = True
     cacheable = True
@@ -102,6 +104,7 @@ class OneToMany(ForeignKeyReceive):
     """See `Spec`."""
 
     stem = "one_to_many"
+    by_key = True
 
     def meets(self, site: Site[Node]) -> bool:
         """It goes by what has arrived: so a row that loses both sides at once loses its result once."""

@@ -35,6 +35,7 @@ class KeyJoin(Spec[N]):
     """What joins of two inputs by their common key share; see `Spec`."""
 
     keeps_partition = True
+    by_key = True
     kept_sides: ClassVar[tuple[int, ...]] = (0, 1)
     """Sides whose values are kept under the key."""
 

@@ -253,6 +253,8 @@ class Spec(Generic[N]):
     """Whether one row gives many results, which opens a path slot."""
     rekeys: ClassVar[bool] = False
     """Whether results have another key than they are sharded by."""
+    by_key: ClassVar[bool] = False
+    """Whether what it does for a key follows from that key's rows alone, so that a batch can be done in parts."""
     cacheable: ClassVar[bool] = False
     """Whether the record cache may send one change of a key in a batch."""
     computed: ClassVar[bool] = False

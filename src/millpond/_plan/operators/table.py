@@ -19,6 +19,7 @@ class Table(Spec[Node]):
     """See `Spec`."""
 
     stem = "table"
+    by_key = True
     keeps_partition = True
     cacheable = True
 
