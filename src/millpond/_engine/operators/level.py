@@ -53,7 +53,7 @@ def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
 def run_operator(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
 ) -> Iterator[pa.Table]:
-    """The results of one operator for one shard and batch, in order of position.
+    """The results of one operator for one shard and batch, those of a key in order of position.
 
     Parameters
     ----------
@@ -62,6 +62,16 @@ def run_operator(
     state : the shard's state; it is committed when the last result has been taken.
     drops : where rows that end here are counted, when the last result has been taken.
     """
+    results = _results(context, inputs, state, drops)
+    # when the results end, what the operator has worked with goes, and the commit gets its memory
+    del inputs
+    yield from results
+    state.commit()
+
+
+def _results(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None
+) -> Iterator[pa.Table]:
     run = OPERATORS[context.operator.stem]
     for part in slices(inputs) if context.operator.spec.by_key else (inputs,):
         for given in run(context, part, state):
@@ -69,4 +79,3 @@ def run_operator(
                 yield given
             elif drops is not None:
                 drops[(context.operator.node, given.reason)] += len(given)
-    state.commit()

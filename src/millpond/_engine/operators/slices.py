@@ -1,4 +1,4 @@
-"""A shard's batch in ranges of hashes: what an operator needs beside its input follows from a slice, not from the batch.
+"""A shard's batch in ranges of hashes: what an operator needs beside its input follows from a slice, not the batch.
 
 Law 9. All records of a key are in one slice, so this is for operators whose results follow from their key's records
 alone (`Spec.by_key`). Results come in order of position within a slice; whoever reads them sorts (law 2).

@@ -309,16 +309,17 @@ class RunCache:
                 os.utime(path, ns=(int(now * 1e9), stat.st_mtime_ns))
 
     def _write(self, run_id: str, rows: pa.RecordBatch) -> Identity:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
-            writer.write_batch(rows)
-        body = sink.getvalue()
-        header = _HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode())
         descriptor, beside = tempfile.mkstemp(dir=self.root, prefix=f"{run_id}.", suffix=".tmp")
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(header)
-                file.write(body)
+            with os.fdopen(descriptor, "r+b") as file:
+                # into the file and not into memory first
+                with pa.OSFile(beside, "wb") as sink:
+                    sink.write(bytes(_HEADER.size))
+                    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
+                        writer.write_batch(rows)
+                with pa.memory_map(beside) as written:
+                    body = written.read_buffer()[_HEADER.size :]
+                file.write(_HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode()))
                 file.flush()
                 identity = _identity(os.fstat(file.fileno()))
             os.replace(beside, self._path(run_id))
