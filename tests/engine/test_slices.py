@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from millpond._engine.keys.keys import hash_keys
-from millpond._engine.operators import level, slices
+from millpond._engine.operators import level
+from millpond._engine.rows import slices
 from millpond.testing.proof.engine import EngineDriver
 from tests.engine.test_bytes import KINDS, shared
 

@@ -23,7 +23,7 @@ from millpond._engine.operators import (
 )
 from millpond._engine.operators.aggregates import aggregate
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
-from millpond._engine.operators.slices import slices
+from millpond._engine.rows.slices import slices
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 
