@@ -12,7 +12,12 @@ import pytest
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.operators import level
 from millpond._engine.rows import slices
+from millpond._engine.state import rundata
+from millpond._engine.state.merge import Policy
+from millpond._engine.state.runs import State
+from millpond._engine.state.store import MemoryChunkStore
 from millpond.testing.proof.engine import EngineDriver
+from tests.engine.state_kit import T, check_stored, levels, scanned, write
 from tests.engine.test_bytes import KINDS, shared
 
 
@@ -47,6 +52,28 @@ def test_a_small_batch_is_not_cut() -> None:
     inputs = {0: pa.Table.from_batches([blob_of(["a", "b"])])}
     assert list(slices.slices(inputs)) == [inputs]
     assert list(slices.slices({})) == [{}]
+
+
+def test_what_a_slice_puts_is_stored_before_the_next_one_where_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundata, "HELD", 0)
+    keys = [f"k{n}" for n in range(900)]
+    ordered = [keys[at] for at in np.argsort(hash_keys(pa.array(keys)))]
+    found = []
+    for parts in (1, 9):
+        store, policy = MemoryChunkStore(), Policy(segment=2_000, small=0)
+        for commit in range(3):
+            state = State(store, policy=policy)
+            table, before = state.table(T), {run for run, _ in store.chunks}
+            for begin in range(0, 900, 900 // parts):
+                change = {key: None if commit and len(key) == 3 else commit for key in ordered[begin:][: 900 // parts]}
+                write(table, change)
+                state.finish_part()
+                assert not table.changed
+            assert len({run for run, _ in store.chunks} - before) >= parts
+            state.commit()
+            check_stored(state, store)
+        found.append((scanned(State(store).table(T)), levels(state)[0].rows))
+    assert found[0] == found[1]
 
 
 def played(kind: str, *, cached: bool) -> tuple[list[Any], int]:

@@ -79,3 +79,4 @@ def _results(
                 yield given
             elif drops is not None:
                 drops[(context.operator.node, given.reason)] += len(given)
+        state.finish_part()

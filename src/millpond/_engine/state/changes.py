@@ -38,6 +38,11 @@ class Change:
     named: pa.RecordBatch
     values: Mapping[str, Picked]
 
+    @property
+    def bytes(self) -> int:
+        """About how many bytes its rows will have."""
+        return int(self.named.nbytes + sum(picked.sizes().sum() for picked in self.values.values()))
+
     @classmethod
     def of(cls, layout: Layout, columns: Mapping[str, Given], deleted: Bools) -> Change:
         """The rows of these columns, of which those that `deleted` marks are to be removed."""

@@ -72,6 +72,8 @@ class State:
         self._scalars: dict[str, Any] = copy.deepcopy(dict(self._manifest.scalars))
         self._tables: dict[str, Table] = {}
         self._reader = RunReader(store, cache)
+        self._writer: RunWriter | None = None
+        self._made: dict[str, mf.Layer] = {}
 
     @property
     def manifest(self) -> Manifest:
@@ -109,6 +111,14 @@ class State:
             )
         self._scalars[name] = kept
 
+    def finish_part(self) -> None:
+        """All rows with hashes up to here have been put: where they are many, runs are made of them already (law 9)."""
+        for name, table in self._tables.items():
+            if table.changed and table.bytes_changed > self._policy.segment:
+                levels, _ = table.drop_expired(self._entry(table).levels)
+                self._made[name] = self._added(table, self._begun(), drop_tombstones=not levels)
+                table.forget_changes()
+
     def commit(self, *, compact: bool = False) -> None:
         """Write the batch's changes, merge what is due (with `compact` everything), then the manifest."""
         if self._cache is not None:
@@ -116,15 +126,14 @@ class State:
             self._cache.remove(self._manifest.retired)
         before = self._manifest.tables
         expired = {n for n, t in self._tables.items() if n in before and t.has_expired(before[n].levels)}
-        touched = [t for n, t in self._tables.items() if t.changed or compact or n in expired]
+        touched = [t for n, t in self._tables.items() if t.changed or compact or n in expired or n in self._made]
         if not touched and self._scalars == self._manifest.scalars:
             return
-        number = self._manifest.commit + 1
-        writer = RunWriter(self._store, self._reader, number, self._chunk_bytes)
+        writer = self._begun()
         tables = dict(self._manifest.tables)
         retired: list[Run] = []
         for table in touched:
-            entry = tables.get(table.name, TableEntry(table.layout.stored))
+            entry = self._entry(table)
             levels, gone = self._absorb(table, entry, writer, compact=compact)
             runs = {run.id: run for run in entry.runs()}
             retired += [runs[run_id] for run_id in gone if run_id in runs]
@@ -133,15 +142,31 @@ class State:
             remove(self._store, run)
         writer.remove_unused(run for entry in tables.values() for run in entry.runs())
         scalars = copy.deepcopy(self._scalars)
-        manifest = Manifest(number, tables, scalars, tuple(run.id for run in retired))
+        manifest = Manifest(self._manifest.commit + 1, tables, scalars, tuple(run.id for run in retired))
         self._store.put_manifest(mf.write(manifest))
         self._settle(manifest)
 
     def _settle(self, manifest: Manifest) -> None:
         self._manifest = manifest
+        self._writer, self._made = None, {}
         self._reader.settle(run.id for entry in manifest.tables.values() for run in entry.runs())
         for table in self._tables.values():
             table.forget_changes()
+
+    def _begun(self) -> RunWriter:
+        """What writes the runs of the next commit."""
+        if self._writer is None:
+            self._writer = RunWriter(self._store, self._reader, self._manifest.commit + 1, self._chunk_bytes)
+        return self._writer
+
+    def _entry(self, table: Table) -> TableEntry:
+        return self._manifest.tables.get(table.name, TableEntry(table.layout.stored))
+
+    def _added(self, table: Table, writer: RunWriter, *, drop_tombstones: bool) -> mf.Layer:
+        """A layer of the table's changes, behind what has been made of them already."""
+        changes = table.changes(self._policy.segment, drop_tombstones=drop_tombstones)
+        added = (p for rows in changes for p in writer.add(rows, table.layout, self._policy.segment))
+        return (*self._made.get(table.name, ()), *added)
 
     def _absorb(
         self, table: Table, entry: TableEntry, writer: RunWriter, *, compact: bool
@@ -149,8 +174,7 @@ class State:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
 
         levels, gone = table.drop_expired(entry.levels)
-        changes = table.changes(self._policy.segment, drop_tombstones=not levels)
-        added = tuple(p for rows in changes for p in writer.add(rows, table.layout, self._policy.segment))
+        added = self._added(table, writer, drop_tombstones=not levels)
         count, size = sum(piece.rows for piece in added), sum(piece.size for piece in added)
 
         def wasteful(layers: Sequence[mf.Layer]) -> bool:

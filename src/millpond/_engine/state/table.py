@@ -183,6 +183,11 @@ class Table:
         """Whether there is anything to commit."""
         return bool(self._changes)
 
+    @property
+    def bytes_changed(self) -> int:
+        """About how many bytes the buffered changes have."""
+        return sum(change.bytes for change in self._changes)
+
     def forget_changes(self) -> None:
         """Empty the buffer, after a commit or to give a batch up."""
         self._changes = []
