@@ -1,6 +1,6 @@
 """Golden tables: Markdown pages that are documentation and test at once (house rule 9).
 
-A page has one section per join type; a section states its operator, its joiner and, where a join has one, its
+A page has one section per join type, or fold; a section states its operator, its joiner and, where a join has one, its
 window in a list, and its records in a table, a step a line, with all results that the step causes. `read`
 gives each section as a History, which every runner takes.
 """
@@ -15,6 +15,8 @@ from typing import Any
 from millpond.testing.proof.oracle.records import Result
 from millpond.testing.proof.recordings import History, RecordingError, Step
 
+_BAR = re.compile(r"(?<!\\)\|")
+"""What parts two cells; one in a value has a backslash before it."""
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
@@ -59,9 +61,13 @@ def _sections(histories: list[History]) -> Iterator[str]:
         yield f"## {history.id}"
         yield ""
         yield f"- operator: {vector['operator']}"
-        yield f"- type: {vector['join_type']}"
+        if vector["join_type"] is None:
+            yield f"- fold: {vector['params']['operators'][0]['type']}"
+        else:
+            yield f"- type: {vector['join_type']}"
         yield f"- generation: {generation}"
-        yield f"- joiner: {vector['joiner']}"
+        if vector["join_type"] is not None:
+            yield f"- joiner: {vector['joiner']}"
         if "before_ms" in vector["params"]:
             yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(
                 vector["params"]
@@ -73,25 +79,27 @@ def _sections(histories: list[History]) -> Iterator[str]:
         for number, step in enumerate(history.steps, start=1):
             results = "; ".join(f"{_text(r.key)} = {_text(r.value)} @{r.ts}" for r in step.expect or ())
             cells = (number, step.topic, _text(step.key), _text(step.value), step.ts, results)
-            yield "| " + " | ".join(str(cell) for cell in cells) + " |"
+            yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
         yield ""
 
 
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
-    missing = {"operator", "type", "generation", "joiner"} - set(facts)
+    missing = {"operator", "generation", *(() if "fold" in facts else ("type", "joiner"))} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
     vector: dict[str, Any] = {
         "name": f"golden.{title}",
         "operator": facts["operator"],
-        "join_type": facts["type"],
-        "joiner": facts["joiner"],
+        "join_type": facts.get("type"),
+        "joiner": facts.get("joiner"),
         **{name: facts[fact] for fact, name in _FUNCTIONS.items() if fact in facts},
-        "params": _window(path, title, facts["window"]) if "window" in facts else _WIDE.get(facts["operator"], {}),
+        "params": _params(path, title, facts),
         "inputs": sorted({str(step.topic) for step in steps}),
         "observes_changes": False,
-        "emits_text": False,
+        "emits_text": "fold" in facts,
     }
+    if facts["operator"] == "table-aggregate":
+        vector["grouping"] = "probe"
     return History(
         id=title,
         kind=f"vector:{facts['operator']}",
@@ -101,6 +109,12 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         steps=tuple(steps),
         vector=vector,
     )
+
+
+def _params(path: Path, title: str, facts: dict[str, str]) -> dict[str, Any]:
+    if "fold" in facts:
+        return {"operators": [{"op": facts["operator"], "type": facts["fold"]}], "stores": []}
+    return _window(path, title, facts["window"]) if "window" in facts else _WIDE.get(facts["operator"], {})
 
 
 def _window(path: Path, title: str, text: str) -> dict[str, int]:
@@ -113,7 +127,7 @@ def _window(path: Path, title: str, text: str) -> dict[str, int]:
 
 
 def _step(path: Path, number: int, line: str) -> Step:
-    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    cells = [cell.strip().replace("\\|", "|") for cell in _BAR.split(line.strip().strip("|"))]
     if len(cells) != 6:
         raise RecordingError(f"{path}: line {number}: six cells are wanted, not {len(cells)}: {line}")
     _, side, key, value, ts, results = cells

@@ -157,8 +157,7 @@ def grouping(vector: Vector) -> tuple[Selector, Aggregator]:
     """
     said = told(vector, "grouping")
     if said == "probe":
-        kind = told(vector["params"], "operators")[0]["type"]
-        return _by_bar, AGGREGATORS["log" if kind == "aggregate" else kind]
+        return _by_bar, fold_of(vector)
     if said not in _GROUPINGS:
         raise NotToldError(f"unknown grouping {said!r}")
     return _GROUPINGS[said]
@@ -173,7 +172,15 @@ def _table_aggregate(topology: Topology, vector: Vector) -> None:
 
 
 def _stream_aggregate(topology: Topology, vector: Vector) -> None:
-    observe(topology, StreamAggregate(topology, stream_source(topology, "input"), AGGREGATORS["count"]), vector)
+    fold = fold_of(vector, "count")
+    observe(topology, StreamAggregate(topology, stream_source(topology, "input"), fold), vector)
+
+
+def fold_of(vector: Vector, default: str | None = None) -> Aggregator:
+    """The fold that a vector's first operator names; `default` where there is none."""
+    operators = vector["params"].get("operators") or ([{"type": default}] if default else [])
+    kind = told({"operators": operators}, "operators")[0]["type"]
+    return AGGREGATORS["log" if kind == "aggregate" else kind]
 
 
 BUILDERS: dict[str, Builder] = {
