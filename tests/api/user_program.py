@@ -35,6 +35,14 @@ joined.through("joined", key="long", value="string").to(mp.TopicSink("again"))
 windows = mp.JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
 clicks.join(views, lambda one, other: F.concat(one, other), windows).to(mp.Writer("parquet", Path("out")), name="files")
 
+counts: mp.KTable = clicks.group_by_key().count(store="clicks-by-id")
+by_customer = orders.group_by(lambda key, order: (order["customer"], order["amount"]), name="by-customer")
+by_customer.agg(total=mp.sum(lambda amount: amount), n=mp.count()).to("totals")
+by_customer.reduce(lambda one, other: one + other, lambda one, other: one - other)
+texts: mp.KGroupedStream = clicks.group_by(lambda click: F.lower(click))
+texts.aggregate(lambda: "", mp.python(lambda click, text: text + click), name="texts")
+texts.cogroup(mp.python(lambda click, n: n + 1, "long")).cogroup(texts, lambda _, n: n).aggregate(lambda: 0)
+
 topology = builder.build()
 query = topology.start(
     spark,

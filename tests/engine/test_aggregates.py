@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond._engine.operators.aggregates import aggregate as operator
-from millpond.aggregates import python
+from millpond.aggregates import collect_list, python
 from millpond.errors import FunctionError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
@@ -212,3 +212,35 @@ def test_cogrouped_streams_are_folded_in_their_order_each_by_its_own_function(
             kept[key] = after, max(latest, ts)
             wanted[-1].append((key, *kept[key]))
     assert by_step(driver, steps, cuts) == wanted
+
+
+def test_an_aggregate_that_holds_too_much_is_refused_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "LARGEST_RECORD", 4_000)
+    driver = driver_of(
+        lambda b: b.stream("in", key="string", value="string").group_by_key().agg(all=collect_list(lambda value: value))
+    )
+    driver.pipe("in", "small", "x", ts=0)
+    for ts in range(5):
+        driver.pipe("in", "large", "x" * 1_000, ts=ts)
+    with pytest.raises(FunctionError, match="key 'large'"):
+        driver.run_batch()
+
+
+def test_states_that_grow_with_each_record_are_made_in_stretches_of_bounded_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operator, "RESULT_BYTES", 60_000)
+    made: list[int] = []
+
+    def finished(_: Any, states: Any) -> Any:
+        made.append(states.nbytes)
+        return states
+
+    monkeypatch.setattr(operator, "finished", finished)
+
+    def build(builder: Any) -> Any:
+        return builder.stream("in", key="string", value="string").group_by_key().reduce(python(text.plus))
+
+    said = run(driver_of(build, shards=1), *[("in", "k", "x" * 100, ts) for ts in range(100)])
+    assert [len(value) for _, value, _ in said] == [101 * n + 100 for n in range(100)]
+    assert max(made) < 3 * 60_000

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millpond.aggregates as mp
+from millpond._engine.aggregates.kinds import part_of
 from millpond._engine.aggregates.named import NamedFold
-from millpond._engine.aggregates.parts import part_of
 from millpond._engine.aggregates.scans import ROUNDS, Groups
 from millpond._engine.aggregates.types import struct_of, types_of
 from millpond._plan import folds
@@ -220,3 +220,15 @@ def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
         kept = fold.add(pa.array(["a"]), kept, values.slice(at, 1))
     assert fold.finish(kept).to_pylist() == [{"count": 3, "sum": 6, "max": 3, "collect_list": [3, 1, 2]}]
     assert fold.finish(pa.nulls(1, state)).to_pylist() == [None]
+
+
+def test_a_deviation_is_the_same_to_the_bit_for_groups_of_any_size() -> None:
+    values = np.random.default_rng(5).normal(size=4 * ROUNDS)
+    column = pa.array(values, mask=values > 1.5)
+    state, _ = types_of("stddev", pa.float64(), takes_back=False)
+    part = part_of("stddev", state, None, takes_back=False)
+    kept, states = part.init(1), []
+    for at in range(len(column)):
+        kept = part.add(kept, column.slice(at, 1))
+        states += kept.to_pylist()
+    assert part.run(Groups(np.array([0, len(column)])), part.init(1), column, None).to_pylist() == states

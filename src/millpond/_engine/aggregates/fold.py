@@ -95,7 +95,10 @@ class Fold:
     Attributes
     ----------
     state, result : Arrow types of what is kept, and of what is shown.
+    grows : whether a state may become larger with each row.
     """
+
+    grows = True
 
     def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
         self.state = state

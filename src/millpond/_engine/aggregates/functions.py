@@ -21,6 +21,7 @@ class ArrayFold(Fold):
 
     def __init__(self, how: FunctionFold, state: pa.DataType) -> None:
         super().__init__(state, state)
+        self.grows = not pa.types.is_primitive(state)
         self._how = how
 
     def init(self, keys: pa.Array) -> pa.Array:

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work, folded
-from millpond._engine.aggregates.parts import Part, part_of
+from millpond._engine.aggregates.kinds import part_of
+from millpond._engine.aggregates.parts import Part
 from millpond._engine.aggregates.scans import Groups
 from millpond._engine.rows.columns import gather, valid
 from millpond._plan import folds
@@ -30,6 +31,7 @@ class NamedFold(Fold):
             part_of(kind, state.field(place).type, k, takes_back=how.takes_back)
             for place, (_, kind, k) in enumerate(how.fields)
         ]
+        self.grows = any(part.grows for part in self._parts)
 
     def init(self, keys: pa.Array) -> pa.Array:
         """See `Fold`."""

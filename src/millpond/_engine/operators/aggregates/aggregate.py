@@ -18,10 +18,11 @@ from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.arrays import Int64s
 from millpond._engine.operators.operator import Events, OperatorContext, kept_table, sent
 from millpond._engine.rows.columns import array_of, gather, ints, joined
-from millpond._engine.rows.sizes import RESULT_BYTES, Picked, cut, in_pieces, row_bytes
+from millpond._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
+from millpond.errors import FunctionError
 
 MOST_ROWS = 65_536
 """Rows that are folded at a time."""
@@ -44,7 +45,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     standing = stored(events, table, fold)
     before = standing.states
-    for begin, end in stretches(events, standing):
+    for begin, end in stretches(events, fold, standing):
         rows = _in_groups(events, begin, end)
         done = fold.run(work_of(events, rows, standing))
         yield from changes(events, fold, rows, done)
@@ -60,19 +61,28 @@ def stored(events: Events, table: Table, fold: Fold) -> Standing:
     return Standing(array_of(gather(lookup.rows.column("value"), lookup.index), fold.state), ts)
 
 
-def stretches(events: Events, standing: Standing) -> Iterator[tuple[int, int]]:
+def stretches(events: Events, fold: Fold, standing: Standing) -> Iterator[tuple[int, int]]:
     """Stretches of rows in order of position; with the record cache one change is sent of all, so there is one."""
     if events.context.operator.cached:
         yield 0, len(events)
         return
-    for begin, end in cut(sizes_of(events), RESULT_BYTES):
+    sizes = sizes_of(events)
+    for begin, end in cut(sizes, RESULT_BYTES):
         at = begin
         while at < end:
-            # a state that grows with each record is what makes results large
-            largest = int(row_bytes(standing.states).max(initial=1))
-            until = min(end, at + max(1, min(MOST_ROWS, RESULT_BYTES // (4 * largest + 64))))
+            until = min(end, at + MOST_ROWS)
+            while until - at > 1 and fold.grows and _states_bytes(events, standing, sizes, at, until) > RESULT_BYTES:
+                until = at + (until - at) // 2
             yield at, until
             at = until
+
+
+def _states_bytes(events: Events, standing: Standing, sizes: Int64s, begin: int, end: int) -> int:
+    """About how many bytes the states after each of these rows have, where each may hold all values before it."""
+    groups, counts = np.unique(events.groups.group_of_row[begin:end], return_counts=True)
+    states = row_bytes(standing.states, groups)
+    value = int(sizes[begin:end].max(initial=0)) + 1
+    return int((counts * (states + counts * value // 2)).sum())
 
 
 def _in_groups(events: Events, begin: int, end: int) -> Int64s:
@@ -156,6 +166,22 @@ def settle(events: Events, rows: Int64s, done: Folded, standing: Standing) -> No
         gather(joined([standing.states, done.states], standing.states.type), pointers), standing.states.type
     )
     standing.ts[groups[lasts]] = done.ts[lasts]
+    _refuse_large(events, standing)
+
+
+def _refuse_large(events: Events, standing: Standing) -> None:
+    """A state is one row of a table: it cannot be as large as one likes (law 9)."""
+    if standing.states.nbytes <= LARGEST_RECORD:
+        return
+    sizes = row_bytes(standing.states)
+    largest = int(sizes.argmax())
+    if sizes[largest] > LARGEST_RECORD:
+        key = events.key[int(events.groups.first[largest])].as_py()
+        raise FunctionError(
+            f"The aggregate of a key of {events.context.operator.node!r} has grown too large.",
+            given=f"key {key!r:.100}: {sizes[largest]:,} bytes, {LARGEST_RECORD:,} allowed",
+            hint="Keep less of each key: mp.top_k or mp.count_distinct of fewer values, a window, or another key.",
+        )
 
 
 def store(events: Events, before: pa.Array, standing: Standing, table: Table) -> None:
