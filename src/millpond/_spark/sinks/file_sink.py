@@ -181,8 +181,11 @@ class FilesFromBlobs:
         """The rows of one shard of an output, which has its labels for itself."""
         if not tables:
             return
-        schema = self.write.outputs[sink].schema
-        for part in parts_by_position(stacked(tables), position_columns(self.exits.slots), _KEPT):
+        schema, position = self.write.outputs[sink].schema, position_columns(self.exits.slots)
+        held = [stacked(tables)]
+        # nobody else holds the rows, so that what is no longer needed of them goes
+        tables.clear()
+        for part in parts_by_position(held.pop(), position, _KEPT):
             given = {name: array(part, name) for name in part.column_names}
             yield sink, _visible({**given, SEQUENCE: numbers.of(len(part))}, schema, len(part))
 
