@@ -15,12 +15,12 @@ import pytest
 from millpond._engine.exchange.routing import Outlet, Route, pack
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.matching import matches
-from millpond._engine.operators import unmatched_rows
 from millpond._engine.operators.level import run_operator
 from millpond._engine.rows.columns import ints
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond._engine.time import held
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver, setting_of
@@ -234,9 +234,9 @@ def test_state_stays_as_large_as_the_window_while_time_goes_on_for_a_day() -> No
 def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, tmp_path: Path) -> None:
     plan = joined(how, JoinWindows(10**9, 5 * 10**8, 0)).build().physical
     store, cache = MemoryChunkStore(), RunCache(tmp_path)
-    context, count = setting_of(plan, plan.operators[0]), 4 * unmatched_rows.ROWS
-    for start in range(0, count, unmatched_rows.ROWS):
-        times = list(range(start, start + unmatched_rows.ROWS))
+    context, count = setting_of(plan, plan.operators[0]), 4 * held.ROWS
+    for start in range(0, count, held.ROWS):
+        times = list(range(start, start + held.ROWS))
         sides = {0: rows_of(plan, 0, times, [f"key-{t}".ljust(200) for t in times]), 1: rows_of(plan, 1, [], [])}
         assert [len(table) for table in run_operator(context, routed_batches(plan, sides), State(store, cache))] == []
     jump = {side: rows_of(plan, side, [10**10] * (1 - side), ["last"] * (1 - side)) for side in (0, 1)}
@@ -244,7 +244,7 @@ def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, t
     tracemalloc.start()
     for table in run_operator(context, batch, State(store, cache)):
         most = max(most, pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[1])
-        assert len(table) <= unmatched_rows.ROWS
+        assert len(table) <= held.ROWS
         assert (ints(table, "ts") == np.arange(told, told + len(table))).all()
         told += len(table)
     tracemalloc.stop()

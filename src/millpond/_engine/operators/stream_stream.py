@@ -22,6 +22,7 @@ from millpond._engine.rows.columns import position_columns, valid
 from millpond._engine.rows.position import merged
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
+from millpond._engine.time.held import release
 from millpond._engine.time.times import Times
 from millpond._plan.operators.stream_stream import StreamStream
 
@@ -102,8 +103,16 @@ class _Join:
         if not self._rules.waits:
             return iter(())
         closes = self._unmatched & (close < self._times.end[self._times.of_row])
-        parts = self._context, self._rules, self._log, self._events, self._times
-        return UnmatchedRows(*parts, closes, self._numbers).results()
+        parts = self._context, self._rules, self._log, self._events, self._times, closes, self._numbers
+        sources = [UnmatchedRows(*parts, side) for side in SIDES if self._rules.outer[side]]
+        return map(self._alone, release(self._context, sources))
+
+    def _alone(self, rows: pa.Table) -> pa.Table:
+        """Results of rows that have met none."""
+        for name, kind in zip(("left", "right"), self._context.values, strict=True):
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(len(rows), kind))
+        return rows.append_column("joined", pa.array(np.ones(len(rows), dtype=np.bool_)))
 
     # -- state ---------------------------------------------------------------------------------------------
 

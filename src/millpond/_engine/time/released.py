@@ -1,9 +1,10 @@
-"""Results that time brings about: their positions, and the order of those that stand at one moment.
+"""Where results stand that time brings about: their positions, and the order of those that stand at one moment.
 
 Law 3: such a result stands after all records of the last time at which it could still have been different,
-and so before the first record of a later time. Among those of one moment the order is Kafka's: timestamp,
-right before left, key bytes, arrival. The first eight bytes of the key are part of the position, the whole key goes
-with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards there are.
+and so before the first record of a later time. Among those of one moment the order is Kafka's: its turn (of a windowed
+join timestamp, right before left), key bytes, arrival. The first eight bytes of the key are part of the position, the
+whole key goes with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards
+there are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from millpond._engine.arrays import Int64s
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keys import encode_keys
 from millpond._engine.operators.operator import HEADERS, OperatorContext
-from millpond._engine.rows.columns import HELD_KEY, LET_GO, ints, joined, position_columns
+from millpond._engine.rows.columns import HELD_KEY, LET_GO, array, ints, joined, position_columns
 from millpond._engine.rows.position import ranks
 
 _COUNT_BITS, _OPERATOR_BITS = 38, 10
@@ -23,30 +24,30 @@ _BELOW = 1 << 61
 """More than any of `_numbers`: what operators above let go of at the same place comes first."""
 
 
-def results_at(context: OperatorContext, rows: pa.Table, stands: Int64s, now: Int64s) -> pa.Table:
-    """Closing rows as results, in order of position.
+def in_order(
+    context: OperatorContext, rows: pa.Table, stands: Int64s, now: Int64s, turn: Int64s
+) -> tuple[Int64s, dict[str, pa.Array]]:
+    """The order of rows that time lets go of, and in that order the columns that all results have.
 
     Parameters
     ----------
-    rows : columns ts, hash, arrival, domain, side, key, left, right.
+    rows : columns ts, hash, arrival, domain, key.
     stands : order_ts of the records that each stands behind.
     now : the time of the sources that operators are to see at it.
+    turn : which comes first of those of one moment.
     """
-    ts, side, arrival = (ints(rows, name) for name in ("ts", "side", "arrival"))
     encoded = encode_keys(rows.column("key"))
     prefix, rank, part = first_bytes(encoded), ranks(encoded), _partition(context, rows)
-    order = np.lexsort((arrival, part, rank, prefix, 1 - side, ts, now, stands))
+    order = np.lexsort((ints(rows, "arrival"), part, rank, prefix, turn, now, stands))
     rows = rows.take(pa.array(order))
-    own = [stands, LET_GO + now, 2 * ts + (1 - side), prefix, part]
+    own = [stands, LET_GO + now, turn, prefix, part]
     place = _positions(context, [column[order] for column in own], rank[order])
     out = dict(zip(position_columns(context.slots), map(pa.array, place), strict=True))
-    out |= {"ts": rows.column("ts"), "hash": rows.column("hash"), "key": joined([rows.column("key")], context.key)}
+    out |= {name: array(rows, name) for name in ("ts", "hash")}
+    out["key"] = joined([rows.column("key")], context.key)
     if context.headers:
         out["headers"] = pa.nulls(len(rows), HEADERS)
-    out |= {"left": rows.column("left"), "right": rows.column("right")}
-    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-    out[HELD_KEY] = encoded.take(pa.array(order)).cast(pa.binary())
-    return pa.table(out).combine_chunks()
+    return order, out | {HELD_KEY: encoded.take(pa.array(order)).cast(pa.binary())}
 
 
 def first_bytes(encoded: pa.Array) -> Int64s:

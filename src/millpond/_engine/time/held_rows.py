@@ -1,0 +1,113 @@
+"""Rows that wait in a table of their own, declared by `held_schema`: a source of `time.held` for any operator.
+
+A row is due at the last moment of its wait: it goes when the time of its domain is later. Rows that are due in the
+batch that brings them are not stored. What has gone is not deleted row by row: its time is below the floor then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.keys.keys import group_keys, hash_keys
+from millpond._engine.operators.operator import OperatorContext
+from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.state.changes import Given
+from millpond._engine.state.layout import arrow_type
+from millpond._engine.state.table import Table
+from millpond._engine.time.held import Bound, Waiting
+from millpond._engine.time.times import Times
+
+
+class HeldRows:
+    """The rows of one operator that wait; see `held.Source`.
+
+    Parameters
+    ----------
+    table : where they are kept.
+    results : the column that each column of results is made of.
+    """
+
+    def __init__(self, context: OperatorContext, table: Table, times: Times, results: Mapping[str, str]) -> None:
+        self._lag = context.time.hold_back
+        self._table = table
+        self._times = times
+        kinds = dict(table.declared.columns)
+        self.columns = {name: (column, arrow_type(kinds[column])) for name, column in results.items()}
+        self._own: list[pa.RecordBatch] = []
+
+    def hold(self, rows: Mapping[str, Given], due: Int64s, domain: Int64s) -> None:
+        """Hold rows back.
+
+        Parameters
+        ----------
+        rows : the table's columns but `due` and `domain`; of a table whose rows are replaced each key and due time
+            once in a batch, with the `arrival` that decides among equal keys.
+        due : the last moment at which each waits, no earlier than the time of its domain at the batch's start.
+        domain : its domain's number.
+        """
+        rows = {**rows, "due": pa.array(due), "domain": pa.array(domain)}
+        goes = due < self._times.end[self._times.index(domain)]
+        if not goes.all():
+            self._table.put({name: _some(rows[name], ~goes) for name in self._table.schema.names})
+        if goes.any():
+            given = {name: _some(rows[name], goes) for name in self._table.schema.names}
+            for piece in in_pieces(given):
+                self._own += piece.cast(self._table.schema).combine_chunks().to_batches()
+
+    def finish(self) -> None:
+        """Let go what is due in this batch, each row by the time of its domain."""
+        times = self._times
+        self._table.expire(dict(zip(times.domains.tolist(), times.end.tolist(), strict=True)))
+
+    def waiting(self, after: Bound) -> Iterator[Waiting]:
+        """See `held.Source`."""
+        times = self._times
+        first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
+        if times.stands_at_close:
+            first = max(first, after.stands - self._lag)
+        for hits in self._table.due(first, last):
+            yield self._placed(hits.batch, hits.rows)
+        for batch in self._own:
+            yield self._placed(batch, np.arange(len(batch), dtype=np.int64))
+
+    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+        """Those that no row of the batch has replaced."""
+        if self._table.layout.appended or not self._own:
+            return picked
+        new = {id(batch) for batch in self._own}
+        stored = [part for part in picked if id(part.batch) not in new]
+        if not stored:
+            return picked
+        parts = [_identity(batch, np.arange(len(batch))) for batch in self._own]
+        parts += [_identity(part.batch, part.rows) for part in stored]
+        identity = pa.chunked_array(parts).combine_chunks()
+        firsts = np.zeros(len(identity), dtype=np.bool_)
+        firsts[group_keys(hash_keys(identity), identity).first] = True
+        ends = np.cumsum([len(part) for part in parts])
+        kept = dict(zip(map(id, stored), np.split(firsts, ends[:-1])[len(self._own) :], strict=True))
+        return [part.where(kept[id(part)]) if id(part) in kept else part for part in picked]
+
+    def _placed(self, batch: pa.RecordBatch, rows: Int64s) -> Waiting:
+        """Those of some rows that are due, with where they stand."""
+        times = self._times
+        due, domain = (batch.column(n).to_numpy(zero_copy_only=False)[rows] for n in ("due", "domain"))
+        index = times.index(domain)
+        goes = (due >= times.start[index]) & (due < times.end[index])
+        rows, due, index = rows[goes], due[goes], index[goes]
+        stands, latest = times.stands(index, due)
+        return Waiting(batch, rows, stands, np.minimum(due + self._lag, latest), due)
+
+
+def _some(column: Given, wanted: Bools) -> Given:
+    if isinstance(column, Picked):
+        return Picked(column.values, column.pointers[wanted])
+    return column.filter(pa.array(wanted))
+
+
+def _identity(batch: pa.RecordBatch, rows: Int64s) -> pa.Array:
+    at = pa.array(rows)
+    return pa.StructArray.from_arrays([batch.column(name).take(at) for name in ("key", "due")], ["key", "due"])

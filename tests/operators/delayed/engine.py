@@ -1,0 +1,46 @@
+"""The engine file: what comes is held, what is due is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.keys.keys import combine_hashes, group_keys
+from millpond._engine.operators.operator import Events, OperatorContext, kept_table
+from millpond._engine.rows.sizes import Picked
+from millpond._engine.state.runs import State
+from millpond._engine.time.held import release
+from millpond._engine.time.held_rows import HeldRows
+from millpond._engine.time.times import Times
+from tests.operators.delayed.spec import DelayParams
+
+
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    params = context.params(DelayParams)
+    events = Events(context, inputs, sides=1)
+    times = Times(context, inputs, events, state, sides=1)
+    arrivals = int(state.get_scalar("arrivals", 0))
+    held = HeldRows(context, kept_table(context, state), times, {"value": "value"})
+    due = events.ts + params.wait
+    rows = np.flatnonzero(due >= times.start[times.of_row])
+    if params.last and len(rows):
+        pairs = pa.StructArray.from_arrays([events.key.take(pa.array(rows)), pa.array(due[rows])], ["key", "due"])
+        rows = np.sort(rows[group_keys(combine_hashes(events.hash[rows], due[rows]), pairs).last])
+    held.hold(
+        {
+            "hash": pa.array(events.hash[rows]),
+            "key": events.key.take(pa.array(rows)),
+            "ts": pa.array(events.ts[rows]),
+            "arrival": pa.array(arrivals + rows),
+            "value": Picked(events.tables[0].column("value"), events.own[rows]),
+        },
+        due[rows],
+        times.number(times.of_row[rows]),
+    )
+    state.set_scalar("arrivals", arrivals + len(events))
+    held.finish()
+    times.store(state)
+    yield from release(context, [held])
