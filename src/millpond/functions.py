@@ -85,6 +85,11 @@ class FunctionBackend(Protocol):
         """One of Arrow's types as the backend's."""
         ...
 
+    def where_they_run(self, physical: Any) -> Sequence[str]:
+        """A line for each function of a plan in levels: where it is evaluated, and why by Spark; none if there is one
+        place alone."""
+        ...
+
     def written_as(self, form: Format | None, kind: Any) -> str:
         """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...

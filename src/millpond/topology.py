@@ -46,8 +46,9 @@ class Topology:
             raise missing("Topology", public(Topology), name)
 
     def describe(self) -> str:
-        """The topology as text: its nodes in order of construction, and its levels."""
-        return explain(self.physical)
+        """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
+        said = self.functions.where_they_run(self.physical)
+        return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in said)] if said else [])
 
     def start(
         self,

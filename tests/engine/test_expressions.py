@@ -8,6 +8,7 @@ import pytest
 
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluate import Rows, unsupported
+from millpond._engine.expressions.program import Program, needed
 from millpond._engine.expressions.tree import Call, Literal, Operand
 
 TEXT, LONG = pa.string(), pa.int64()
@@ -66,3 +67,28 @@ def test_an_operand_comes_with_all_its_parts_nullable() -> None:
 
 def test_what_cannot_be_computed_names_its_condition() -> None:
     assert str(EvaluationError("DIVIDE_BY_ZERO", "Division by zero.")) == "[DIVIDE_BY_ZERO] Division by zero."
+
+
+def test_a_program_makes_columns_layer_after_layer_and_only_those_that_are_needed() -> None:
+    layers = (
+        (("name", NAME), ("unused", Literal(pa.scalar(1)))),
+        (("key", Operand("name", TEXT)), ("both", Call("Concat", (KEY, Operand("name", TEXT)), TEXT))),
+    )
+    kept = needed(layers, ["key", "both"])
+    assert [[name for name, _ in layer] for layer in kept] == [["name"], ["key", "both"]]
+    program = Program(kept)
+    assert set(program.reads) == {"key", "value", "name"}
+    made = program(pa.table(COLUMNS))
+    assert made.column("key").to_pylist() == ["Ann", None, None, "Eve"]
+    # of the layer's columns none sees another
+    assert made.column("both").to_pylist() == ["aAnn", None, None, "dEve"]
+
+
+def test_an_error_names_the_first_record_without_a_value() -> None:
+    rows = pa.table({"n": [1, 0, 5, 0], "offset": [10, 11, 12, 13], "srcpart": [(7 << 32) | 3] * 4})
+    program = Program(
+        ((("it", Call("Divide", (Literal(pa.scalar(1.0)), Operand("n", pa.float64())), pa.float64())),),), "join"
+    )
+    rows = rows.set_column(0, "n", rows.column("n").cast(pa.float64()))
+    with pytest.raises(EvaluationError, match=r"DIVIDE_BY_ZERO.* behind join, at partition 3, offset 11\."):
+        program(rows)

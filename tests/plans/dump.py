@@ -14,6 +14,7 @@ from typing import Any
 
 from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from millpond._engine.exchange.routing import Outlet, Seen
+from millpond._plan.explain import explain
 from millpond._plan.physical import Edge, Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond.topology import Topology
@@ -105,13 +106,13 @@ OUTLET = {
 def whole(name: str, topology: Topology) -> str:
     """The texts of a topology under its name."""
     plan = "\n".join(plan_lines(topology.physical))
-    return f"== {name}\n{topology.describe()}{plan}\n"
+    return f"== {name}\n{explain(topology.physical)}{plan}\n"
 
 
 def digests(name: str, topology: Topology) -> str:
     """A line with the digests of the texts of a topology, and its name."""
     plan = "\n".join(plan_lines(topology.physical))
-    return f"{_digest(topology.describe())} {_digest(plan)} {name}\n"
+    return f"{_digest(explain(topology.physical))} {_digest(plan)} {name}\n"
 
 
 def plan_lines(physical: Physical) -> Iterator[str]:

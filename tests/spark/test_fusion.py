@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond._spark.dataflow.fusion import SWITCH, Fusion
+from millpond._spark.dataflow.fusion import SWITCH, BySpark, Fusion
 from millpond.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]
@@ -166,9 +168,12 @@ def steps(b: mp.StreamsBuilder) -> tuple[str, ...]:
     return tuple(outputs)
 
 
+REFUSED = BySpark("", f"{SWITCH} is spark")
+
+
 def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: SparkSession) -> None:
     found: list[Any] = []
-    for where in ("", "spark"):
+    for where in ("level", "spark"):
         b = mp.StreamsBuilder("steps")
         outputs = steps(b)
         topology = b.build()
@@ -176,9 +181,8 @@ def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: Spa
         spark.conf.set(SWITCH, where)
         try:
             fusion = Fusion(spark, physical, direct_sinks=False)
-            assert {each.why for each in fusion.by_spark.values()} == (
-                {"millpond.functions is spark"} if where else set()
-            )
+            middle = [o for o in physical.operators if o.level < physical.levels]
+            assert {fusion.by_spark(o) for o in middle} == {REFUSED if where == "spark" else None}
             driver = TopologyTestDriver(topology, spark)
             pipe_texts(driver)
             found.append(({name: driver.read(name) for name in outputs}, driver.drops))
@@ -187,3 +191,74 @@ def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: Spa
     assert found[0] == found[1]
     assert [name for name, records in found[0][0].items() if len(records) < 5] == []
     assert any(why == "null_key" for _, why in found[0][1])
+
+
+KINDS = (
+    "at timestamp, local timestamp_ntz, day date, price decimal(12,3), tags array<string>, notes map<string,int>, "
+    "part struct<x:int,at:timestamp,more:array<struct<y:date>>>, raw binary, small float, n int"
+)
+NOON = datetime.datetime(2024, 3, 10, 2, 30, 0, 123_456)
+
+
+def of_all_types(at: int) -> dict[str, Any]:
+    """A value with everything in it, and here and there a null."""
+    day = NOON.date() + datetime.timedelta(days=at * 40)
+    return {
+        "at": (NOON + datetime.timedelta(hours=at)).replace(tzinfo=datetime.UTC),
+        "local": NOON + datetime.timedelta(hours=at),
+        "day": None if at % 5 == 3 else day,
+        "price": decimal.Decimal(at) / 8,
+        "tags": None if at % 4 == 1 else ["a", None, f"{at}"][: at % 4],
+        "notes": {"k": None, "n": at} if at % 3 else {},
+        "part": None if at % 6 == 5 else {"x": at, "at": None, "more": [{"y": day}, None]},
+        "raw": bytes(range(at % 4)),
+        "small": at / 3,
+        "n": at % 3,
+    }
+
+
+def all_types(b: mp.StreamsBuilder) -> None:
+    topics = (mp.Topic(name, key="string", value=mp.json(KINDS), headers=True) for name in ("left", "right"))
+    left, right = (b.table(topic, name=topic.name) for topic in topics)
+    names = ("at", "local", "day", "price", "tags", "notes", "n")
+
+    def joined(one: Column, two: Column) -> Column:
+        return F.struct(*(one[name].alias(name) for name in names), two["part"], two["raw"], one["small"])
+
+    both = left.filter(lambda v: ~(v["n"] == 2)).left_join(right, joined).filter(lambda v: v["n"] == 1)
+    by_day = both.map_values(lambda k, v: F.struct(k.alias("key"), v["part"]["at"], v["at"].alias("then"), v["tags"]))
+    by_day.left_join(right, lambda one, two: F.struct(one, two["local"], two["notes"])).to("nested")
+    both.left_join(right, lambda one, two: F.coalesce(two, two)).to("whole")
+
+
+def test_values_of_all_types_and_headers_are_the_same_in_the_level_and_by_spark(spark: SparkSession) -> None:
+    found: list[Any] = []
+    for where in ("level", "spark"):
+        b = mp.StreamsBuilder("types")
+        all_types(b)
+        spark.conf.set(SWITCH, where)
+        try:
+            driver = TopologyTestDriver(b.build(), spark)
+            for at in range(60):
+                value = None if at % 13 == 12 else of_all_types(at)
+                driver.pipe("left" if at % 3 else "right", "abc"[at * 7 % 3], value, ts=at, headers=[("h", b"%d" % at)])
+            found.append([driver.read(name) for name in ("nested", "whole")])
+        finally:
+            spark.conf.unset(SWITCH)
+    assert found[0] == found[1]
+    assert all(len(records) > 10 for records in found[0])
+    assert all(record.headers for records in found[0] for record in records)
+
+
+def test_a_topology_tells_where_its_functions_run(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("told")
+    left, right = tables(b)
+    both = left.filter(lambda v: v == "a", name="early").join(right, CONCAT, name="both")
+    replaced = both.map_values(lambda v: F.regexp_replace(v, "a", "b"), name="replaced")
+    replaced.to_stream().filter(lambda k, v: k == v, name="late").to("out")
+    assert b.build().describe().partition("Functions:\n")[2].splitlines() == [
+        "  predicate of early: where records are packed",
+        "  joiner of both: by Spark, as what replaced has (RegExpReplace)",
+        "  mapper of replaced: by Spark (RegExpReplace)",
+        "  predicate of late: by Spark, as what replaced has (RegExpReplace)",
+    ]

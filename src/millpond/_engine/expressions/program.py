@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluate import Rows
 from millpond._engine.expressions.tree import Call, Expression, Operand
-from millpond._engine.rows.columns import array
+from millpond._engine.rows.columns import PARTITION_BITS, array
 
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
@@ -27,19 +28,32 @@ class Program:
     Parameters
     ----------
     layers : columns that are added, or put in the place of others, layer after layer.
+    whose : what the functions stand behind, as an error names it.
     """
 
     layers: tuple[Columns, ...] = ()
+    whose: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of columns that it reads; its own may be among them."""
+        every = (expression for layer in self.layers for _, expression in layer)
+        return tuple(dict.fromkeys(name for expression in every for name in operands(expression)))
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows with the columns of all layers.
 
         Raises
         ------
-        EvaluationError : a value cannot be computed.
+        EvaluationError : a value cannot be computed; the error names the record.
         """
         for layer in self.layers:
-            rows = _with(rows, layer)
+            try:
+                rows = _with(rows, layer)
+            except EvaluationError as error:
+                at = _place(rows.slice(_first_failing(rows, layer), 1))
+                said = f"{error.message} In a function behind {self.whose}{at}."
+                raise EvaluationError(error.condition, said) from None
         return rows
 
 
@@ -51,6 +65,30 @@ def _with(rows: pa.Table, layer: Columns) -> pa.Table:
         column = given.evaluate(expression)
         made = made.set_column(at, name, column) if at >= 0 else made.append_column(name, column)
     return made
+
+
+def _first_failing(rows: pa.Table, layer: Columns) -> int:
+    """The number of the first row that a value cannot be computed for, where there is one."""
+    fine, failing = 0, len(rows)
+    while failing - fine > 1:
+        middle = (fine + failing) // 2
+        try:
+            _with(rows.slice(0, middle), layer)
+            fine = middle
+        except EvaluationError:
+            failing = middle
+    return fine
+
+
+def _place(row: pa.Table) -> str:
+    """Partition and offset of the record that caused a row, as far as the row tells."""
+    if "offset" not in row.column_names or not len(row):
+        return ""
+    part = "srcpart" if "srcpart" in row.column_names else "partition"
+    if part not in row.column_names:
+        return ""
+    partition = row.column(part)[0].as_py() & ((1 << PARTITION_BITS) - 1)
+    return f", at partition {partition}, offset {row.column('offset')[0].as_py()}"
 
 
 def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:

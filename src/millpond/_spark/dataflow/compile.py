@@ -6,6 +6,7 @@ numbered through, one block per case).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -24,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from millpond._engine.expressions.program import Program
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY
 from millpond._engine.time.watermark import Watermark, watermark_of
@@ -31,6 +33,7 @@ from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
+from millpond._spark.dataflow.places import told
 from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
@@ -41,6 +44,9 @@ from millpond._spark.sinks.sequence import SEQUENCE
 from millpond._spark.sources import wall_clock
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
+LOG = logging.getLogger("millpond.functions")
+"""Says of each function where it runs, and why Spark evaluates it where it does."""
+LOG.addHandler(logging.NullHandler())
 Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
 
 
@@ -62,6 +68,11 @@ class Input:
     order: tuple[str, ...] = ()
     deserializers: Deserializers | None = None
     bare: DataFrame | None = None
+
+    @property
+    def decodes(self) -> bool:
+        """Whether keys and values come as bytes, which the workers decode."""
+        return self.deserializers is not None
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,11 @@ def compile_plan(
     physical: Physical, inputs: Sequence[Input], layout: Layout, clock: DataFrame | None = None
 ) -> Compiled:
     """The plan over these inputs, and the wall clock where time goes on by it."""
-    return _Compiler(inputs[0].frame.sparkSession, physical, layout).run(inputs, clock)
+    compiler = _Compiler(inputs[0].frame.sparkSession, physical, layout)
+    compiled = compiler.run(inputs, clock)
+    for line in told(physical, compiler.fusion):
+        LOG.info(line)
+    return compiled
 
 
 class _Compiler:
@@ -120,7 +135,7 @@ class _Compiler:
         self._physical = physical
         self._layout = layout
         self._metrics = metric_names(physical)
-        self._fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
+        self.fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
         wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
@@ -143,7 +158,7 @@ class _Compiler:
     @property
     def _writes_directly(self) -> bool:
         """Whether the sinks are written from wire rows."""
-        return self._layout.direct_sinks and (self._physical.ordered_exit or self._fusion.exit)
+        return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
 
     # -- stages --------------------------------------------------------------------------------------------
 
@@ -154,8 +169,14 @@ class _Compiler:
         order = source.order if source else ()
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
-        columns = packed_columns(stage.frame.columns, columns_of(outlets, peeks), self._physical.slots, order)
-        frame, deserializers = _read(stage, source, columns)
+        told = columns_of(outlets, peeks)
+        program = None if source is None else self._program(source)
+        if source is None or program is None:
+            columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
+            frame, deserializers = _read(stage, source, columns)
+        else:
+            columns = packed_columns(source.frame.columns, [*told, *program.reads], self._physical.slots, order)
+            frame, deserializers = source.bare or source.frame, source.deserializers
         pack = Pack(
             outlets=outlets,
             labels=self._layout.labels,
@@ -164,6 +185,7 @@ class _Compiler:
             roots=self._roots(stage),
             sources=number == 0,
             order=order,
+            program=program or Program(),
             peeks=peeks,
             watermarks=self._watermarks(stage) if number == 0 else (),
             first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
@@ -173,6 +195,9 @@ class _Compiler:
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return frame.select(*columns).mapInArrow(pack, WIRE)
+
+    def _program(self, source: Input) -> Program | None:
+        return self.fusion.of_sources(source.sources, source.frame.schema, decodes=source.decodes)
 
     def _roots(self, stage: Stage) -> dict[int, str]:
         return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
@@ -195,7 +220,7 @@ class _Compiler:
             self._physical.side_of,
             self._layout.labels,
             self._layout.cache_root,
-            {o.id: fused for o in operators if (fused := self._fusion.fused(o)) is not None},
+            {o.id: fused for o in operators if (fused := self.fusion.fused(o)) is not None},
             self._metrics,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
@@ -215,7 +240,7 @@ class _Compiler:
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
-        return [o for o in self._physical.operators if o.level == level and self._fusion.fused(o) is None]
+        return [o for o in self._physical.operators if o.level == level and self.fusion.fused(o) is None]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)

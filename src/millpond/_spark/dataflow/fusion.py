@@ -26,7 +26,7 @@ from millpond._spark.functions.analysed_plan import Unread, layers_of
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 SWITCH = "millpond.functions"
-"""A session's setting: "spark" has Spark evaluate all functions."""
+"""A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Fusion:
         self._spark = spark
         self._physical = physical
         self._direct_sinks = direct_sinks
+        self.at_sources: dict[str, BySpark | None] = {}
+        """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         own = [o for o in physical.operators if not physical.direct_edges(o)]
         self._found = {operator.id: self._tried(operator) for operator in own}
 
@@ -69,16 +71,41 @@ class Fusion:
         last = operator.level == self._physical.levels and not (self._physical.ordered_exit or self.exit)
         return None if last or isinstance(found, BySpark) else found
 
-    @property
-    def by_spark(self) -> dict[int, BySpark]:
-        """Why functions behind operators are Spark's, by the operator's number."""
-        return {number: found for number, found in self._found.items() if isinstance(found, BySpark)}
+    def by_spark(self, operator: Operator) -> BySpark | None:
+        """Why the functions behind an operator are Spark's; None where they are not."""
+        if self.fused(operator) is not None:
+            return None
+        found = self._found[operator.id]
+        return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
 
     @cached_property
     def exit(self) -> bool:
         """Whether all of the last level's results, which the sinks read in their order, are handed on."""
         last = [o for o in self._physical.operators if o.level == self._physical.levels]
         return self._direct_sinks and all(isinstance(self._found.get(o.id), Fused) for o in last)
+
+    def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> Program | None:
+        """What makes the columns of sources' functions where their rows are packed; None where Spark does.
+
+        Parameters
+        ----------
+        names : of sources that are read as one frame.
+        schema : that frame's.
+        decodes : whether packing decodes keys and values: else they are Spark's already.
+        """
+        found = self._of_frame(names, schema, decodes=decodes)
+        self.at_sources |= dict.fromkeys(names, found if isinstance(found, BySpark) else None)
+        return None if isinstance(found, BySpark) else found
+
+    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> Program | BySpark:
+        refused = refusal(self._spark)
+        if refused is not None:
+            return refused
+        if not decodes and self._spark.conf.get(SWITCH, "") != "level":
+            return BySpark("", "rows of a DataFrame")
+        stage = Stage(self._physical, 0, self._spark.createDataFrame([], schema), names)
+        outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
+        return program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
 
     def _tried(self, operator: Operator) -> Fused | BySpark:
         refused = refusal(self._spark)
@@ -89,7 +116,7 @@ class Fusion:
         stage = Stage(self._physical, operator.level, frame, frozenset({operator.node}))
         outlets = outlets_of(self._physical, stage, operator.level, exits=True)
         peeks = peeks_of(self._physical, stage)
-        program = program_of(stage, columns_of(outlets, peeks))
+        program = program_of(stage, columns_of(outlets, peeks), operator.node)
         if isinstance(program, BySpark):
             return program
         prefix = f"o{operator.id}_"
@@ -98,7 +125,7 @@ class Fusion:
         return Fused(outlets, StageColumns(operator.id, tuple(renamed), schema), program, peeks)
 
 
-def program_of(stage: Stage, columns: list[str]) -> Program | BySpark:
+def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
     """What makes these columns of the stage's own; or why Spark has to."""
     layers = layers_of(stage.frame)
     for each in layers:
@@ -115,7 +142,7 @@ def program_of(stage: Stage, columns: list[str]) -> Program | BySpark:
                 return BySpark(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
-    return Program(tuple(kept))
+    return Program(tuple(kept), whose)
 
 
 def refusal(spark: SparkSession) -> BySpark | None:

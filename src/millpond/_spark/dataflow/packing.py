@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
+from millpond._engine.expressions.program import Program
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, bools, ints, position_columns, stacked, visible_columns
 from millpond._engine.rows.position import PART_ROWS, parts_by_position
@@ -68,6 +69,7 @@ class Pack:
     roots : name of each root number, for counting what sources drop.
     sources : whether this is a source stage, whose rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
+    program : makes the columns that functions give, where Spark has not.
     peeks : functions to be shown rows.
     beats : what operators are told of time.
     first : numbers of the roots that are global tables.
@@ -82,6 +84,7 @@ class Pack:
     roots: dict[int, str]
     sources: bool
     order: tuple[str, ...] = ()
+    program: Program = field(default_factory=Program)
     peeks: tuple[PeekCall, ...] = ()
     watermarks: tuple[Watermark, ...] = ()
     first: tuple[int, ...] = ()
@@ -122,6 +125,7 @@ class Pack:
             self._count_reasons(root, reason, drops)
         for number in self.roots:
             frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
+        frame = self.program(frame)
         if not self.sources:
             return frame
         if "order_ts" in frame.column_names:

@@ -102,6 +102,16 @@ class ColumnFunctions:
         _check_key(key, f"keys that the {role} gives")
         return key, value
 
+    def where_they_run(self, physical: Any) -> Sequence[str]:
+        """A line for each function: in the level, or by Spark, and then why."""
+        from millpond._spark.dataflow.places import places
+        from millpond._spark.sinks.sinks import can_be_direct
+
+        spark = SparkSession.getActiveSession()
+        if spark is None or not any(map(physical.plan.functions_of, physical.plan.nodes)):
+            return ()
+        return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
+
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
         kind = self.value_type(function, arguments, role)

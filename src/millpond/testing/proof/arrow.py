@@ -55,6 +55,10 @@ class ArrowFunctions:
             raise FunctionError(f"The {role} returns no structs of a key and a value.", given=str(element))
         return element.field(0).type, element.field(1).type
 
+    def where_they_run(self, physical: Any) -> Sequence[str]:
+        """All functions run here."""
+        return ()
+
     def check_predicate(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> None:
         """Raise unless `function` returns a boolean array."""
         kind = self.value_type(function, arguments, role)

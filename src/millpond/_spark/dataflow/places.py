@@ -1,0 +1,89 @@
+"""Where each of a topology's functions runs, as text: in the level, or by Spark, and then why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
+
+from millpond._plan.nodes import Source
+from millpond._plan.physical import Flow, Physical
+from millpond._spark.dataflow.fusion import BySpark, Fusion
+from millpond.io.topics import Topic
+
+_COLUMN = re.compile(r"([foe])(\d+)_")
+
+
+def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
+    """A line for each function of a topology that is not started.
+
+    Parameters
+    ----------
+    direct_sinks : whether the sinks can be written from wire rows.
+    """
+    fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
+    sources = physical.plan.sources
+    for are_topics in (True, False):
+        for whole in (True, False):
+            some = [
+                s for s in sources if isinstance(s.origin, Topic) == are_topics and (s.shape.kind == "global") == whole
+            ]
+            if some:
+                names = frozenset(source.name for source in some)
+                fusion.of_sources(names, _schema(sources, names), decodes=are_topics)
+    yield from told(physical, fusion)
+
+
+def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
+    """A line for each function, when all sources have been asked for."""
+    verdicts: dict[str, dict[str, None]] = {}
+    for name, flow in _used(physical):
+        verdicts.setdefault(name, {})[_verdict(physical, fusion, name, flow)] = None
+    for node in physical.plan.nodes:
+        if node.name in verdicts:
+            for given in physical.plan.functions_of(node):
+                yield f"{given.role} of {node.name}: {'; '.join(verdicts[node.name])}"
+
+
+def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
+    """Nodes whose functions are evaluated in a flow's stage, and the flow."""
+    for flow in physical.flows:
+        made = flow.operator is not None and physical.results(physical.operators[flow.operator]).made
+        if flow.operator is None or made:
+            yield flow.node, flow
+    for edge in physical.edges:
+        if physical.side(edge).function is not None:
+            yield physical.operators[edge.target].node, physical.flows[edge.flow]
+
+
+def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
+    root = physical.flows[flow.root]
+    if root.operator is None:
+        why = fusion.at_sources.get(root.node)
+    else:
+        why = fusion.by_spark(physical.operators[root.operator])
+    if why is None:
+        return "in the level" if root.operator is not None else "where records are packed"
+    at = _node_of(physical, why)
+    return f"by Spark ({why.why})" if at in (None, node) else f"by Spark, as what {at} has ({why.why})"
+
+
+def _node_of(physical: Physical, why: BySpark) -> str | None:
+    """The node whose function has to be Spark's."""
+    found = _COLUMN.match(why.column)
+    if found is None:
+        return None
+    number = int(found[2])
+    if found[1] == "f":
+        return physical.flows[number].node
+    return physical.operators[number if found[1] == "o" else physical.edges[number].target].node
+
+
+def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
+    fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
+    for number, source in enumerate(sources):
+        if source.name in names:
+            fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
+    return StructType([StructField(name, kind, True) for name, kind in fields])
