@@ -6,11 +6,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
-from millpond._engine.exchange.routing import RoutedBatch
+from millpond._engine.exchange.routing import Move, Outlet, RoutedBatch
+from millpond._engine.expressions.program import Program
+from millpond._engine.expressions.tree import Call, Literal, Operand
 from millpond._engine.rows import blob
-from millpond._spark.dataflow.packing import WIRE_ROWS, UnpackExits, wire_batches, wire_rows
+from millpond._spark.dataflow.packing import WIRE_ROWS, Pack, UnpackExits, wire_batches, wire_rows
 from millpond._spark.dataflow.wire import Exits, Labels, sparks_hash
+from millpond._spark.formats.deserializers import Deserializer, Deserializers
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -54,6 +58,38 @@ def test_a_count_has_no_blob() -> None:
 
 def test_nothing_is_no_batch() -> None:
     assert list(wire_batches([])) == []
+
+
+def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else() -> None:
+    value = Operand("s0_value", pa.struct([("a", pa.int32())]))
+    field = Call("GetStructField", (value,), pa.int32(), options=(("ordinal", "0"),))
+    fine = Call("EqualTo", (Operand("reason", pa.int8()), Literal(pa.scalar(0, pa.int8()))), pa.bool_())
+    # of the record that cannot be read there is no value to divide by
+    ratio = Call("IntegralDivide", (Literal(pa.scalar(7)), Call("Cast", (field,), pa.int64())), pa.int64())
+    held = Call("EqualTo", (ratio, Literal(pa.scalar(7))), pa.bool_())
+    kept = Call("Coalesce", (Call("CaseWhen", (fine, held), pa.bool_()), Literal(pa.scalar(False))), pa.bool_())
+    parts = (
+        Deserializer(0, "key", "s0_key", "string", "t", False),
+        Deserializer(0, "value", "s0_value", "json", "t", False, StructType([StructField("a", IntegerType())])),
+    )
+    pack = Pack(
+        outlets=(Outlet("out", 5, 0, "s0_key", "s0_value", active="f1_active", moves=(Move(0, 1),)),),
+        labels=Labels(1, 1),
+        slots=1,
+        metrics=(("t", "undecodable"),),
+        roots={0: "t"},
+        sources=True,
+        program=Program(((("f1_active", kept),),), "t"),
+        deserializers=Deserializers(parts, whole=True),
+    )
+    values = [b'{"a":1}', b'{"a":2}', b'{"a":"0"}', b'{"a":1}']
+    records = {"root": [0] * 4, "ts": [1] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}
+    batch = pa.RecordBatch.from_pydict({**records, "raw_key": [b"k"] * 4, "raw_value": values})
+    rows = pa.Table.from_batches(pack(iter([batch]))).to_pylist()
+    (packed,) = [blob.decode(row["blob"]) for row in rows if row["blob"] is not None]
+    assert packed.column("offset").to_pylist() == [0, 3]
+    assert packed.column("value").to_pylist() == [{"a": 1}] * 2
+    assert [row["count"] for row in rows if row["blob"] is None] == [1]
 
 
 def left(values: list[object], offsets: list[int]) -> bytes:
