@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.operators.aggregates import aggregate as operator
+from millpond._engine.aggregates import contributions as operator
 from millpond.aggregates import collect_list, python
 from millpond.errors import FunctionError
 from millpond.testing.proof.arrow import arrow_builder

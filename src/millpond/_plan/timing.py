@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
-from millpond._plan.operators.spec import Site
+from millpond._plan.operators.spec import Site, Timed
 from millpond._plan.physical import Edge, Flow, Operator
 from millpond._plan.tables import TableRules
 
@@ -33,7 +33,8 @@ def settle_timing(
         mine = [edge for edge in edges if edge.target == operator.id]
         above = _above(flows, mine)
         lags[operator.id] = max((_lag_behind(plan, rules, by_id[o], lags) for o in above), default=0)
-        if operator.time is None:
+        timed = _timed(plan, rules, operator)
+        if operator.time is None or timed is None:
             continue
         domains = operator.id in in_place
         together = all_together[operator.id]
@@ -48,7 +49,7 @@ def settle_timing(
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=True, tells_reach=True)
+            edges[edge.id] = replace(edge, keeps_time=timed.dropped_move, tells_reach=timed.reaches)
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
@@ -103,8 +104,12 @@ def _lag_behind(plan: Plan, rules: TableRules, operator: Operator, lags: dict[in
 
 def _hold(plan: Plan, rules: TableRules, operator: Operator) -> int | None:
     """How long the operator can hold a result back, in ms; None: it never does."""
-    timed = operator.spec.timed(Site(plan, rules, plan.by_name[operator.node]))
+    timed = _timed(plan, rules, operator)
     return None if timed is None else timed.hold
+
+
+def _timed(plan: Plan, rules: TableRules, operator: Operator) -> Timed | None:
+    return operator.spec.timed(Site(plan, rules, plan.by_name[operator.node]))
 
 
 def _in_place(

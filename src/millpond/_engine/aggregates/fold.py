@@ -36,6 +36,8 @@ class Work:
     prior : state of each group before its first row; null where there is none.
     prior_ts : its timestamp; any, where there is none.
     olds : what each row subtracts before; null: nothing. None: no row does.
+    resumes : of sessions: whether the group's prior state is that of a session, which a row merges into a new
+        aggregate before it adds its value, as it does with that of the row before it. None: of no sessions.
     """
 
     keys: pa.Array
@@ -45,6 +47,7 @@ class Work:
     prior: pa.Array
     prior_ts: Int64s
     olds: pa.Array | None = None
+    resumes: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -120,6 +123,10 @@ class Fold:
         """Two states as one, the later records' second; of sessions."""
         raise MillpondError("This fold merges nothing.")
 
+    def resume(self, keys: pa.Array, states: pa.Array) -> pa.Array:
+        """States of sessions, which are not absent, as their next record finds them: merged into new aggregates."""
+        return states
+
     def finish(self, states: pa.Array) -> pa.Array:
         """What is shown of states; null of absent ones."""
         return states
@@ -172,6 +179,9 @@ def in_rounds(fold: Fold, work: Work) -> Folded:
         active = int(np.searchsorted(-sizes, -number, side="left"))
         rows = starts[:active] + number
         keys, states = keys.slice(0, active), states.slice(0, active)
+        if work.resumes is not None:
+            resumed = valid(states) if number else valid(states) & work.resumes[largest_first[:active]]
+            states = _where(lambda keys, states, _: fold.resume(keys, states), resumed, keys, states, states)
         states = _round(fold, work, keys, states, rows)
         present = valid(states)
         after[rows] = np.where(present, count + np.arange(active), -1)

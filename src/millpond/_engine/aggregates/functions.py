@@ -49,10 +49,14 @@ class ArrayFold(Fold):
         """See `Fold`."""
         return self._called(self._how.merge, keys, states, others)
 
+    def resume(self, keys: pa.Array, states: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        return self.merge(keys, self.init(keys), states) if self._how.starts else states
+
     def run(self, work: Work) -> Folded:
         """See `Fold`."""
         how = self._how
-        if how.add.plain and (how.subtract is None or how.subtract.plain):
+        if all(step is None or step.plain for step in (how.add, how.subtract, how.merge)):
             return self._one_by_one(work, work.values.to_pylist(), [how.add] * len(work))
         return super().run(work)
 
@@ -62,9 +66,14 @@ class ArrayFold(Fold):
         keys, states = work.keys.to_pylist(), work.prior.to_pylist()
         olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
         made: list[Any] = []
+        merge = how.merge.function if how.starts and how.merge is not None else None
+        resumed = [False] * len(states) if work.resumes is None else work.resumes.tolist()
         # A plain Python function is called record by record: that is what it is for.
         for group, value, old, adder in zip(work.group.tolist(), values, olds, adders, strict=True):
             state = states[group]
+            if state is not None and resumed[group] and merge is not None:
+                state = merge(keys[group], how.initial, state)
+            resumed[group] = work.resumes is not None
             if old is not None and state is not None and how.subtract is not None:
                 state = how.subtract.function(keys[group], old, state)
             if value is not None:
@@ -123,7 +132,7 @@ class CogroupFold(ArrayFold):
 
     def run(self, work: Work) -> Folded:
         """See `Fold`."""
-        if not all(adder.plain for adder in self._adders):
+        if not all(step is None or step.plain for step in (*self._adders, self._how.merge)):
             return in_rounds(self, work)
         values: list[Any] = [None] * len(work)
         adders = [self._adders[0]] * len(work)

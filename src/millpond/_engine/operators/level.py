@@ -21,7 +21,7 @@ from millpond._engine.operators import (
     table,
     table_table,
 )
-from millpond._engine.operators.aggregates import aggregate
+from millpond._engine.operators.aggregates import aggregate, session_window_aggregate, time_window_aggregate
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
 from millpond._engine.rows.slices import slices
 from millpond._engine.state.runs import State
@@ -39,6 +39,8 @@ OPERATORS = {
     "global_table_lookup": global_table_lookup.run,
     "stream_aggregate": aggregate.run,
     "table_aggregate": aggregate.run,
+    "time_window_aggregate": time_window_aggregate.run,
+    "session_window_aggregate": session_window_aggregate.run,
 }
 """The function of each stem."""
 

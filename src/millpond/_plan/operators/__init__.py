@@ -6,8 +6,10 @@ from typing import Any
 
 from millpond._plan import nodes
 from millpond._plan.nodes import Node
+from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
 from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate
 from millpond._plan.operators.aggregates.table_aggregate import TableAggregate
+from millpond._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from millpond._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from millpond._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
 from millpond._plan.operators.spec import Spec
@@ -28,6 +30,8 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.GlobalTableLookup: (GlobalTableLookup(),),
     nodes.StreamAggregate: (StreamAggregate(),),
     nodes.TableAggregate: (TableAggregate(),),
+    nodes.TimeWindowAggregate: (TimeWindowAggregate(),),
+    nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from millpond._plan.nodes import WindowAggregate
 from millpond._plan.operators.aggregates.aggregate import AggregateParams, AggregateSpec, records
-from millpond._plan.operators.spec import Reads, Site
+from millpond._plan.operators.spec import NUMBER, STAMP, Reads, Retention, Site, TableSchema, Timed
 from millpond.windows import Windows
 
 N = TypeVar("N", bound=WindowAggregate)
@@ -36,3 +36,26 @@ class WindowSpec(AggregateSpec[N]):
     def params(self, site: Site[N]) -> WindowParams:
         """See `Spec`."""
         return WindowParams(site.node.fold, site.node.windows, site.node.on_close)
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """What is kept of each key and window, let go by its domain's time."""
+        node = site.node
+        columns = (("key", self.reads(site).key), ("start", NUMBER), ("value", node.fold.state), STAMP)
+        schema = TableSchema(
+            node.store or f"{node.name}.windows",
+            (*columns, ("domain", NUMBER)),
+            identity=("key", "start"),
+            order=("start",),
+            retention=Retention("start", "domain"),
+            due=() if node.on_close else None,
+        )
+        return (schema,)
+
+    def timed(self, site: Site[N]) -> Timed:
+        """Results wait for the windows to close, where they come then."""
+        hold = self.wait(site) if site.node.on_close else None
+        return Timed(every=False, hold=hold, dropped_move=False, reaches=False)
+
+    def wait(self, site: Site[N]) -> int:
+        """From a window's start on until it is closed, in ms."""
+        raise NotImplementedError

@@ -7,7 +7,7 @@ from typing import Any
 
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle.records import Result
+from millpond.testing.proof.oracle.records import Result, Windowed
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import ArrowLibrary
 from millpond.testing.proof.runners.topologies import build_recorded, topology_key, unsupported
@@ -71,5 +71,10 @@ def by_step(
     piped = [number for number, step in enumerate(history.steps) if step.topic is not None]
     records = [(record, sinks[name]) for name, read in outputs.items() for record in read]
     for record, sink in sorted(records, key=lambda pair: pair[0].position):
-        steps[piped[record.step]].append(Result(record.key, record.value, record.ts, sink))
+        steps[piped[record.step]].append(Result(_key(record.key), record.value, record.ts, sink))
     return steps
+
+
+def _key(key: Any) -> Any:
+    """A key as recordings have it: those of windows are no plain structs."""
+    return Windowed(**key) if isinstance(key, Mapping) and tuple(key) == Windowed._fields else key

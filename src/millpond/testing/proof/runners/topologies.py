@@ -14,6 +14,7 @@ from millpond.aggregates import python
 from millpond.builder import StreamsBuilder
 from millpond.errors import MillpondError
 from millpond.grouped.streams import KGroupedStream
+from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.testing.proof.arrow import arrow_builder
@@ -25,7 +26,15 @@ from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import ArrowLibrary, Library
 from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
-from millpond.windows import DAY_MS, JoinWindows
+from millpond.windows import (
+    DAY_MS,
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+)
 
 OUTPUT = "out"
 GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
@@ -148,14 +157,18 @@ class Recorded:
         left = self._stream("left").select_key(self._ref)
         self._joined_streams(left, self._stream("right")).to(OUTPUT)
 
-    def _of_stream(self, grouped: KGroupedStream) -> KTable:
+    def _of_stream(self, grouped: KGroupedStream | TimeWindowedKStream | SessionWindowedKStream) -> KTable:
         name = self._params.get("agg", "log")
         if name == "count":
             return grouped.count()
         fold = AGGREGATORS[name]
         if fold.initial is None:
             return grouped.reduce(python(fold.add))
-        return grouped.aggregate(fold.initial, python(lambda value, aggregate: fold.add(aggregate, value)))
+        add = python(lambda value, aggregate: fold.add(aggregate, value))
+        if isinstance(grouped, SessionWindowedKStream):
+            assert fold.merge is not None, "a fold of sessions"
+            return grouped.aggregate(fold.initial, add, python(fold.merge))
+        return grouped.aggregate(fold.initial, add)
 
     def _of_table(self, table: KTable) -> KTable:
         ref, payload = self._ref, self._payload
@@ -201,6 +214,34 @@ class Recorded:
         merged = self._stream("left").merge(self._stream("right"))
         self._of_stream(merged.group_by_key()).to(OUTPUT)
 
+    def _windows_of_aggregate(self) -> Windows:
+        params = self._params
+        grace = params.get("grace_ms", 0)
+        match params["window"]:
+            case "tumbling" | "hopping":
+                size = params["size_ms"]
+                return TimeWindows(size, params.get("advance_ms", size), grace)
+            case "sliding":
+                return SlidingWindows(params["difference_ms"], grace)
+            case "session":
+                return SessionWindows(params["gap_ms"], grace)
+            case unknown:
+                raise NotToldError(f"unknown window {unknown!r}")
+
+    def _windowed_aggregate(self) -> None:
+        # how long Kafka's store keeps windows, where it lies, and how often it looks for closed ones (rows 7, 14 to 16)
+        for detail in ("retention_ms", "store", "emit_interval_ms"):
+            self._params.get(detail)
+        windowed = self._stream("input").group_by_key().windowed_by(self._windows_of_aggregate())
+        if self._params.get("emit", "update") == "close":
+            windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
+        self._of_stream(windowed).to(OUTPUT)
+
+    def _stream_stream_window(self) -> None:
+        joined = self._joined_streams(self._stream("left"), self._stream("right"))
+        size, grace = self._params["size_ms"], self._params["window_grace_ms"]
+        self._of_stream(joined.group_by_key().windowed_by(TimeWindows(size, size, grace))).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -227,6 +268,8 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "aggregate_join_table": Recorded._aggregate_join_table,
     "rekey_count": Recorded._rekey_count,
     "merge_count": Recorded._merge_count,
+    "windowed_aggregate": Recorded._windowed_aggregate,
+    "stream_stream_window": Recorded._stream_stream_window,
 }
 
 
@@ -270,21 +313,27 @@ def _not_yet(history: History) -> str | None:
     if history.kind not in KINDS:
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():
-        if name.endswith(_UNKNOWN) and value is not None and not _is_windowed_join(history, name):
+        if name.endswith(_UNKNOWN) and value is not None and not _goes_by_windows(history, name):
             return f"not yet: {name}"
         if name == "suppress" and value is not None:
             return "not yet: suppress"
+        if name == "difference_ms" and not value:
+            return "refused when it is written down: sliding windows of difference 0"
+        if name == "window" and value == "sliding":
+            return "no operator yet for sliding windows"
         if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
             return "not yet: suppress"
     return None
 
 
-def _is_windowed_join(history: History, name: str) -> bool:
-    return name == "grace_ms" and history.kind in (
+def _goes_by_windows(history: History, name: str) -> bool:
+    return name in ("grace_ms", "window_grace_ms") and history.kind in (
         "stream_stream",
         "self_join",
         "rekey_stream_stream",
         "stream_stream_count",
+        "stream_stream_window",
+        "windowed_aggregate",
     )
 
 

@@ -1,0 +1,138 @@
+"""Aggregates by window through the engine, beside the oracle, whatever the batches and shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millpond._engine.aggregates import contributions
+from millpond.aggregates import python
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import Semantics, Topology
+from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.records import Windowed
+from millpond.testing.proof.oracle.topologies import window_aggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from millpond.windows import EmitStrategy, SessionWindows, TimeWindows, UnlimitedWindows
+from tests.engine.kit import by_step, driver_of, run
+
+KEYS = st.sampled_from(["a", "b", "é", None])
+VALUES = st.sampled_from(["1", "2", "3", None])
+STEPS = st.lists(st.tuples(st.just("in"), KEYS, VALUES, st.integers(0, 60)), max_size=30)
+CUTS = st.frozensets(st.integers(0, 30))
+WINDOWS = {
+    "tumbling": (TimeWindows(10, 10, 5), {"window": "tumbling", "size_ms": 10, "grace_ms": 5}),
+    "hopping": (TimeWindows(10, 3, 0), {"window": "hopping", "size_ms": 10, "advance_ms": 3}),
+    "session": (SessionWindows(4, 6), {"window": "session", "gap_ms": 4, "grace_ms": 6}),
+}
+
+
+VANISHING = Aggregator(
+    lambda: "0",
+    lambda aggregate, value: None if value == "3" else f"{aggregate}+{value}",
+    merge=lambda one, other: f"{one}&{other}",
+)
+FOLDS = AGGREGATORS | {"vanishing": VANISHING}
+
+
+def folded(grouped: Any, name: str) -> Any:
+    fold = FOLDS[name]
+    if name == "count":
+        return grouped.count()
+    if fold.initial is None:
+        return grouped.reduce(python(fold.add))
+    steps = [python(lambda value, aggregate: fold.add(aggregate, value))]
+    if type(grouped).__name__ == "SessionWindowedKStream":
+        steps.append(python(fold.merge))
+    return grouped.aggregate(fold.initial, *steps)
+
+
+def windowed(rows: Any) -> Any:
+    """Keys as the oracle has them."""
+    return [[(Windowed(**key), value, ts) for key, value, ts in step] for step in rows]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=STEPS,
+    cuts=CUTS,
+    shards=st.sampled_from([1, 3]),
+    windows=st.sampled_from(sorted(WINDOWS)),
+    name=st.sampled_from(["count", "reduce", "log", "vanishing"]),
+    on_close=st.booleans(),
+    stretch=st.sampled_from([3, contributions.MOST_ROWS]),
+)
+def test_windows_give_what_one_record_at_a_time_gives(
+    steps: Any, cuts: Any, shards: int, windows: str, name: str, on_close: bool, stretch: int
+) -> None:
+    ours, told = WINDOWS[windows]
+    topology = Topology(Semantics(faithful=False))
+    source = Node()
+    topology.source("in", source)
+    params = told | ({"emit": "close"} if on_close else {})
+    topology.sink(window_aggregate(topology, source, params, FOLDS[name]))
+
+    def build(builder: Any) -> Any:
+        grouped = builder.stream("in", key="string", value="string").group_by_key().windowed_by(ours)
+        return folded(grouped.emit_strategy(EmitStrategy(on_close)), name)
+
+    driver = driver_of(build)
+    driver.shards = shards
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contributions, "MOST_ROWS", stretch)
+        said = windowed(by_step(driver, steps, cuts))
+    assert said == [[(r.key, r.value, r.ts) for r in topology.pipe(*step)] for step in steps]
+
+
+def test_an_unlimited_window_begins_where_it_is_said_to_and_never_ends() -> None:
+    def build(builder: Any) -> Any:
+        grouped = builder.stream("in", key="string", value="string").group_by_key()
+        return grouped.windowed_by(UnlimitedWindows.of().start_on(10)).count()
+
+    said = run(
+        driver_of(build), ("in", "a", "x", 9), ("in", "a", "x", 10), ("in", "a", "x", 10**12), ("in", "a", "y", 11)
+    )
+    key = {"key": "a", "start": 10, "end": 2**63 - 1}
+    assert said == [(key, 1, 10), (key, 2, 10**12), (key, 3, 10**12)]
+
+
+@pytest.mark.parametrize("windows", [TimeWindows(10, 5, 5), SessionWindows(4, 6)], ids=["hopping", "session"])
+def test_state_goes_when_windows_and_grace_have_passed(windows: Any) -> None:
+    driver = driver_of(
+        lambda b: b.stream("in", key="string", value="string").group_by_key().windowed_by(windows).count(store="n"),
+        shards=1,
+    )
+    most = 0
+    for hour in range(60):
+        run(driver, *(("in", f"k{n % 7}", "x", hour * 50 + n) for n in range(50)))
+        most = max(most, sum(len(blob) for store in driver.stores.values() for blob in store.chunks.values()))
+    assert most < 40_000
+
+
+def test_a_late_record_is_counted_once_however_many_of_its_windows_are_closed() -> None:
+    driver = driver_of(
+        lambda b: (
+            b.stream("in", key="string", value="string")
+            .group_by_key()
+            .windowed_by(TimeWindows(10, 2, 0))
+            .count(name="n")
+        )
+    )
+    run(driver, ("in", "a", "x", 100), ("in", "a", "late", 90), ("in", "a", "partly", 95))
+    assert driver.drops["n", "expired_window"] == 2
+
+
+@pytest.mark.parametrize("windows", [TimeWindows(10, 10, 5), SessionWindows(4, 6)], ids=["tumbling", "session"])
+def test_with_the_record_cache_a_window_gives_one_change_and_none_if_it_is_gone_within_the_batch(windows: Any) -> None:
+    builder = arrow_builder("test")
+    builder.stream("in", key="string", value="string").group_by_key().windowed_by(windows).count().to("out")
+    driver = EngineDriver(builder.build(), record_cache=True)
+    said = run(driver, ("in", "a", "x", 0), ("in", "a", "y", 3), ("in", "b", "z", 4), ("in", "a", "w", 7))
+    if isinstance(windows, TimeWindows):
+        assert said == [({"key": "b", "start": 0, "end": 10}, 1, 4), ({"key": "a", "start": 0, "end": 10}, 3, 7)]
+    else:
+        assert said == [({"key": "b", "start": 4, "end": 4}, 1, 4), ({"key": "a", "start": 0, "end": 7}, 3, 7)]
