@@ -14,7 +14,8 @@ something back, and leaves out what their markers say is in (docs/decisions/0015
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -61,7 +62,6 @@ class DriverCommit:
         self._sender_of = partial(TransactionalSender, settings, topic=min(topics))
         self._sender = self._sender_of(name=driver_name(identity))
         self._identity = identity
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="millpond: driver's producer")
         self._taken: Future[bool] | None = None
 
     def begins(self, batch: int) -> bool:
@@ -69,7 +69,7 @@ class DriverCommit:
 
         Where it cannot have been run before, the producer is made ready while the job runs.
         """
-        self._taken = self._pool.submit(self._sender.holds, batch)
+        self._taken = _in_background(partial(self._sender.holds, batch))
         return batch <= self._planned and self._taken.result()
 
     def write(self, batch: int, held: Mapping[int, bytes], slots: int | None) -> None:
@@ -96,7 +96,8 @@ class DriverCommit:
 
     def close(self) -> None:
         """Give the producer up; no batch is under way."""
-        self._pool.shutdown()
+        if self._taken is not None:
+            self._taken.exception()
         self._sender.abandon()
 
     def _missing(self, batch: int, held: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -112,6 +113,20 @@ class DriverCommit:
         with ThreadPoolExecutor(_LOOKERS) as pool:
             found = dict(zip(held, pool.map(is_in, held), strict=True))
         return {task: content for task, content in held.items() if not found[task]}
+
+
+def _in_background(call: Callable[[], bool]) -> Future[bool]:
+    """What is called in a thread that keeps no program from ending, as one of a pool would."""
+    found: Future[bool] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:  # raised where it is waited for
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="millpond: the driver's producer", daemon=True).start()
+    return found
 
 
 def _in_order(held: Mapping[int, bytes], slots: int | None) -> pa.Table:
