@@ -31,6 +31,7 @@ from millpond._engine.rows.columns import HELD_KEY
 from millpond._engine.time.watermark import Watermark, watermark_of
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
+from millpond._spark.dataflow.light import light
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
 from millpond._spark.dataflow.places import told
@@ -224,7 +225,7 @@ class _Compiler:
             self._metrics,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
-            statefulProcessor=processor, outputStructType=WIRE, outputMode="append", timeMode="None"
+            statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
         return self._layout.observe(ran, f"level{level}", self._metrics)
 

@@ -10,6 +10,9 @@ from typing import Any
 
 MANIFEST = "manifest"
 CHUNKS = "chunks"
+VALUE = (MANIFEST, "content binary")
+MAP = (CHUNKS, "run string, chunk int", "content binary")
+"""The variables as they are declared."""
 
 
 class SparkChunkStore:
@@ -21,8 +24,8 @@ class SparkChunkStore:
     """
 
     def __init__(self, handle: Any) -> None:
-        self._manifest = handle.getValueState(MANIFEST, "content binary")
-        self._chunks = handle.getMapState(CHUNKS, "run string, chunk int", "content binary")
+        self._manifest = handle.getValueState(*VALUE)
+        self._chunks = handle.getMapState(*MAP)
 
     def get_manifest(self) -> bytes | None:
         """The manifest, or None where nothing was ever stored."""
