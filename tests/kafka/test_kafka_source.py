@@ -349,3 +349,21 @@ def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_i
     assert [row["s0_value"] for row in drained(scanned.frame)] == ["in"]
     producer.commit_transaction(60)
     assert [row["s0_value"] for row in drained(scanned.frame)] == ["in", "open"]
+
+
+def test_a_batch_of_many_partitions_is_read_in_no_more_tasks_than_run_at_a_time(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out = new_topic(broker, 6), new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(60):
+        producer.produce(name, str(number), b"k", partition=number % 6, timestamp=1_000 + number)
+    assert producer.flush(30) == 0
+    builder = mp.StreamsBuilder("many")
+    builder.stream(name, key="string", value="string").to(out)
+    query = builder.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True)
+    query.awaitTermination()
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId))]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    assert {stage.numTasks for stage in stages if stage is not None} == {spark.sparkContext.defaultParallelism}

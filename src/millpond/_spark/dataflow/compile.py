@@ -195,7 +195,13 @@ class _Compiler:
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
-        return frame.select(*columns).mapInArrow(pack, WIRE)
+        return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _in_tasks(self, frame: DataFrame, source: Input | None) -> DataFrame:
+        """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""
+        if source is None or source.deserializers is None:
+            return frame
+        return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
 
     def _program(self, source: Input) -> Program | None:
         return self.fusion.of_sources(source.sources, source.frame.schema, decodes=source.decodes)
