@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from millpond._spark.session.archive import archive_file
+from millpond._spark.session.archive import archive_place, archives, java
 from millpond._spark.session.connector import kafka_jars
 from millpond._spark.session.master import default_settings
 from millpond.errors import ConfigError
@@ -30,21 +30,32 @@ def prepare() -> Path:
     ------
     ConfigError : the JVM makes none.
     """
-    file = archive_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        made = Path(folder, file.name)
+    place = archive_place()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        made = Path(folder, "classes.jsa")
         program = [sys.executable, "-m", "millpond.prepare", _RUN, folder, str(made)]
         # the JVM writes the archive when it ends, which is after the program: its output ends with both
         ended = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if ended.returncode or not made.is_file():
+        if ended.returncode or not made.is_file() or not _is_whole(made):
             raise ConfigError(
                 "The JVM has made no archive of its classes.",
                 given="\n".join(ended.stdout.strip().splitlines()[-3:]),
                 hint="Topologies start without it, too; Java 17 or later makes one.",
             )
+        before = archives(place)
+        file = place.with_name(f"{place.name}-{made.stat().st_size}.jsa")
         os.replace(made, file)
+    for other in before:
+        if other != file:
+            other.unlink(missing_ok=True)
     return file
+
+
+def _is_whole(archive: Path) -> bool:
+    """Whether a JVM can read all of it: a disk may have been full."""
+    options = [f"-XX:SharedArchiveFile={archive}", "-XX:+VerifySharedSpaces", "-version"]
+    return subprocess.run([java(), *options], cwd=archive.parent, capture_output=True, check=False).returncode == 0
 
 
 def _run(folder: str, archive: str) -> None:

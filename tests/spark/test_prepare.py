@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millpond._spark.session.archive import archive_file, archive_options
+from millpond._spark.session.archive import archive_options, archive_place, archives
 from millpond.prepare import prepare
 
 PROGRAM = """
@@ -29,28 +29,31 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_an_archive_is_named_where_there_is_one_and_nobody_has_chosen(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = archive_file()
-    assert file.is_relative_to(cache)
+    place = archive_place()
+    assert place.is_relative_to(cache)
     assert archive_options([]) == ""
-    file.parent.mkdir(parents=True)
-    file.touch()
+    place.parent.mkdir(parents=True)
+    file = place.with_name(f"{place.name}-5.jsa")
+    # one that was cut off ends the JVM
+    file.write_text("some")
+    assert archive_options([]) == ""
+    file.write_text("whole")
     assert archive_options(["-Xmx2g"]).startswith(f"-XX:SharedArchiveFile={file} ")
     for others in ("-Xshare:off", "-XX:SharedArchiveFile=mine", "-XX:ArchiveClassesAtExit=mine", "-javaagent:a.jar"):
         assert archive_options(["-Xmx2g", others]) == ""
     monkeypatch.setenv("JAVA_HOME", "/another/java")
-    assert archive_file() != file
+    assert archive_place() != place
     assert archive_options([]) == ""
 
 
 @pytest.mark.proof
-def test_a_session_takes_the_archive_that_was_made_and_passes_over_a_broken_one(cache: Path) -> None:
+def test_a_session_takes_the_archive_that_was_made_and_passes_over_one_that_was_cut_off(cache: Path) -> None:
     file = prepare()
-    assert file == archive_file()
-    for size in (file.stat().st_size, 1_000):
+    assert archives(archive_place()) == [file]
+    for size, taken in ((file.stat().st_size, True), (1_000, False)):
         with file.open("r+b") as archive:
             archive.truncate(size)
         ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
         options, count = ended.stdout.splitlines()[-2:]
-        assert f"-XX:SharedArchiveFile={file}" in options
+        assert (f"-XX:SharedArchiveFile={file}" in options) == taken
         assert count == "3"
-        assert "archive" not in ended.stderr
