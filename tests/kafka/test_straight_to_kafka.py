@@ -1,4 +1,4 @@
-"""Sinks of text, bytes and numbers, written from wire rows: the same records, in order, and all of them or none."""
+"""Sinks of text, bytes, numbers and JSON, written from wire rows: the same records in order, all of them or none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 import millpond as mp
 from dev.broker import KafkaBroker
@@ -77,8 +78,9 @@ def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
         joined = left.left_join(right, made, **(options if join == "foreign_key" else {}))
         outs.append(new_topic(broker))
         if format == "bytes":
-            # headers nowhere, but a JSON sink beside: Spark's columns are needed
-            joined.to_stream().map_values(lambda value: F.struct(value)).to(new_topic(broker), value="json")
+            # JSON whose names are numbers has no reader, so no worker writes it: Spark's columns are needed
+            beside = joined.to_stream().map_values(lambda value: F.create_map(F.lit(1), value))
+            beside.to(new_topic(broker), value="json")
         joined.to(outs[-1])
         run(spark, kafka, tmp_path / str(place), b, leaves=format == "string")
     found = [by_key(broker, out) for out in outs]
@@ -105,9 +107,9 @@ def test_several_sinks_and_formats_are_written_in_one_pass(
     assert sorted(((r.key, r.value) for r in committed(broker, raw)), key=repr) == sorted(given, key=repr)
 
 
-@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("way", ["text", "json", "columns"])
 def test_two_sinks_of_one_topic_keep_each_keys_order(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, leaves: bool
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, way: str
 ) -> None:
     source, out = new_topic(broker, "source"), new_topic(broker, "out")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
@@ -118,8 +120,10 @@ def test_two_sinks_of_one_topic_keep_each_keys_order(
     stream = b.stream(source, key="string", value="string")
     stream.filter(lambda value: value % 2 == 0).to(out)
     odd = stream.filter_not(lambda value: value % 2 == 0)
-    odd.to(out) if leaves else odd.map_values(lambda value: value.cast("int")).to(out, value="json")
-    run(spark, kafka, tmp_path, b, leaves=leaves, limit=90)
+    odd.to(out) if way == "text" else odd.map_values(lambda value: value.cast("int")).to(out, value="json")
+    if way == "columns":
+        odd.to(mp.Writer("noop"), name="beside")
+    run(spark, kafka, tmp_path, b, leaves=way != "columns", limit=90)
     found = {key: [int(value or 0) for value, _ in records] for key, records in by_key(broker, out).items()}
     assert found == {key: list(range(at, 120, 3)) for at, key in enumerate((b"a", b"b", b"c"))}
 
@@ -132,11 +136,39 @@ def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSessi
 
     assert plain(lambda b: b.stream("in", key="long", value="bytes").to("out"))
     assert plain(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
-    assert not plain(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
-    assert not plain(lambda b: b.stream("in", key="long", value=mp.json("a int")).to("out"))
+    assert plain(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
+    assert plain(lambda b: b.stream("in", key="long", value=mp.json("a int, m map<string,date>")).to("out"))
+    assert not plain(lambda b: b.stream("in", key="long", value=mp.json("a int")).to("out", value=mp.json("b int")))
+    # names that are no strings
+    by_day = F.create_map(F.lit(1), F.lit(2))
+    assert not plain(lambda b: b.stream("in", key="long", value="string").map_values(lambda value: by_day).to("out"))
     # it does not fit, and whoever writes it says so
     assert not plain(lambda b: b.stream("in", key="long", value="string").to("out", value="long"))
     assert not plain(lambda b: b.stream("in", key="long", value="string").to(mp.Writer("noop"), name="nowhere"))
+
+
+def test_json_is_what_goes_through_columns(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    sides, outs = produced(broker), [new_topic(broker) for _ in range(2)]
+    at = F.timestamp_micros(F.lit(1_577_836_800_123_456))
+
+    def pair(one: Any, two: Any) -> Any:
+        return F.struct(one.alias("a"), F.array(two).alias("b"), (F.length(one) / 3).alias("c"), at.alias("d"))
+
+    for place, out in enumerate(outs):
+        b = mp.StreamsBuilder("json")
+        left, right = (b.table(topic, key="long", value="string") for topic in sides)
+        stream = left.left_join(right, pair).to_stream()
+        stream = stream.select_key(lambda key, value: F.struct(key, F.length(value["a"])))
+        stream.to(out)
+        if place:
+            stream.to(mp.Writer("noop"), name="beside")
+        run(spark, kafka, tmp_path / str(place), b, leaves=not place)
+    found = [by_key(broker, out) for out in outs]
+    assert found[0] == found[1]
+    assert any(b'"b":["|' in (value or b"") for records in found[0].values() for value, _ in records)
+    assert any(value is None for records in found[0].values() for value, _ in records)
 
 
 class Told(KafkaWrite):
@@ -146,6 +178,7 @@ class Told(KafkaWrite):
         yield from batches
 
 
+PLAIN: tuple[dict[str, DataType], ...] = ({}, {})
 EXITS = Exits(Labels(2, 3, tuple(range(6)), (10, 11)), ("one", "two"), {0: 0, 1: 1}, 1)
 
 
@@ -164,7 +197,7 @@ def routed_batch(*offsets: int) -> bytes:
 
 
 def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told_last() -> None:
-    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS)
+    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
     rows = [
         (2, 0, routed_batch(5, 3)),
         (2, 0, routed_batch(4)),
@@ -179,14 +212,14 @@ def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told
 
 
 def test_blobs_of_two_sinks_of_one_topic_become_one_run_of_records() -> None:
-    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS)
+    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, PLAIN)
     batches = list(write(iter([wire([(2, 1, routed_batch(5, 2)), (2, 0, routed_batch(4, 1, 3)), (10, END, b"")])])))
     assert [int.from_bytes(key, "big") for key in batches[0]["key"].to_pylist()] == [1, 2, 3, 4, 5]
     assert batches[0]["topic"].to_pylist() == [0, 1, 0, 0, 1]
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:
-    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS)
+    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
     batches = list(write(iter([wire([(2, 0, routed_batch(1))])])))
     assert [batch["topic"].to_pylist() for batch in batches] == [[0]]
 

@@ -1,13 +1,13 @@
 """Writing to Kafka straight from wire rows: blobs become records in the one function that writes them.
 
-Where all sinks are topics of text, bytes and numbers, no expression of Spark's is needed behind the last exchange; the
-rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard is put into
-its order and written before the next is read, and the ends (`wire`) stand behind all of them.
+Where all sinks are topics of text, bytes, numbers and JSON, no expression of Spark's is needed behind the last
+exchange; the rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard
+is put into its order and written before the next is read, and the ends (`wire`) stand behind all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,11 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.dataflow.wire import END, Exits
 from millpond._spark.formats.formats import format_for, is_primitive, type_of
+from millpond._spark.formats.json import nullable, readable
+from millpond._spark.formats.json_encode import encoded
 from millpond._spark.session.worker import settle
 from millpond._spark.sinks.ends import LAST
-from millpond._spark.sinks.kafka_sink import KafkaWrite, record_bytes
+from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
@@ -45,9 +47,22 @@ def can_write_directly(plan: Plan, sinks: Iterable[Sink]) -> bool:
 
 
 def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
-    form = format_for(kind) if given is None else Format.of(given)
+    form = _format(given, kind)
     # a format that does not fit the type is somebody else's to refuse
+    if form.kind == "json":
+        return readable(kind) and (form.schema is None or type_of(form) == nullable(kind))
     return is_primitive(form) and type_of(form) == kind
+
+
+def _format(given: Format | FormatName | None, kind: DataType) -> Format:
+    return format_for(kind) if given is None else Format.of(given)
+
+
+def json_parts(sink: Sink) -> dict[str, DataType]:
+    """Of key and value what a topic's sink writes as JSON, with its type."""
+    assert isinstance(sink.target, TopicSink)
+    parts = {"key": (sink.target.key, sink.shape.key), "value": (sink.target.value, sink.shape.value)}
+    return {name: kind for name, (given, kind) in parts.items() if _format(given, kind).kind == "json"}
 
 
 def in_order(frame: DataFrame) -> DataFrame:
@@ -63,10 +78,12 @@ class WriteDirectly:
     ----------
     write : writes records, told apart by the number of their sink.
     exits : how sinks are told apart here.
+    json : of each sink what is JSON, see `json_parts`.
     """
 
     write: KafkaWrite
     exits: Exits
+    json: tuple[Mapping[str, DataType], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
@@ -97,18 +114,24 @@ class WriteDirectly:
         if not mail:
             return
         alone, position = len(mail) == 1, position_columns(self.exits.slots)
+        json = self.json[next(iter(mail))] if alone else {}
         # nobody else holds the rows, so that what is no longer needed of them goes
-        held = [stacked([_numbered(stacked(mail.pop(sink)), sink, alone=alone) for sink in sorted(mail)])]
-        # whoever gets few rows of several tasks puts them in order once more
-        kept = _KEPT.union(position, (HELD_KEY,)) if record_bytes(held[0]) <= self.write.limit else _KEPT
+        held = [stacked([self._numbered(stacked(mail.pop(sink)), sink, alone=alone) for sink in sorted(mail)])]
+        # whoever gets few rows of several tasks puts them in order once more; a JSON text may be shorter than its value
+        size = len(held[0]) * RECORD_BYTES if json else record_bytes(held[0])
+        kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT
         for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
-            yield pa.RecordBatch.from_pydict(columns | {name: as_bytes(columns[name]) for name in ("key", "value")})
+            written = {name: _bytes(columns[name], name, json) for name in ("key", "value")}
+            yield pa.RecordBatch.from_pydict(columns | written)
+
+    def _numbered(self, rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
+        """Rows with the number of their sink; beside other sinks' their keys and values, of whatever type, as bytes."""
+        for name in () if alone else ("key", "value"):
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, name, _bytes(array(rows, name), name, self.json[sink]).cast(pa.binary()))
+        return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
 
 
-def _numbered(rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
-    """Rows with the number of their sink; beside other sinks' their values, whatever their type, as bytes."""
-    if not alone:
-        at = rows.schema.get_field_index("value")
-        rows = rows.set_column(at, "value", as_bytes(array(rows, "value")))
-    return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
+def _bytes(values: pa.Array, name: str, json: Mapping[str, DataType]) -> pa.Array:
+    return encoded(values, json[name]) if name in json else as_bytes(values)

@@ -33,7 +33,7 @@ from millpond.io.topics import TopicSink
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
-_RECORD_BYTES = 16
+RECORD_BYTES = 16
 """Of each record, besides what is in it."""
 
 
@@ -126,7 +126,7 @@ def record_bytes(records: pa.RecordBatch | pa.Table) -> int:
     if "headers" in records.schema.names:
         headers = pc.list_flatten(records.column("headers"))
         columns += [pc.struct_field(headers, name) for name in ("key", "value")]
-    return len(records) * _RECORD_BYTES + sum(map(_content_bytes, columns))
+    return len(records) * RECORD_BYTES + sum(map(_content_bytes, columns))
 
 
 def _content_bytes(column: pa.Array | pa.ChunkedArray) -> int:

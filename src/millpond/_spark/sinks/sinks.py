@@ -16,6 +16,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import DataType
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
@@ -24,7 +25,7 @@ from millpond._spark.dataflow.wire import Exits
 from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order
+from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, json_parts
 from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, limit
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
@@ -126,11 +127,13 @@ class DirectSinks:
     ----------
     exits : how they are told apart.
     topics : the sinks, by their numbers there, if they are topics.
-    files : the same, if they are files.
+    json : what of each topic's records is JSON.
+    files : the sinks, if they are files.
     """
 
     exits: Exits
     topics: tuple[TopicSink, ...] = ()
+    json: tuple[Mapping[str, DataType], ...] = ()
     files: tuple[FileOutput, ...] = ()
 
 
@@ -156,7 +159,7 @@ def _direct_sinks(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -
     files = _direct_files(compiled.frame.sparkSession, ordered, compiled.headers)
     if files is not None:
         return DirectSinks(compiled.exits, files=files)
-    return DirectSinks(compiled.exits, tuple(node.target for node in ordered))
+    return DirectSinks(compiled.exits, tuple(node.target for node in ordered), tuple(map(json_parts, ordered)))
 
 
 def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, FileOutput]:
@@ -279,7 +282,7 @@ class BatchSinks:
 
     def _write_directly(self, frame: DataFrame, batch: int, sinks: DirectSinks) -> None:
         if not sinks.files:
-            self._run(in_order(frame), sinks.topics, batch, sinks.exits)
+            self._run(in_order(frame), sinks.topics, batch, sinks)
             return
         with written(sinks.files, batch) as write:
             publish(write, in_order(frame).mapInArrow(FilesFromBlobs(write, sinks.exits), FILES_WRITTEN))
@@ -289,8 +292,8 @@ class BatchSinks:
         rows = kafka_rows(frame, topics, self.ends if _is_once(targets) else None)
         self._run(rows, targets, batch)
 
-    def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, exits: Exits | None = None) -> None:
-        """Write records, or what wire rows bring to these exits."""
+    def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, direct: DirectSinks | None = None) -> None:
+        """Write records, or what wire rows bring to these sinks."""
         names, driver = tuple(sink.name for sink in topics), self._driver if _is_once(topics) else None
         with handed_over(rows.sparkSession, self.settings) as client:
             if driver is None:
@@ -298,10 +301,11 @@ class BatchSinks:
             else:
                 tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
                 write = KafkaWrite(client, names, self.identity, batch, limit(tasks), driver.begins(batch))
-            told = rows.mapInArrow(write if exits is None else WriteDirectly(write, exits), WRITTEN).collect()
+            made = write if direct is None else WriteDirectly(write, direct.exits, direct.json)
+            told = rows.mapInArrow(made, WRITTEN).collect()
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
         if driver is not None and held:
-            driver.write(batch, held, None if exits is None else exits.slots)
+            driver.write(batch, held, None if direct is None else direct.exits.slots)
 
     @cached_property
     def _driver(self) -> DriverCommit:
