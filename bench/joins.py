@@ -80,6 +80,23 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cach
     return start
 
 
+def start_in_spark(workload: str) -> Any:
+    """Spark's own aggregation in update mode, from a topic to a topic, at least once."""
+
+    def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+        servers, out, batch, topic = str(data).split(" ")
+        given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+        read = spark.readStream.format("kafka").options(**given, maxOffsetsPerTrigger=batch).load()
+        aggregated = EVERY[workload].in_spark
+        assert aggregated is not None
+        query = aggregated(read).writeStream.format("kafka").outputMode("update").trigger(availableNow=True)
+        return query.options(
+            **{"kafka.bootstrap.servers": servers, "topic": out, "checkpointLocation": checkpoint}
+        ).start()
+
+    return start
+
+
 def start_trickle(levels: int) -> Any:
     """A stream of topic `clicks` joined with so many tables, keyed anew in between; `data` are the servers."""
 

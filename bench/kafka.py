@@ -42,6 +42,7 @@ CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 PLAIN, CACHED = "Kafka Streams", "Kafka Streams, cache"
 LEAST, QUIX = "millpond, at least once", "quixstreams"
+SPARK = "Spark, update mode, at least once"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Place:
 
     def outcome(self, name: str) -> Outcome:
         """What a turn of this name has written."""
-        return outcome_of(self.servers, outputs(name, self.workload), PARTITIONS, of_json=self.workload.json)
+        compared = outputs(name, self.workload)[: self.workload.compared]
+        return outcome_of(self.servers, compared, PARTITIONS, of_json=self.workload.json)
 
     @contextmanager
     def inputs(self, name: str) -> Iterator[Inputs]:
@@ -120,7 +122,8 @@ def one_turn_each(
     millpond with its record cache has turns where tables are joined: of streams it keeps nothing back. Its turn of the
     plain workload of the same shape is compared with nothing but its own.
     Kafka Streams with its cache, and quixstreams where it can do something near, have a turn in the first round alone,
-    to save time; how their results compare is said in that turn's report ("beside").
+    to save time, unless the cache may be faster; Spark has turns where its own aggregation is the same. How the
+    results of these compare is said in that turn's report ("beside").
 
     Raises
     ------
@@ -131,12 +134,14 @@ def one_turn_each(
     turn = streams_turn(place, workload, f"{name}-ks-0", classes, cache=0, profile=profile)
     outcomes[PLAIN] = place.outcome(f"{name}-ks-0")
     yield turn
-    for out, turn in _once(place, workload, name, classes, profile=profile) if number == 0 else ():
+    for out, turn in _beside(place, workload, number, name, classes, profile=profile):
         found = {PLAIN: outcomes[PLAIN], turn.contender: place.outcome(out)}
         yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
     kinds = {OURS: workload}
     if place.workload.cached:
         kinds[OURS_CACHED] = f"{workload} cached"
+    if place.workload.join is None:
+        kinds = {}
     for who, kind in kinds.items():
         out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
         turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
@@ -147,11 +152,18 @@ def one_turn_each(
         yield replace(turn, contender=OURS_PLAIN)
 
 
-def _once(place: Place, workload: str, name: str, classes: Path, *, profile: bool) -> Iterator[tuple[str, Turn]]:
-    """(name, turn) of those that have one turn alone."""
-    out = f"{name}-ks-{CACHE_BYTES}"
-    yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
-    if place.workload.as_of:
+def _beside(
+    place: Place, workload: str, number: int, name: str, classes: Path, *, profile: bool
+) -> Iterator[tuple[str, Turn]]:
+    """(name, turn) of those whose results may differ; most of them have one turn alone."""
+    if number == 0 or place.workload.both_caches:
+        out = f"{name}-ks-{CACHE_BYTES}"
+        yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
+    if place.workload.in_spark is not None:
+        out = f"{name}-spark"
+        turn = millpond_turn(place, f"{workload} spark", out, profile=profile)
+        yield out, replace(turn, contender=SPARK)
+    if number == 0 and place.workload.as_of:
         out = f"{name}-quix"
         yield out, quix_turn(place, out, profile=profile)
 
@@ -259,7 +271,7 @@ def _watched(
 
 
 def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False, root: Path = ROOT) -> Turn:
-    """A turn of millpond over the same data; of `workload` the first word is the workload's name."""
+    """A turn of millpond, or of Spark alone, over the same data; the first word of `workload` is its name."""
     out, work = place.output(name), place.work / "work" / name
     with place.inputs(name) as inputs:
         data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")

@@ -32,6 +32,7 @@ STARTS = {
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in EVERY},
     **{f"kafka {workload} cached": joins.start_on_kafka(workload, record_cache=True) for workload in EVERY},
+    **{f"kafka {name} spark": joins.start_in_spark(name) for name, each in EVERY.items() if each.in_spark},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
     **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},

@@ -47,12 +47,14 @@ class Workload:
         results, to a hundredth, since which row of the table a record meets depends on the interleaving.
     topics : of its data.
     outputs : how many topics are written.
+    compared : how many of these, from the first, are compared; None: all. What several keys leave under one key depends
+        on the interleaving.
     json : whether values are JSON, which are compared as values: texts of one number may differ.
     parted : whether all rounds but the first are held back until a contender is done with the first.
     cached : whether the record cache changes what millpond writes.
     as_of : whether it is near to quixstreams' `join_asof`.
-    windows : whether quixstreams has windows like its own.
-    in_spark : (frame of key, value and timestamp, all read) -> key and value of Spark's own aggregation, if it has one.
+    both_caches : whether Kafka Streams has turns with its cache in every round: where the cache may be faster.
+    in_spark : (frame of Kafka's columns) -> key and value of Spark's own aggregation, if it has the same.
     plain : the workload of the same shape whose values are texts: what millpond's own rate is compared with.
     """
 
@@ -61,11 +63,12 @@ class Workload:
     equal: Literal["table", "records", "count"]
     topics: tuple[str, ...] = SIDES
     outputs: int = 1
+    compared: int | None = None
     json: bool = False
     parted: bool = False
     cached: bool = False
     as_of: bool = False
-    windows: bool = False
+    both_caches: bool = False
     in_spark: Callable[[Any], Any] | None = None
     plain: str | None = None
 

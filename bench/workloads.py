@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench import json_workloads
+from bench import aggregates, demo_workload, json_workloads
 from bench.datasets import EPOCH, Shape, key_of, values
 from bench.datasets import prepared as prepared_tables
 from bench.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
@@ -146,8 +146,10 @@ WORKLOADS = {
     "foreign_key": Workload(_references, _foreign_key, "table", parted=True, cached=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),
     **json_workloads.WORKLOADS,
+    **demo_workload.WORKLOADS,
+    **aggregates.WORKLOADS,
 }
-PLAIN = json_workloads.PLAIN
+PLAIN = {**json_workloads.PLAIN, **demo_workload.PLAIN}
 """What stands beside others: measured with them, never alone."""
 READY = [name for name, workload in WORKLOADS.items() if workload.join is not None]
 """What millpond can do, which is measured unless something else is asked for."""

@@ -5,6 +5,7 @@ One topology, one query, three outputs; the same whether its inputs are files or
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,25 +47,31 @@ class Ends:
 def build(ends: Ends) -> mp.Topology:
     """The topology between these ends."""
     builder = mp.StreamsBuilder("flights")
-    schedule, actual, planes = (builder.table(name=name, **ends.tables[name]) for name in TABLES[:3])
-    airlines = builder.global_table(name="airlines", **ends.tables["airlines"])
+    for name, handle in results(builder, ends.tables):
+        handle.to(ends.sinks[name], name=name)
+    return builder.build()
+
+
+def results(builder: mp.StreamsBuilder, tables: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Each output and the handle of its records, over tables with these arguments."""
+    schedule, actual, planes = (builder.table(name=name, **tables[name]) for name in TABLES[:3])
+    airlines = builder.global_table(name="airlines", **tables["airlines"])
 
     # Each flight, with its real departure once it has left. A cancelled one is a tombstone in `actual`.
     departures = schedule.left_join(actual, departure, name="schedule-with-actual")
     changes = departures.to_stream(name="departure-changes")
-    changes.to(ends.sinks["departures"], name="departures")
+    yield "departures", changes
 
     # A flight that has not left, or never will, has no plane yet: its key here is null, and the join leaves
     # it out and counts it.
     by_plane = changes.select_key(lambda flight: flight["tailnum"], name="by-tailnum")
     flown = by_plane.join(planes, flight_and_plane, name=ENRICH)
-    flown.to(ends.sinks["flights-by-plane"], name="flights-by-plane")
+    yield "flights-by-plane", flown
 
     # The same as a table, and of every flight: a plane that becomes known later changes the rows of all its flights.
     named = departures.left_join(airlines, with_airline, foreign_key=lambda flight: flight["carrier"], name="airline")
     flights = named.left_join(planes, with_plane, foreign_key=lambda flight: flight["tailnum"], name="plane")
-    flights.to(ends.sinks["flights"], name="flights")
-    return builder.build()
+    yield "flights", flights
 
 
 def departure(flight: Column, scheduled: Column, actual: Column) -> Column:

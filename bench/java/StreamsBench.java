@@ -50,11 +50,16 @@ public final class StreamsBench {
             case "orders":
                 JsonWorkloads.orders(builder, in, out);
                 break;
+            case "demo":
+                Demo.build(builder, in, out);
+                break;
             case "enrich":
                 JsonWorkloads.enrich(builder, in, out);
                 break;
             default:
-                joined(builder, workload, in[0], in[1]).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+                if (!Aggregates.build(builder, workload, in, out)) {
+                    joined(builder, workload, in[0], in[1]).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+                }
         }
     }
 
