@@ -49,7 +49,7 @@ def test_values_are_json_of_their_schemas(orders: Rows, clicks: Rows) -> None:
     for topic, schema in schemas.items():
         texts = [value for side, _, value, _ in [*orders, *clicks] if side == topic]
         kind = StructType.fromDDL(schema)
-        values, flaws = decode(kind, texts)
+        values, flaws = decode(kind, pa.array(texts))
         assert not flaws
         assert (
             pa.compute.sum(pa.array([sum(each is None for each in v.values()) for v in values.to_pylist()])).as_py()

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from millpond._spark.formats.json import encode_json
-from millpond._spark.formats.json_decode import decode
+from millpond._spark.formats.json_decode import one_by_one
 from millpond._spark.formats.json_encode import encoded
 from tests.spark.test_json import WIDE, Texts
 
@@ -67,7 +67,7 @@ def test_each_character_is_escaped_as_spark_does(spark: SparkSession) -> None:
 def test_random_values_are_written_as_spark_writes_them(spark: SparkSession, zone: str) -> None:
     kind = StructType.fromDDL(WIDE)
     made = Texts(seed=11)
-    column, flaws = decode(kind, [text for text in (made.of(kind) for _ in range(1_000)) if text != "null"])
+    column, flaws = one_by_one(kind, [text for text in (made.of(kind) for _ in range(1_000)) if text != "null"])
     assert not flaws
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -83,7 +83,7 @@ def test_random_values_are_written_as_spark_writes_them(spark: SparkSession, zon
 
 
 def read(kind: StructType, *raws: bytes | None) -> list[object]:
-    values, flaws = decode(kind, [raw and raw.decode() for raw in raws])
+    values, flaws = one_by_one(kind, [raw and raw.decode() for raw in raws])
     assert not flaws
     return [str(value) for value in values.to_pylist()]
 

@@ -71,7 +71,7 @@ class Deserializer:
             return _texts(raw)
         if self.schema is not None:
             texts, bad = _texts(raw)
-            values, flaws = decode(self.schema, texts.to_pylist())
+            values, flaws = decode(self.schema, texts)
             bad[list(flaws)] = True
             return values, bad
         bad = self._of_other_width(raw)
@@ -93,7 +93,7 @@ class Deserializer:
         texts, bad = _texts(pa.array([raw], pa.binary()))
         if self.schema is None or bad[0]:
             return NOT_TEXT
-        return decode(self.schema, texts.to_pylist())[1][0]
+        return decode(self.schema, texts)[1][0]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """JSON text to Arrow columns, in the workers: one value and nothing else, or a reason.
 
-Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. The standard library's parser
-reads each text whole (docs/decisions/0013-json-in-the-workers.md has the measurement); columns are built type by type,
-and one whose values are all of the wanted Python type costs one look at the set of their types.
+Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. Arrow's parser reads many texts
+at once where all of them are plainly fine (`json_blocks`); else the standard library's reads each text whole, which is
+slower and says what is wrong (docs/decisions/0013-json-in-the-workers.md has the measurement). Then columns are built
+type by type, and one whose values are all of the wanted Python type costs one look at the set of their types.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructType
 
-from millpond._spark.formats import json_leaves
+from millpond._spark.formats import json_blocks, json_leaves
 from millpond._spark.formats.arrow_types import arrow_type
 
 _SHOWN = 200
+_BLOCK_ROWS = 2_048
+"""Texts that are read at once: one that is not plainly fine sends all of them the other way."""
+_BLOCK_BYTES = 1 << 28
 _NAMES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 
 
@@ -35,8 +39,28 @@ class Flaws:
         self.found.setdefault(row, reason)
 
 
-def decode(kind: DataType, texts: Sequence[str | None]) -> tuple[pa.Array, dict[int, str]]:
+def decode(kind: DataType, texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
     """The values of JSON texts, and why some texts are none; those are null, and so are null texts.
+
+    Parameters
+    ----------
+    kind : what the texts are to be, with all that lies within nullable.
+    texts : each of a record.
+    """
+    flaws: dict[int, str] = {}
+    columns = []
+    for start in range(0, max(1, len(texts)), _BLOCK_ROWS):
+        block = texts.slice(start, _BLOCK_ROWS)
+        values = json_blocks.read(kind, block) if block.nbytes <= _BLOCK_BYTES else None
+        if values is None:
+            values, found = one_by_one(kind, block.to_pylist())
+            flaws |= {start + row: reason for row, reason in found.items()}
+        columns.append(values)
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns), flaws
+
+
+def one_by_one(kind: DataType, texts: Sequence[str | None]) -> tuple[pa.Array, dict[int, str]]:
+    """The same, a text after the other.
 
     Parameters
     ----------

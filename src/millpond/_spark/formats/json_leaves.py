@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from millpond._spark.formats.arrow_types import arrow_type
 
 Bad = list[tuple[int, str]]
+TIMES = (DateType, TimestampType, TimestampNTZType)
 _NONE = type(None)
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _WORDS = {
@@ -67,7 +68,7 @@ def column(kind: DataType, values: Sequence[Any]) -> tuple[pa.Array, Bad]:
     make: Callable[[list[str | None], DataType], tuple[pa.Array, Bad]] = _texts
     if isinstance(kind, BinaryType):
         make = _bytes
-    elif isinstance(kind, DateType | TimestampType | TimestampNTZType):
+    elif isinstance(kind, TIMES):
         make = _times
     return _typed(values, types, {str}, kind, lambda given: make(given, kind))
 
@@ -183,6 +184,13 @@ def _bytes(values: list[str | None], kind: DataType) -> tuple[pa.Array, Bad]:
 
 def _times(values: list[str | None], kind: DataType) -> tuple[pa.Array, Bad]:
     texts, bad = _texts(values, kind)
+    made, lost = times(texts, kind)
+    what = f"a {'date' if isinstance(kind, DateType) else 'timestamp'} is a string of ISO 8601"
+    return made, [*bad, *((place, what) for place in lost)]
+
+
+def times(texts: pa.Array, kind: DataType) -> tuple[pa.Array, list[int]]:
+    """Dates and timestamps of texts, and the places of those that are none, which have null."""
     pattern = _DATE if isinstance(kind, DateType) else _INSTANT if isinstance(kind, TimestampType) else _LOCAL
     shaped = pc.if_else(pc.match_substring_regex(texts, pattern), texts, None)
     if not isinstance(kind, DateType):
@@ -195,9 +203,8 @@ def _times(values: list[str | None], kind: DataType) -> tuple[pa.Array, Bad]:
     except pa.ArrowInvalid:
         # no such day, no such hour
         made = pa.chunked_array([_cast(shaped[n : n + 1], target) for n in range(len(shaped))]).combine_chunks()
-    what = f"a {'date' if isinstance(kind, DateType) else 'timestamp'} is a string of ISO 8601"
-    lost = np.flatnonzero((made.is_null().to_numpy(False)) & ~texts.is_null().to_numpy(False)).tolist()
-    return made, [*bad, *((place, what) for place in lost)]
+    lost = np.flatnonzero((made.is_null().to_numpy(False)) & ~texts.is_null().to_numpy(False))
+    return made, lost.tolist()
 
 
 def _zoned(texts: pa.Array) -> pa.Array:
