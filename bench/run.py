@@ -164,7 +164,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
-    parser.add_argument("--only", type=_some_of_kafka, help=f"of kafka, with commas: {', '.join(ON_KAFKA)}")
+    parser.add_argument("--only", type=some_of_kafka, help=f"of kafka, with commas: {', '.join(ON_KAFKA)}")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
     parser.add_argument("--seconds", type=float, default=120, help="of latency: how long to send (default 120)")
@@ -176,7 +176,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _some_of_kafka(given: str) -> list[str]:
+def some_of_kafka(given: str) -> list[str]:
+    """The workloads that are named, with commas between them; raises where one is not there."""
     unknown = set(found := given.split(",")) - set(ON_KAFKA)
     if unknown:
         raise argparse.ArgumentTypeError(f"no such workload: {', '.join(sorted(unknown))}")
