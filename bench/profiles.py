@@ -38,6 +38,7 @@ THREADS: Rules = (
 JAVA: Rules = (
     (r"\.janino\.|codegen\.Code|CodeGenerator", "compiling generated code"),
     (r"apache\.kafka\.|sql\.kafka010", "Kafka source"),
+    (r"fasterxml\.jackson|JacksonGenerator|JacksonParser", "JSON in Spark's columns"),
     (r"parquet|execution\.datasources|execution\.vectorized", "file source"),
     (r"ArrowOutput|ArrowColumnVector|ArrowStreamReader|ArrowReader|ColumnarBatchRow", "rows from Python"),
     (r"ArrowInput|execution\.arrow\.|ArrowStreamWriter", "rows to Arrow to Python"),
@@ -50,7 +51,13 @@ JAVA: Rules = (
 )
 PYTHON: Rules = (
     (r"importlib|zipimport", "imports"),
+    (r"_spark/formats/json_encode\.py", "JSON: written"),
+    (r"_spark/formats/json_(blocks|decode|leaves)\.py", "JSON: read"),
+    (r"_spark/formats/deserializers\.py", "keys and values from bytes"),
+    # a function calls kernels of Arrow, which it shares with operators
+    (r"_engine/expressions/", "functions in the level"),
     (r"_spark/sinks/(producers|kafka_sink|kafka_client)", "produce"),
+    (r"_spark/sinks/direct_sink\.py", "sink: into order, to bytes"),
     # what serves the calls of both lies in between: it belongs to whoever calls
     (r"_spark/dataflow/state\.py|streaming/.*client", "state: sent to and from the state server"),
     (r"pyspark/worker|pandas/serializers|sql/", "Spark's worker: rows and Arrow"),

@@ -12,12 +12,14 @@ import os
 import runpy
 import signal
 import time
-from types import FrameType
+from types import CodeType, FrameType
 
 FOLDER = "BENCH_SAMPLES"
 """Environment variable that names the folder of the samples."""
 SECONDS = 0.01
 """CPU time between two samples."""
+_FOLDERS = 5
+"""Of a file, from itself up: those that `profiles` tells parts by."""
 
 
 class Samples:
@@ -40,9 +42,14 @@ class Samples:
         stack = []
         while frame is not None:
             code = frame.f_code
-            stack.append("/".join(code.co_filename.rsplit("/", 2)[-2:]) + ":" + code.co_qualname)
+            stack.append(named(code))
             frame = frame.f_back
         os.write(self._file, f"{time.time():.3f} {own:.6f} {others:.6f} {';'.join(stack)}\n".encode())
+
+
+def named(code: CodeType) -> str:
+    """A function as it stands in a stack: where its file lies, and its name."""
+    return "/".join(code.co_filename.rsplit("/", _FOLDERS)[-_FOLDERS:]) + ":" + code.co_qualname
 
 
 if __name__ == "__main__":

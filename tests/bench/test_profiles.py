@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 from bench import profiles
 from bench.measure import Usage
 from bench.profiles import JAVA, PYTHON, THREADS, part_of
+from bench.sampled_daemon import named
+from millpond._engine.state import cache
+from millpond._spark.formats import json_decode, json_encode
+from millpond._spark.sinks import kafka_sink
 
 ROOT = Path(__file__).resolve().parents[2]
 SENT, READ = "state: sent to and from the state server", "Spark's worker: rows and Arrow"
@@ -29,6 +34,12 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
     [
         (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
         (["_engine/rows/blob.py:encode", "_spark/dataflow/packing.py:Pack._rows"], "pack"),
+        (["_spark/formats/json_blocks.py:read", "_spark/dataflow/packing.py:Pack._rows"], "JSON: read"),
+        (
+            ["_spark/formats/json_encode.py:_floats", "_spark/sinks/direct_sink.py:WriteDirectly._sorted"],
+            "JSON: written",
+        ),
+        (["pyarrow/compute.py:add", "_engine/expressions/evaluate.py:run", "level.py:run"], "functions in the level"),
         (["_engine/state/merge.py:joined", "_engine/state/table.py:Table.point"], "state: lookups"),
         (["pyspark/serializers.py:dumps", "_spark/dataflow/state.py:SparkChunkStore.put_chunk"], SENT),
         (
@@ -47,6 +58,20 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
 )
 def test_a_worker_s_stack_has_its_part(stack: list[str], part: str) -> None:
     assert part_of(stack, PYTHON) == part
+
+
+@pytest.mark.parametrize(
+    ("function", "part"),
+    [
+        (json_decode.decode, "JSON: read"),
+        (json_encode.encoded, "JSON: written"),
+        (kafka_sink.send, "produce"),
+        (cache.own_folder, "state: the machine's cache"),
+    ],
+    ids=["read", "write", "produce", "cache"],
+)
+def test_a_function_is_found_by_where_its_file_lies(function: Callable[..., object], part: str) -> None:
+    assert part_of([named(function.__code__)], PYTHON) == part
 
 
 def test_every_thread_has_a_part() -> None:
