@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 import millpond as mp
 from dev.broker import KafkaBroker
@@ -216,6 +216,27 @@ def test_blobs_of_two_sinks_of_one_topic_become_one_run_of_records() -> None:
     batches = list(write(iter([wire([(2, 1, routed_batch(5, 2)), (2, 0, routed_batch(4, 1, 3)), (10, END, b"")])])))
     assert [int.from_bytes(key, "big") for key in batches[0]["key"].to_pylist()] == [1, 2, 3, 4, 5]
     assert batches[0]["topic"].to_pylist() == [0, 1, 0, 0, 1]
+
+
+def test_json_of_a_blob_has_the_names_of_its_type_and_few_records_keep_their_place() -> None:
+    kind = StructType([StructField("id", LongType()), StructField("name", StringType())])
+    given = [{"o0_key": 1, "name": 'a"ö'}, None, {"o0_key": None, "name": None}]
+    columns = {name: [0, 0, 0] for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
+    values = pa.array(given, pa.struct([("o0_key", pa.int64()), ("name", pa.string())]))
+    rows = blob.encode(pa.table({**columns, "offset": [3, 1, 2], "key": [7, 8, 9], "value": values}))
+    for limit in (0, 1 << 20):
+        told = Told(b"", ("one", "two"), None, 0, limit)
+        write = WriteDirectly(told, EXITS, ({"value": kind, "key": LongType()}, {}))
+        (batch, _) = write(iter([wire([(2, 0, rows), (10, END, b"")])]))
+        assert batch["key"].to_pylist() == [b"8", b"9", b"7"]
+        assert batch["value"].to_pylist() == [None, b'{"id":null,"name":null}', '{"id":1,"name":"a\\"ö"}'.encode()]
+        assert ("offset" in batch.schema.names) is (limit > 0)
+    beside = blob.encode(pa.table({**columns, "offset": [4, 0, 5], "key": ["x"] * 3, "value": ["v"] * 3}))
+    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, ({"value": kind}, {}))
+    (batch, _) = write(iter([wire([(2, 0, rows), (2, 1, beside), (10, END, b"")])]))
+    assert batch["topic"].to_pylist() == [1, 0, 0, 0, 1, 1]
+    assert batch["key"].to_pylist() == [b"x", long(8), long(9), long(7), b"x", b"x"]
+    assert batch["value"].to_pylist()[:3] == [b"v", None, b'{"id":null,"name":null}']
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:
