@@ -66,13 +66,14 @@ def demo() -> Named:
 
 
 def bench() -> Named:
-    """The benchmark's workloads; they need a session."""
+    """The benchmark's workloads but the demo, which stands by itself; they need a session."""
+    from bench.demo_workload import PLAIN, WORKLOADS
     from bench.workload import handles_of
     from bench.workloads import EVERY
     from millpond import StreamsBuilder
 
     for name, workload in EVERY.items():
-        if workload.join is not None:
+        if workload.join is not None and name not in {**WORKLOADS, **PLAIN}:
             builder = StreamsBuilder("bench")
             for number, handle in enumerate(handles_of(workload, builder, workload.topics)):
                 handle.to("out" if number == 0 else f"out-{number + 1}")
