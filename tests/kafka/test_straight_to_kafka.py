@@ -160,7 +160,7 @@ def test_json_is_what_goes_through_columns(
         b = mp.StreamsBuilder("json")
         left, right = (b.table(topic, key="long", value="string") for topic in sides)
         stream = left.left_join(right, pair).to_stream()
-        stream = stream.select_key(lambda key, value: F.struct(key, F.length(value["a"])))
+        stream = stream.select_key(lambda key, value: F.struct(key.alias("k"), F.length(value["a"]).alias("n")))
         stream.to(out)
         if place:
             stream.to(mp.Writer("noop"), name="beside")
