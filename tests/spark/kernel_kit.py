@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluate import Rows, unsupported
 from millpond._engine.expressions.tree import Call, Expression
 from millpond._engine.rows.columns import array
-from millpond._engine.rows.types import with_nulls
 from millpond._spark.functions.analysed_plan import Unread, layers_of
 
 ERRORS = 24
@@ -58,9 +57,23 @@ def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
                 spark.conf.set(name, earlier)
 
 
+NOT_IN_SQL = {
+    "st with z": lambda: F.col("st").withField("z", F.col("i1")),
+    "st with another y": lambda: F.col("st").withField("Y", F.lit(1) / F.col("few")),
+    "st without x": lambda: F.col("st").dropFields("x", "none"),
+    "st within st": lambda: F.struct("st").alias("it").withField("st.x", F.col("t1")).dropFields("st.y"),
+}
+"""Expressions that SQL has no words for, by name."""
+
+
+def column_of(text: str) -> Column:
+    """The expression that an SQL text, or a name of `NOT_IN_SQL`, stands for."""
+    return NOT_IN_SQL[text]() if text in NOT_IN_SQL else F.expr(text)
+
+
 def read(frame: DataFrame, texts: Sequence[str]) -> dict[str, Expression | str]:
     """The expression of each SQL text, or why it is none."""
-    layer = layers_of(frame.select(*(F.expr(text).alias(f"v{n}") for n, text in enumerate(texts))))[-1]
+    layer = layers_of(frame.select(*(column_of(text).alias(f"v{n}") for n, text in enumerate(texts))))[-1]
     found: dict[str, Expression | str] = {}
     for number, text in enumerate(texts):
         expression = layer.get(f"v{number}", Unread("not there"))
@@ -148,7 +161,7 @@ def differences(frame: DataFrame, rows: pa.Table, texts: Sequence[str], most: in
 def _of_values(frame: DataFrame, rows: pa.Table, outcomes: Mapping[str, Outcome]) -> list[str]:
     columns = []
     for number, (text, outcome) in enumerate(outcomes.items()):
-        column = F.expr(text)
+        column = column_of(text)
         if outcome.errors:
             column = F.when(~F.col("row").isin(*outcome.errors), column)
         columns.append(column.alias(f"v{number}"))
@@ -159,8 +172,7 @@ def _of_values(frame: DataFrame, rows: pa.Table, outcomes: Mapping[str, Outcome]
     found = []
     for number, (text, outcome) in enumerate(outcomes.items()):
         theirs = array(wanted, f"v{number}")
-        kind = with_nulls(theirs.type)
-        ours, theirs = plain(outcome.values), plain(theirs.cast(kind))
+        ours, theirs = plain(outcome.values), plain(theirs)
         bad = [row for row in range(len(rows)) if ours[row] != theirs[row]]
         if bad:
             shown = [(_inputs(rows, text, row), ours[row], theirs[row]) for row in bad[:3]]
@@ -193,7 +205,7 @@ def _of_errors(frame: DataFrame, rows: pa.Table, outcomes: Mapping[str, Outcome]
 def _condition(frame: DataFrame, text: str, row: int) -> str | None:
     """The condition of Spark's error at a row, or the class of Java's where it has none."""
     try:
-        frame.where(F.col("row") == row).select(F.expr(text)).collect()
+        frame.where(F.col("row") == row).select(column_of(text)).collect()
     except PySparkException as error:
         return error.getCondition() or type(error).__name__
     except Exception as error:

@@ -47,7 +47,7 @@ COMPARISONS = [
     *_of("{n}1{by}{n}2", n=(*_NUMBERS, "t", "y", "day", "ts", "o"), by="= < <= > >= <=>"),
     *_of("greatest({n}1,{n}2); least({n}1,{n}2,{n}1)", n=(*_NUMBERS, "t", "y", "day", "ts")),
     *_of(
-        "tn <= tn; span < span; i1 = d1; t1 <=> 'a'; null <=> i1; day1 < ts1; least(t1, 'm', num); l1 = f1; few > '2'"
+        "tn <= tn; span < span; i1 = d1; t1 <=> 'a'; null <=> i1; day1 < day2; least(t1, 'm', num); l1 = f1; few > '2'"
     ),
 ]
 CONDITIONS = [
@@ -156,6 +156,7 @@ HASHES = _of(
 )
 HASHES += _of("{h}(concat(t1, t2, num, when, t1, t2, num, when)); {h}('x')", h="hash xxhash64")
 NESTED = [
+    *_of("st with z; st with another y; st without x; st within st; case when o1 then map end; coalesce(map, map)"),
     *_of("struct(i1, t1); st.x; st.y; named_struct('a', st, 'b', i1).a.y; array(st)[0].y; array(st, st)"),
     *_of("array(i1, i2); array(t1, 'x', t2); array(l1, i1); array(ints, ints)[0]; array(d1, d2)[1]"),
     *_of("size(ints); size(map); array_size(ints); cardinality(words); sort_array(ints); sort_array(words, false)"),
@@ -165,6 +166,23 @@ NESTED = [
     *_of("array_contains(ints, few); array_contains(words, t1); array_contains(words, 'a'); map_keys(map)[0]"),
     *_of("array_contains(array(d1, d2), 0.0D); array_contains(array(d1, d2), double('nan'))"),
 ]
+OPTIMIZED = [
+    *_of("not (d1 < d2); not (f1 = f2); d1 = d1; d1 < d1; i1 = i1; cast(b1 as int) = 300; cast(b1 as bigint) < 127"),
+    *_of("cast(i1 as double) > 2147483647.5D; cast(s1 as decimal(10,2)) = 1.5; i1 > 1.5; l1 = 1.0D; i1 * 0; i1 - i1"),
+    *_of("cast(f1 as double) = 0.1D; case when few=0 then null else few end is null; if(few=0, 1, 0) = 1; i1 + 0"),
+    *_of("not (i1 in (1, null)); few in (1, 1, 2); few in (null); o1 and true; o1 or null; o1 and not o1; o1 = true"),
+    *_of("few > 0 and few > 0 and 1/few > 0; (few <> 0 and i1 > 0) or (few <> 0 and 1/few > 0); t1 like '%'; -(-i1)"),
+    *_of("concat(t1, concat('a', 'b')); cast(cast(few as string) as int); cast(cast(l1 as int) as bigint); d1 - d1"),
+    *_of("cast(ts1 as date) = date'2020-01-01'; year(day1) = 2020; nullif(d1, double('nan')); substring(t1, 1)"),
+    *_of("(i1 + 1) > i1; i1 + 1 > 2147483647; i1 - 1 = 5; -i1 = 5; i1 is null and i1 = 1; not not o1; abs(abs(i1))"),
+    *_of("1 + (i1 + i2); (i1 + few) + i2; (l1 * 2L) * l2; trim(trim(t1)); reverse(reverse(t1)); floor(floor(d1))"),
+]
+CHANGED = [
+    *_of("(i1 + 2147483647) + -2147483647; (i1 * 2) * 1073741824; 1 + (i1 + 1); l1 + 1L + 9223372036854775807L"),
+    *_of("named_struct('a', 1/few, 'b', i1).b; array(d1, 1/few)[0]; cast(day1 as timestamp) > ts1; lower(upper(t1))"),
+]
+"""What Spark's optimizer makes other expressions of, which fail at other rows or give other texts."""
+LETTERS = _of("upper(t1); lower(t1); ucase(num); lower(concat(t1, t2, 'ΑΣ')); upper(concat(t1, 'ŉ', t2))")
 SUBJECTS: dict[str, list[str]] = {
     "arithmetic": ARITHMETIC,
     "decimals": DECIMALS,
@@ -178,4 +196,6 @@ SUBJECTS: dict[str, list[str]] = {
     "rounding": ROUNDING,
     "hashes": HASHES,
     "nested": NESTED,
+    "optimized": OPTIMIZED,
+    "letters": LETTERS,
 }

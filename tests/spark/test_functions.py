@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._engine.expressions.evaluate import MODULES
-from tests.spark.kernel_kit import differences, functions_of, read, settings
+from millpond._engine.expressions.evaluate import MODULES, Rows
+from millpond._engine.rows.columns import array
+from tests.spark.kernel_kit import differences, evaluated, functions_of, plain, read, settings
 from tests.spark.kernel_rows import sample
-from tests.spark.kernel_texts import SUBJECTS
+from tests.spark.kernel_texts import CHANGED, SUBJECTS
 
 SEED = 5
+LETTERS_AROUND = [
+    "",
+    "A",
+    "1",
+    ".",
+    "A.",
+    "A:1",
+    "\u0301",
+    "A\u0301",
+    "\u02b0",
+    " ",
+    "\u00aa",
+    "\u2160",
+    "\u0345",
+    ".A",
+    "x y",
+]
 SETTINGS = {
     "spark_sql_session_timeZone": "UTC",
     # what two columns have in common Spark evaluates once, for rows too that neither asks for
@@ -39,6 +58,31 @@ def test_kernels_and_spark_agree_on_other_rows_and_on_each_error(spark: SparkSes
             frame = spark.createDataFrame(rows).coalesce(1)
             for texts in SUBJECTS.values():
                 assert differences(frame, rows, texts, most=1000) == []
+
+
+def test_what_sparks_optimizer_makes_other_expressions_of_stays_sparks(spark: SparkSession, rows):
+    with settings(spark, **SETTINGS, spark_sql_ansi_enabled="true"):
+        found = read(spark.createDataFrame(rows), CHANGED)
+    assert [text for text, each in found.items() if not isinstance(each, str)] == []
+
+
+def test_a_part_of_the_rows_gives_a_part_of_the_values_and_none_gives_none(spark: SparkSession, rows):
+    texts = [text for listed in SUBJECTS.values() for text in listed]
+    with settings(spark, **SETTINGS, spark_sql_ansi_enabled="false"):
+        expressions = read(spark.createDataFrame(rows), texts)
+    nothing = rows.slice(0, 0)
+    for text, each in expressions.items():
+        assert not isinstance(each, str), text
+        whole, part = evaluated(each, rows), evaluated(each, rows.slice(37, 50))
+        assert plain(part.values) == plain(whole.values)[37:87], text
+        assert len(Rows(0, lambda name: array(nothing, name)).evaluate(each)) == 0, text
+
+
+def test_upper_and_lower_case_are_sparks_for_every_character(spark: SparkSession):
+    texts = [chr(c) + "x" for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    words = [one + "\u03a3" + other for one in LETTERS_AROUND for other in LETTERS_AROUND]
+    rows = pa.table({"row": pa.array(range(len(texts + words)), pa.int32()), "t": texts + words})
+    assert differences(spark.createDataFrame(rows).coalesce(1), rows, ["upper(t)", "lower(t)"]) == []
 
 
 def test_each_function_that_has_a_kernel_is_tried(spark: SparkSession, rows):

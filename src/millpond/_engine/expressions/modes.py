@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from millpond._engine.arrays import Bools
 from millpond._engine.expressions.kernel import Rows
-from millpond._engine.expressions.tree import Call, Expression, type_of
+from millpond._engine.expressions.tree import Call, Expression, Literal, type_of
 from millpond._engine.expressions.vectors import spread
 
 TRY = "TRY"
@@ -78,6 +78,24 @@ def fails(call: Call) -> bool:
     """Whether what cannot be computed is an error."""
     said = call.option("failOnError")
     return not tries(call) and (call.ansi if said is None else said == "true")
+
+
+def is_lenient(call: Call) -> bool:
+    """Whether numbers that are too large wrap."""
+    return not (fails(call) or tries(call))
+
+
+def is_constant(expression: Expression) -> bool:
+    """Whether an expression has the same value for all rows."""
+    if isinstance(expression, Call):
+        return all(map(is_constant, expression.arguments))
+    return isinstance(expression, Literal)
+
+
+def is_taken_apart(expression: Expression) -> bool:
+    """Whether Spark leaves out what is put into an array or struct only not to be taken out, and this could fail."""
+    made = isinstance(expression, Call) and expression.function in ("CreateNamedStruct", "UpdateFields", "CreateArray")
+    return made and can_fail(expression)
 
 
 def is_utc(call: Call) -> bool:

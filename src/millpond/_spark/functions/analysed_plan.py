@@ -21,6 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 from millpond._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type
+from millpond._spark.functions.letter_cases import case_options
 
 _CONDITIONS = frozenset(
     (
@@ -145,7 +146,7 @@ class _Reader:
         return Call(name, arguments, _type(name, node, arguments, handle), ansi, options)
 
     def _options(self, name: str, node: Mapping[str, Any], handle: _Handle) -> tuple[tuple[tuple[str, str], ...], bool]:
-        options: list[tuple[str, str]] = []
+        options: list[tuple[str, str]] = list(case_options(name)) if name in ("Upper", "Lower") else []
         ansi = self._ansi
         for option, value in node.items():
             if option in ("evalMode", "evalContext"):

@@ -15,8 +15,8 @@ import pyarrow.types as pt
 from millpond._engine.arrays import Bools
 from millpond._engine.expressions.functions import decimals
 from millpond._engine.expressions.kernel import Kernel, LazyKernel
-from millpond._engine.expressions.modes import fails, tries
-from millpond._engine.expressions.tree import Call, type_of
+from millpond._engine.expressions.modes import fails, is_constant, is_lenient, tries
+from millpond._engine.expressions.tree import Call, Expression, type_of
 from millpond._engine.expressions.vectors import (
     DURATION,
     INTEGERS,
@@ -45,6 +45,8 @@ def fits(call: Call) -> bool:
     if len(set(kinds)) != 1:
         return False
     (kind,) = set(kinds)
+    if call.function in ("Add", "Multiply") and kind in INTEGERS and _folded(call):
+        return False
     if call.function == "Divide":
         return bool(kind == pa.float64())
     if call.function == "IntegralDivide":
@@ -52,6 +54,18 @@ def fits(call: Call) -> bool:
     if kind == DURATION:
         return call.function == "UnaryMinus"
     return kind in (INTEGERS if call.function in _BITS else NUMBERS)
+
+
+def _folded(call: Call) -> bool:
+    """Whether Spark reckons constants of a chain of sums or products together, which may fail elsewhere, or nowhere."""
+    return not is_lenient(call) and sum(map(is_constant, _chain(call))) > 1
+
+
+def _chain(call: Call) -> list[Expression]:
+    found: list[Expression] = []
+    for each in call.arguments:
+        found += _chain(each) if isinstance(each, Call) and each.function == call.function else [each]
+    return found
 
 
 def _overflow(kind: pa.DataType, sign: str = "") -> tuple[str, str]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.expressions.kernel import Kernel, LazyKernel
-from millpond._engine.expressions.tree import Call, type_of
+from millpond._engine.expressions.tree import Call, Expression, type_of
 from millpond._engine.expressions.vectors import FIXED, FLOATS, flags, numbers
 
 _OPPOSITE = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
@@ -26,7 +26,14 @@ def comparable(kind: pa.DataType) -> bool:
 def fits(call: Call) -> bool:
     """See `kernel`."""
     kinds = {type_of(each) for each in call.arguments}
-    return len(kinds) == 1 and all(map(comparable, kinds))
+    return len(kinds) == 1 and all(map(comparable, kinds)) and not any(map(_of_day, call.arguments))
+
+
+def _of_day(expression: Expression) -> bool:
+    """Whether it is a day as a timestamp: Spark compares days then, of which there are more than timestamps."""
+    if not isinstance(expression, Call) or expression.function != "Cast":
+        return False
+    return bool(type_of(expression.arguments[0]) == pa.date32() and pt.is_timestamp(expression.type))
 
 
 def compared(function: str, left: pa.Array, right: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.functions.comparisons import comparable, equal
 from millpond._engine.expressions.functions.texts import constant
 from millpond._engine.expressions.kernel import Kernel, LazyKernel
-from millpond._engine.expressions.modes import fails
+from millpond._engine.expressions.modes import fails, is_taken_apart
 from millpond._engine.expressions.tree import Call, type_of
 from millpond._engine.expressions.vectors import FLOATS, all_valid, flags, made, numbers, shaped
 from millpond._engine.rows.columns import gather, valid
@@ -40,6 +40,8 @@ def fits(call: Call) -> bool:
         return bool(pt.is_list(of) and of.value_type == kinds[1] and comparable(kinds[1]))
     if pt.is_map(of) and call.function in ("GetMapValue", "ElementAt"):
         return bool(of.key_type == kinds[1] and comparable(kinds[1]))
+    if is_taken_apart(call.arguments[0]):
+        return False
     return bool(pt.is_list(of) and call.function in _BY_PLACE and kinds[1] in _INDEX)
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.expressions.kernel import Kernel, LazyKernel, Rows
-from millpond._engine.expressions.modes import value_where
+from millpond._engine.expressions.modes import is_taken_apart, value_where
 from millpond._engine.expressions.tree import Call, Expression, Literal, type_of
 from millpond._engine.expressions.vectors import shaped
 from millpond._engine.rows.columns import valid
@@ -26,7 +26,7 @@ def fits(call: Call) -> bool:
         names = [each.name for each in kinds[0]]
         return _distinct(names) and list(_changed(names, call)) == [each.name for each in call.type]
     if call.function == "GetStructField":
-        return bool(pt.is_struct(kinds[0]))
+        return bool(pt.is_struct(kinds[0])) and not is_taken_apart(call.arguments[0])
     names = [each.value.as_py() if isinstance(each, Literal) else None for each in call.arguments[::2]]
     # two fields of one name cannot be told apart
     return None not in names and len(set(names)) == len(names)
