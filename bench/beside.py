@@ -38,7 +38,9 @@ def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
                 turn = millpond_turn(place, workload, f"{workload}-{who}-{number}".replace("_", "-"), root=root)
                 rates[root].append(turn.rates.second_half)
                 peak = turn.usage.peak_bytes / 1e9
-                print(f"{workload} {who} {number}: {turn.rates.second_half:,.0f} records/s, {peak:.2f} GB", flush=True)
+                parts = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in sorted(turn.usage.at_peak.items()))
+                shown = f"{turn.rates.second_half:,.0f} records/s, {peak:.2f} GB ({parts})"
+                print(f"{workload} {who} {number}: {shown}", flush=True)
     return median(rates[ROOT]) / median(rates[other])
 
 

@@ -66,6 +66,7 @@ def main(contender: str, data: str, work: str) -> None:
                 "durations": [p["durationMs"] for p in progress],
                 "work": work_per_batch(spark, str(query.runId), sum(p["numInputRows"] > 0 for p in progress)),
                 "state": state_per_batch(progress),
+                "state of each": [state_of(p) for p in progress],
             }
         )
     )
@@ -89,10 +90,16 @@ def state_per_batch(progress: Sequence[Any]) -> dict[str, float]:
     late = [p for p in progress if p["numInputRows"]]
     late = late[len(late) // 2 :]
     found = dict.fromkeys(STATE, 0.0)
-    for metrics in (each["customMetrics"] for p in late for each in p["stateOperators"]):
+    for each in map(state_of, late):
         for name in STATE:
-            found[name] += metrics.get(name, 0) / max(1, len(late))
+            found[name] += each[name] / len(late)
     return found
+
+
+def state_of(progress: Any) -> dict[str, float]:
+    """Reads, writes and bytes of all levels' state in one batch."""
+    metrics = [each["customMetrics"] for each in progress["stateOperators"]]
+    return {name: sum(each.get(name, 0) for each in metrics) for name in STATE}
 
 
 def session(*, kafka: bool) -> SparkSession:
@@ -103,7 +110,8 @@ def session(*, kafka: bool) -> SparkSession:
         jars=spark_jars() if kafka else None,
         config={
             "spark.ui.enabled": "false",
-            "spark.driver.memory": "2g",
+            # Spark's own default
+            "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", ""),
