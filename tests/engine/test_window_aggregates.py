@@ -17,7 +17,7 @@ from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.topologies import window_aggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from millpond.windows import EmitStrategy, SessionWindows, TimeWindows, UnlimitedWindows
+from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from tests.engine.kit import by_step, driver_of, run
 
 KEYS = st.sampled_from(["a", "b", "é", None])
@@ -27,6 +27,7 @@ CUTS = st.frozensets(st.integers(0, 30))
 WINDOWS = {
     "tumbling": (TimeWindows(10, 10, 5), {"window": "tumbling", "size_ms": 10, "grace_ms": 5}),
     "hopping": (TimeWindows(10, 3, 0), {"window": "hopping", "size_ms": 10, "advance_ms": 3}),
+    "sliding": (SlidingWindows(7, 3), {"window": "sliding", "difference_ms": 7, "grace_ms": 3}),
     "session": (SessionWindows(4, 6), {"window": "session", "gap_ms": 4, "grace_ms": 6}),
 }
 

@@ -21,7 +21,12 @@ from millpond._engine.operators import (
     table,
     table_table,
 )
-from millpond._engine.operators.aggregates import aggregate, session_window_aggregate, time_window_aggregate
+from millpond._engine.operators.aggregates import (
+    aggregate,
+    session_window_aggregate,
+    sliding_window_aggregate,
+    time_window_aggregate,
+)
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
 from millpond._engine.rows.slices import slices
 from millpond._engine.state.runs import State
@@ -41,6 +46,7 @@ OPERATORS = {
     "table_aggregate": aggregate.run,
     "time_window_aggregate": time_window_aggregate.run,
     "session_window_aggregate": session_window_aggregate.run,
+    "sliding_window_aggregate": sliding_window_aggregate.run,
 }
 """The function of each stem."""
 

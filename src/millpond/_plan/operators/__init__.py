@@ -7,6 +7,7 @@ from typing import Any
 from millpond._plan import nodes
 from millpond._plan.nodes import Node
 from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
+from millpond._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
 from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate
 from millpond._plan.operators.aggregates.table_aggregate import TableAggregate
 from millpond._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
@@ -32,6 +33,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.TableAggregate: (TableAggregate(),),
     nodes.TimeWindowAggregate: (TimeWindowAggregate(),),
     nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
+    nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 

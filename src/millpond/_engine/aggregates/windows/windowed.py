@@ -75,3 +75,14 @@ def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
         mine = rows[events.side[rows] == side]
         if len(mine):
             yield Dropped(reason, table, events.own[mine])
+
+
+def numbered(*columns: Int64s) -> Int64s:
+    """A number for each row, the same where all columns are."""
+    order = np.lexsort(columns)
+    fresh = np.zeros(len(order), dtype=np.int64)
+    for column in columns:
+        fresh[1:] |= np.diff(column[order]) != 0
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(fresh)
+    return number

@@ -26,7 +26,7 @@ from millpond._engine.aggregates.windows.chains import States
 from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.aggregates.windows.session_folds import fold_sessions
 from millpond._engine.aggregates.windows.sessions import Merged, Records, Stored, merged
-from millpond._engine.aggregates.windows.windowed import late_rows, windowed
+from millpond._engine.aggregates.windows.windowed import late_rows, numbered, windowed
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table, sent
 from millpond._engine.rows.columns import array, ints
@@ -213,7 +213,7 @@ class _Results:
         new = np.where(self._dies, -1, states.pointers(self._session))
         old = states.pointers(self._old)
         group = events.groups.group_of_row[self._row]
-        window = _numbered(group, self._start, self._end)
+        window = numbered(group, self._start, self._end)
         firsts, sending = sent(operator, window, np.arange(len(group)), new >= 0, old >= 0)
         if not len(sending):
             return
@@ -229,20 +229,9 @@ class _Results:
         yield from in_pieces(out)
 
 
-def _numbered(*columns: Int64s) -> Int64s:
-    """A number for each row, the same where all columns are."""
-    order = np.lexsort(columns)
-    fresh = np.zeros(len(order), dtype=np.int64)
-    for column in columns:
-        fresh[1:] |= np.diff(column[order]) != 0
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(fresh)
-    return number
-
-
 def _among(some: _Standing, others: _Standing, which: Bools) -> Bools:
     """Of some sessions, which have the key and end of one of others, of those that count."""
     ends = np.concatenate([each.numbers.end for each in (some, others)])
-    number = _numbered(np.concatenate([each.numbers.key for each in (some, others)]), ends)
+    number = numbered(np.concatenate([each.numbers.key for each in (some, others)]), ends)
     known = len(some.numbers)
     return np.isin(number[:known], number[known:][which])

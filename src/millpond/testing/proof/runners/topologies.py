@@ -319,8 +319,6 @@ def _not_yet(history: History) -> str | None:
             return "not yet: suppress"
         if name == "difference_ms" and not value:
             return "refused when it is written down: sliding windows of difference 0"
-        if name == "window" and value == "sliding":
-            return "no operator yet for sliding windows"
         if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
             return "not yet: suppress"
     return None
