@@ -11,6 +11,7 @@ class StreamAggregate(AggregateSpec[Node]):
     """See `Spec`."""
 
     stem = "stream_aggregate"
+    by_key = True
     keeps_partition = True
 
     def reads(self, site: Site[Node]) -> Reads:

@@ -11,6 +11,7 @@ class TableAggregate(AggregateSpec[Node]):
     """See `Spec`."""
 
     stem = "table_aggregate"
+    by_key = True
 
     def side_of(self, node: Node, input: int) -> int:
         """Both halves come in alike."""
