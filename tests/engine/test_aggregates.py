@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -11,6 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond._engine.aggregates import contributions as operator
+from millpond._engine.aggregates.fold import Work, in_rounds
+from millpond._engine.aggregates.functions import ArrayFold
+from millpond._engine.aggregates.scans import ROUNDS
+from millpond._engine.expressions.evaluated import Evaluated
+from millpond._engine.expressions.tree import Call, Operand
+from millpond._plan.folds import FunctionFold, Step
 from millpond.aggregates import collect_list, python
 from millpond.errors import FunctionError
 from millpond.testing.proof.arrow import arrow_builder
@@ -244,3 +251,23 @@ def test_states_that_grow_with_each_record_are_made_in_stretches_of_bounded_size
     said = run(driver_of(build, shards=1), *[("in", "k", "x" * 100, ts) for ts in range(100)])
     assert [len(value) for _, value, _ in said] == [101 * n + 100 for n in range(100)]
     assert max(made) < 3 * 60_000
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_fold_that_adds_gives_in_one_scan_what_it_gives_round_by_round(kind: pa.DataType, starts: bool) -> None:
+    value, total = Operand("value", kind), Operand("total", kind)
+    doubled = Call("Add", (value, value), kind)
+    add = Evaluated(Call("Add", (doubled, total), kind), ("key", "value", "total"))
+    assert add.addend("total") == Evaluated(doubled, add.operands)
+    assert Evaluated(Call("Add", (total, total), kind), add.operands).addend("total") is None
+    fold = ArrayFold(FunctionFold(Step(add, plain=False), starts=starts, initial=3 if starts else None), kind)
+    numbers = np.random.default_rng(1).integers(-1000, 1000, 4 * ROUNDS)
+    begins = np.array([0, 1, 3 * ROUNDS, 4 * ROUNDS])
+    values = pa.array(numbers).cast(kind) if pa.types.is_integer(kind) else pa.array(numbers * 0.1)
+    prior = pa.array([None, 5, None]).cast(kind)
+    ts = np.arange(len(numbers))
+    work = Work(pa.array(["a", "b", "c"]), begins, values, ts, prior, np.zeros(3, dtype=np.int64))
+    scanned, rounds = fold.run(work), in_rounds(fold, work)
+    assert scanned.states.take(pa.array(scanned.after)) == rounds.states.take(pa.array(rounds.after))
+    assert (scanned.before >= 0).tolist() == (rounds.before >= 0).tolist()

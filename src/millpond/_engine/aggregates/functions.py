@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
+from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
+from millpond._engine.expressions.evaluated import Evaluated
 from millpond._engine.rows.columns import array_of, valid
 from millpond._plan import folds
 from millpond._plan.folds import FunctionFold, Step
@@ -58,7 +60,35 @@ class ArrayFold(Fold):
         how = self._how
         if all(step is None or step.plain for step in (how.add, how.subtract, how.merge)):
             return self._one_by_one(work, work.values.to_pylist(), [how.add] * len(work))
-        return super().run(work)
+        return self._summed(work) or super().run(work)
+
+    def _summed(self, work: Work) -> Folded | None:
+        """The same where the adder adds to the aggregate, and some group has more rows than rounds are good for."""
+        function = self._how.add.function
+        if work.olds is not None or work.sizes.max(initial=0) <= ROUNDS or not isinstance(function, Evaluated):
+            return None
+        addend = function.addend(function.operands[-1])
+        if addend is None or not (pa.types.is_int64(self.state) or pa.types.is_float64(self.state)):
+            return None
+        terms = addend(work.keys.take(pa.array(work.group)), work.values, work.values)
+        if terms.null_count or work.values.null_count:
+            return None
+        sums = self._sums(work, array_of(terms, self.state).to_numpy().copy())
+        return None if sums is None else folded(work, [pa.array(sums)], self.state, np.arange(len(work)))
+
+    def _sums(self, work: Work, terms: np.ndarray) -> np.ndarray | None:
+        groups = Groups(work.starts)
+        # what is added to -0.0 stays as it is
+        nothing = self._how.initial if self._how.starts else -0.0 if terms.dtype == np.float64 else 0
+        begins = work.prior.fill_null(pa.scalar(nothing, self.state)).to_numpy()
+        if not self._how.starts:
+            firsts = work.starts[:-1][~work.known]
+            terms[firsts] = array_of(work.values.take(pa.array(firsts)), self.state).to_numpy()
+        if terms.dtype == np.float64:
+            return groups.running_sums(begins, terms)
+        if np.abs(terms.astype(np.float64)).sum() + np.abs(begins.astype(np.float64)).max(initial=0) > SAFE:
+            return None
+        return np.asarray(np.repeat(begins, groups.sizes) + groups.running_counts(terms))
 
     def _one_by_one(self, work: Work, values: list[Any], adders: list[Step]) -> Folded:
         """The same by plain functions alone: no arrays are made between one row and the next."""

@@ -18,6 +18,9 @@ Floats = npt.NDArray[np.float64]
 ROUNDS = 32
 """Rows of a group that are taken with those of all others; what more a group has is summed by itself."""
 
+SAFE = 2.0**62
+"""Sums of integers whose terms together stay below this do not pass 64 bits."""
+
 
 @dataclass(frozen=True)
 class Groups:

@@ -12,13 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.parts import Count, Part
-from millpond._engine.aggregates.scans import ROUNDS, Groups
+from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from millpond._engine.arrays import Bools
 from millpond._engine.rows.columns import valid
 from millpond.errors import FunctionError
-
-_SAFE = 2.0**62
-"""Sums of integers whose terms together stay below this do not pass 64 bits."""
 
 
 class Sum(Part):
@@ -48,7 +45,7 @@ class Sum(Part):
             if (
                 np.abs(begins.astype(np.float64)).max(initial=0)
                 + sum(np.abs(t.astype(np.float64)).sum() for t in terms)
-                > _SAFE
+                > SAFE
             ):
                 return super().run(groups, kept, values, olds)
             sums = np.repeat(begins, groups.sizes) + groups.running_counts(deltas)

@@ -7,7 +7,6 @@ the right types and analysed; nothing runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -26,8 +25,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from millpond._engine.expressions.evaluate import Rows, unsupported
-from millpond._engine.expressions.tree import Expression, Operand
+from millpond._engine.expressions.evaluate import unsupported
+from millpond._engine.expressions.evaluated import Evaluated
+from millpond._engine.expressions.tree import Operand
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type, spark_type
 from millpond._spark.formats.formats import describe_format, format_for
@@ -215,25 +215,6 @@ class ColumnFunctions:
                 given=_first_line(error),
                 hint=_arguments_hint(arguments),
             ) from None
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """An expression as a function of Arrow arrays.
-
-    Parameters
-    ----------
-    expression : what it comes to.
-    operands : names of the arguments in it.
-    """
-
-    expression: Expression
-    operands: tuple[str, ...]
-
-    def __call__(self, *arrays: pa.Array) -> pa.Array:
-        """The value of each row."""
-        columns = dict(zip(self.operands, arrays, strict=True))
-        return Rows(len(arrays[0]), columns.__getitem__).evaluate(self.expression)
 
 
 def session() -> SparkSession:
