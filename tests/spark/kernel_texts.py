@@ -58,7 +58,9 @@ CONDITIONS = [
     *_of("case when few=0 then 1 else 1/few end; if(few=0, null, 1/few); coalesce(few, 1/few); nanvl(d1, d2)"),
     *_of("t1 in ('a', t2); few in (1, 2, 1/few); coalesce(t1, t2, 'x'); nvl(i1, 0); nvl2(i1, l1, 2); ifnull(t1, '')"),
     *_of("coalesce(st, named_struct('x', 1, 'y', 'z')); if(o1, ints, array(1)); equal_null(t1, t2); day1 in (day2)"),
-    *_of("nullif(few, 0); nullif(t1, t2); few between 0 and 3"),
+    *_of(
+        "nullif(few, 0); nullif(few, nullif(i1, few)); nullif(nullif(i1, i2), few); nullif(t1, t2); few between 0 and 3"
+    ),
     *_of("case i1 when 1 then 'a' when i2 then 'b' else 'c' end; case when o1 then st end; nanvl(d1, 1/few)"),
 ]
 CASTS = [

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from millpond._engine.expressions.evaluate import MODULES, Rows
 from millpond._engine.rows.columns import array
+from tests.spark.kernel_chance import drawn_texts
 from tests.spark.kernel_kit import differences, evaluated, functions_of, plain, read, settings
 from tests.spark.kernel_rows import sample
 from tests.spark.kernel_texts import CHANGED, SUBJECTS
@@ -58,6 +59,17 @@ def test_kernels_and_spark_agree_on_other_rows_and_on_each_error(spark: SparkSes
             frame = spark.createDataFrame(rows).coalesce(1)
             for texts in SUBJECTS.values():
                 assert differences(frame, rows, texts, most=1000) == []
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.proof) for seed in range(2, 6))])
+def test_functions_within_functions_are_sparks(spark: SparkSession, rows, seed, ansi):
+    with settings(spark, **SETTINGS, spark_sql_ansi_enabled=ansi):
+        frame = spark.createDataFrame(rows).coalesce(1)
+        found = read(frame, drawn_texts(seed, 150))
+        known = [text for text, each in found.items() if not isinstance(each, str)]
+        assert len(known) > 100
+        assert differences(frame, rows, known, most=8) == []
 
 
 def test_what_sparks_optimizer_makes_other_expressions_of_stays_sparks(spark: SparkSession, rows):

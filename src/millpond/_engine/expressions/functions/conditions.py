@@ -127,7 +127,8 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
     if not isinstance(expression, Call):
         return expression
     if expression.function == "CommonExpressionRef":
-        return known[str(expression.option("id"))]
+        # what another `With` within names stays
+        return known.get(str(expression.option("id")), expression)
     return replace(expression, arguments=tuple(_replaced(each, known) for each in expression.arguments))
 
 
