@@ -20,7 +20,7 @@ from millpond._engine.arrays import Int64s
 
 
 @dataclass(frozen=True)
-class Standing:
+class Stored:
     """Windows that stand, in order of (key, start): key group, start, timestamp, and number of the state."""
 
     key: Int64s
@@ -54,7 +54,7 @@ class Slid:
     state: Int64s
     before: Int64s
     late: Int64s
-    standing: Standing
+    standing: Stored
 
 
 class _Window(NamedTuple):
@@ -66,7 +66,7 @@ class _Window(NamedTuple):
 
 
 def slid(
-    keys: Int64s, ts: Int64s, close: Int64s, before: Standing, difference: int, vanishing: AbstractSet[tuple[int, int]]
+    keys: Int64s, ts: Int64s, close: Int64s, before: Stored, difference: int, vanishing: AbstractSet[tuple[int, int]]
 ) -> Slid:
     """The changes that records bring, which are in order of position.
 
@@ -205,7 +205,7 @@ class _Making:
 
     def slid(self) -> Slid:
         """All of it."""
-        standing = Standing(*_columns(self._standing, 4))
+        standing = Stored(*_columns(self._standing, 4))
         late = np.array(self._late, dtype=np.int64)
         record, parent, head, level = _columns(self._additions, 4)
         by, start, ts, state, before = _columns(self._changes, 5)
