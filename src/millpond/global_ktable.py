@@ -98,7 +98,7 @@ def lookup_node(
     )
     made: type[GlobalLookup] = GlobalLookup if left._node.shape.kind == "stream" else GlobalTableLookup
     node = made(
-        left._construction.name(name, made.stem),
+        left._construction.name(name, made.stem, left.name, right.name),
         (left.name, right.name),
         Shape(left._node.shape.kind, left.key_type, value),
         how=how,

@@ -53,6 +53,11 @@ class Handle:
 
     # -- shared by streams and tables ------------------------------------------------------------------------
 
+    @property
+    def _kept(self) -> tuple[str, ...]:
+        """What comes into a step that may keep a table."""
+        return (self.name,) if self._node.shape.kind == "table" else ()
+
     def _types(self) -> tuple[Any, Any]:
         return self._node.shape.key, self._node.shape.value
 
@@ -63,7 +68,7 @@ class Handle:
         role = "predicate"
         predicate = adapt(predicate, ("key", "value"), role)
         self._construction.functions.check_predicate(predicate, self._types(), role)
-        name = self._construction.name(name, "filter")
+        name = self._construction.name(name, "filter", *self._kept)
         node = Filter(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
@@ -71,7 +76,7 @@ class Handle:
         mapper = adapt(mapper, ("key", "value"), "mapper")
         value = self._construction.functions.value_type(mapper, self._types(), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
-        name = self._construction.name(name, "map_values")
+        name = self._construction.name(name, "map_values", *self._kept)
         return self._attach(MapValues(name, (self._node.name,), shape, mapper=mapper, store=store))
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:

@@ -240,7 +240,7 @@ class KStream(StreamGrouping):
     def to_table(self, *, name: str | None = None, store: str | None = None) -> KTable:
         """The stream read as the changes of a table: the latest value of each key, null deletes."""
         shape = Shape("table", self.key_type, self.value_type)
-        name = self._construction.name(name, "to_table")
+        name = self._construction.name(name, "to_table", self.name)
         return KTable(self._construction, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
 
     def join(
@@ -336,7 +336,7 @@ class KStream(StreamGrouping):
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = StreamTable(
-            self._construction.name(name, StreamTable.stem),
+            self._construction.name(name, StreamTable.stem, self.name, other.name),
             (self._node.name, other._node.name),
             Shape("stream", self.key_type, value),
             how=how,
@@ -366,7 +366,7 @@ class KStream(StreamGrouping):
         chosen = topologys if generation is None else Generation.of(generation)
         current = chosen is Generation.CURRENT
         node = StreamStream(
-            self._construction.name(name, StreamStream.stem),
+            self._construction.name(name, StreamStream.stem, self.name, other.name),
             (self._node.name, other._node.name),
             Shape("stream", self.key_type, value),
             how=how,

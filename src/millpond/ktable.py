@@ -141,7 +141,7 @@ class KTable(Handle):
         joiner = adapt(joiner, ("key", "one", "many"), "joiner")
         value = functions.value_type(joiner, (combined, self.value_type, many.value_type), "joiner")
         node = OneToMany(
-            self._construction.name(name, OneToMany.stem),
+            self._construction.name(name, OneToMany.stem, self.name, many.name),
             (self._node.name, many._node.name),
             Shape("table", combined, value),
             extractor=many._reference(key, self, "key extractor"),
@@ -218,7 +218,7 @@ class KTable(Handle):
         self._require_same_key(other, "join")
         joiner, value = self._joiner(joiner, other)
         node = TableTable(
-            self._construction.name(name, TableTable.stem),
+            self._construction.name(name, TableTable.stem, self.name, other.name),
             (self._node.name, other._node.name),
             Shape("table", self.key_type, value),
             how=how,
@@ -239,7 +239,7 @@ class KTable(Handle):
     ) -> KTable:
         joiner, value = self._joiner(joiner, other)
         node = ForeignKey(
-            self._construction.name(name, ForeignKey.stem),
+            self._construction.name(name, ForeignKey.stem, self.name, other.name),
             (self._node.name, other._node.name),
             Shape("table", self.key_type, value),
             how=how,

@@ -43,9 +43,9 @@ def test_a_row_that_refers_to_nothing_is_counted_in_an_inner_join_and_joined_in_
     inner, left = foreign("inner"), foreign("left")
     steps: list[Step] = [("left", "k", "no reference", 1), ("left", None, "p|1", 2), ("right", None, "P", 3)]
     assert run(inner, *steps) == []
-    assert inner.drops[("foreign_key-1", "null_foreign_key")] == 1
+    assert inner.drops[("foreign_key-left-right", "null_foreign_key")] == 1
     assert run(left, *steps) == [("k", "no reference+null", 1)]
-    assert ("foreign_key-1", "null_foreign_key") not in +left.drops
+    assert ("foreign_key-left-right", "null_foreign_key") not in +left.drops
     for driver in (inner, left):
         assert (driver.drops[("left", "null_key")], driver.drops[("right", "null_key")]) == (1, 1)
 
@@ -103,8 +103,8 @@ def test_a_generation_without_foreign_keys_refuses_them() -> None:
 
 def test_the_topology_says_its_two_operators() -> None:
     said = foreign("left").topology.describe()
-    assert "level 1: foreign_key_send foreign_key-1 (keeps foreign_key-1.foreign_keys)" in said
-    assert "level 2: foreign_key_receive foreign_key-1 (keeps foreign_key-1.subscriptions, " in said
+    assert "level 1: foreign_key_send foreign_key-left-right (keeps foreign_key-left-right.foreign_keys)" in said
+    assert "level 2: foreign_key_receive foreign_key-left-right (keeps foreign_key-left-right.subscriptions, " in said
 
 
 def test_the_left_side_does_not_wait_for_a_right_side_of_a_later_level() -> None:

@@ -69,7 +69,7 @@ def test_a_left_join_keeps_every_record_with_a_value() -> None:
         ("k", "2+null", 2),
         (None, "3+null", 3),
     ]
-    assert driver.drops[("global_lookup-1", "null_value")] == 1
+    assert driver.drops[("global_lookup-left-global", "null_value")] == 1
 
 
 def test_an_inner_join_needs_no_key_but_a_mapped_one() -> None:
@@ -81,7 +81,7 @@ def test_an_inner_join_needs_no_key_but_a_mapped_one() -> None:
         ("left", "k", "2", 2),
     ]
     assert run(driver, *steps) == [(None, "p|1+P", 1)]
-    assert driver.drops[("global_lookup-1", "null_key")] == 1
+    assert driver.drops[("global_lookup-left-global", "null_key")] == 1
     assert driver.drops[("global", "null_key")] == 1
 
 

@@ -99,7 +99,7 @@ def test_a_view_needs_one_level_however_many_tables_stand_behind_it() -> None:
     physical = looked_up(("inner", "inner", "inner")).topology.physical
     assert physical.levels == 1
     (operator,) = physical.operators
-    assert operator.stores == ("global_lookup-1.replica", "global_lookup-1.replica1", "global_lookup-1.replica2")
+    assert operator.stores == tuple(f"global_lookup-left-one-two-three.replica{number}" for number in ("", 1, 2))
     assert "global_view global_view-2 <- one, global_view-1: global of string -> string, type inner" in (
         looked_up(("inner", "inner", "inner")).topology.describe()
     )
@@ -141,7 +141,7 @@ def test_a_table_may_stand_in_a_view_twice() -> None:
 
     driver = driver_of(build)
     (operator,) = driver.topology.physical.operators
-    assert operator.stores == ("kept", "global_lookup-1.replica1")
+    assert operator.stores == ("kept", "global_lookup-left-one.replica1")
     assert run(driver, ("one", "p", "q|1", 0), ("one", "q", "Q", 0), ("left", "k", "p|", 1)) == [("k", "p|+q|1+Q", 1)]
 
 

@@ -15,7 +15,7 @@ from tests.engine.stream_kit import PLUS, joined, run, steps_of
 
 BEFORE, AFTER, GRACE = 6, 10, 3
 WINDOWS = JoinWindows.of_time_difference_and_grace(f"{AFTER} ms", f"{GRACE} ms").before(f"{BEFORE} ms")
-REASON = ("stream_stream-1", "expired_window_record")
+REASON = ("stream_stream-left-right", "expired_window_record")
 
 
 def disorderly(seed: int, count: int = 160) -> list[Step]:
@@ -93,4 +93,4 @@ def test_a_late_record_of_a_self_join_is_counted_once() -> None:
     stream.join(stream, PLUS, WINDOWS).to("out")
     driver = EngineDriver(builder.build())
     run(driver, steps_of([("left", "a", True, 0), ("left", "a", True, 500), ("left", "a", True, -300)]), 2)
-    assert +driver.drops == {REASON: 1}
+    assert +driver.drops == {("stream_stream-left", REASON[1]): 1}

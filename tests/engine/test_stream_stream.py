@@ -74,7 +74,7 @@ def test_behind_a_new_key_all_partitions_have_one_time() -> None:
 def test_partition_counts_that_do_not_match_leave_one_time() -> None:
     plan = joined("left", JoinWindows(1, 1, 0)).build().physical
     assert [operator.time.domains for operator in plan.operators] == [True]
-    assert [operator.time.domains for operator in plan.with_one_domain("stream_stream-1").operators] == [False]
+    assert [operator.time.domains for operator in plan.with_one_domain("stream_stream-left-right").operators] == [False]
 
 
 def test_time_moves_on_in_a_shard_that_gets_no_records() -> None:
@@ -138,7 +138,7 @@ def test_a_self_join_keeps_its_records_once() -> None:
     driver.run_batch()
     tables = State(driver.stores[(0, 0)]).manifest.tables
     rows = {name: sum(run.rows for run in entry.runs()) for name, entry in tables.items()}
-    assert rows == {"stream_stream-1.both": 4}
+    assert rows == {"stream_stream-input.both": 4}
 
 
 def streams() -> tuple[Any, Any, Any]:

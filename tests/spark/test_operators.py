@@ -100,7 +100,7 @@ def test_null_keys_that_end_are_counted_where_they_end(results: Any) -> None:
     assert {name: count for (name, reason), count in results[1].items() if reason == "null_key"} == {
         "repartition-1": 1,
         "through-repartition": 1,
-        "to_table-1": 1,
+        "to_table-words": 1,
     }
 
 

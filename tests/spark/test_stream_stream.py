@@ -75,7 +75,10 @@ def test_time_reaches_a_join_behind_another_operator(spark: SparkSession) -> Non
     driver.pipe("right", "other", "b", ts=100)
     driver.pipe("left", "k", "late", ts=2)
     assert [(r.value, r.ts, r.step) for r in driver.read("out")] == [("a+t+null", 1, 3), ("late+t+null", 2, 5)]
-    assert driver.drops == {("stream_stream-1", "null_key"): 1, ("stream_stream-1", "expired_window_record"): 1}
+    assert driver.drops == {
+        ("stream_stream-left-table-right", "null_key"): 1,
+        ("stream_stream-left-table-right", "expired_window_record"): 1,
+    }
 
 
 def test_what_time_lets_go_keeps_its_order_under_another_key(spark: SparkSession) -> None:

@@ -33,6 +33,8 @@ class Construction:
         self._nodes: dict[str, Node] = {}
         self._stores: set[str] = set()
         self._topics: dict[str, Node] = {}
+        self._made_up: dict[str, None] = {}
+        self._origins: dict[str, str] = {}
         self._built = False
 
     def add(self, node: Node) -> Node:
@@ -54,6 +56,7 @@ class Construction:
         self._check_topic(node)
         if node.is_sink:
             check_output(self._plan(node), node, self._key_text)
+        self._origins[node.name] = self._origin(node)
         self._nodes[node.name] = node
         return node
 
@@ -97,14 +100,42 @@ class Construction:
                 hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 
-    def name(self, name: str | None, stem: str) -> str:
-        """The given name, or the next free default: stem and number among the unnamed of that stem."""
+    def name(self, name: str | None, stem: str, *inputs: str) -> str:
+        """The given name, or one that is made up.
+
+        What keeps state is found by its name in a checkpoint (law 10), so the name says what comes in, and does not
+        depend on how many others came before: stem and inputs, and a number only where two would have one name. Other
+        nodes are numbered among the unnamed of their stem.
+
+        Parameters
+        ----------
+        inputs : what comes into a node that may keep state.
+        """
         if name is not None:
             return name
-        number = 1
+        called = "-".join([stem, *self._above(inputs)])
+        free = called if inputs and called not in self._nodes else self._free(called, 2 if inputs else 1)
+        self._made_up[free] = None
+        return free
+
+    def _free(self, stem: str, number: int) -> str:
         while f"{stem}-{number}" in self._nodes:
             number += 1
         return f"{stem}-{number}"
+
+    def _above(self, inputs: tuple[str, ...]) -> list[str]:
+        """What inputs are called in the names of those that they come into, each once."""
+        return list(dict.fromkeys(self._origins.get(each, each) for each in inputs))
+
+    def _origin(self, node: Node) -> str:
+        """What a node is called in other names: one whose name is made up as what comes into it."""
+        above = "-".join(self._above(node.inputs))
+        if node.name in self._made_up:
+            return above
+        # of a split, the branch's own name
+        prefixes = (name for name in self._made_up if name not in self._nodes and node.name.startswith(f"{name}-"))
+        prefix = next(prefixes, None)
+        return node.name if prefix is None else above + node.name.removeprefix(prefix)
 
     def plan(self) -> Plan:
         """All nodes; from now on no further ones are taken."""

@@ -50,7 +50,7 @@ class Grouped:
         from millpond.ktable import KTable
 
         node = make(
-            self._group.construction.name(name, stem),
+            self._group.construction.name(name, stem, *self._group.inputs[-1:]),
             folding.inputs,
             Shape("table", self._result_key(), folding.fold.result),
             fold=folding.fold,

@@ -101,6 +101,6 @@ class KGroupedStream(Grouped):
             before records are grouped. Null arguments are left out.
         name, store : names of the operator and of its queryable table.
         """
-        name = self._group.construction.name(name, "agg")
+        name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=False)
         return self._add(StreamAggregate, folding, name, "agg", store)

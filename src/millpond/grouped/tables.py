@@ -92,6 +92,6 @@ class KGroupedTable(Grouped):
             take back what leaves the group; the others keep all its values.
         name, store : names of the operator and of its queryable table.
         """
-        name = self._group.construction.name(name, "agg")
+        name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)
         return self._add(TableAggregate, folding, name, "agg", store)

@@ -81,7 +81,7 @@ class WindowedStream(Windowing):
 
     def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> KTable:
         """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`."""
-        name = self._group.construction.name(name, "agg")
+        name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
 
 
