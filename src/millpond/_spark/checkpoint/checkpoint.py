@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import unified_diff
 from typing import Any
@@ -42,6 +42,7 @@ class Facts:
     effects : what else a batch's results depend on, and may be another from batch to batch.
     functions : what each node's functions come to.
     spark : the version of Spark that says so.
+    addresses : the labels of each node's tables, by range of the hash: where the state lies.
     """
 
     topology: str
@@ -54,6 +55,7 @@ class Facts:
     effects: Mapping[str, Any] = field(default_factory=dict)
     functions: Texts = field(default_factory=dict)
     spark: str = ""
+    addresses: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""

@@ -114,15 +114,46 @@ def target_count(physical: Physical) -> int:
     return len(physical.operators) + len(physical.exits)
 
 
-def spread_labels(physical: Physical, shards: int, tasks: int) -> Labels:
-    """Labels that Spark's hash partitioning spreads evenly over `tasks`."""
+Addresses = Mapping[str, Mapping[str, Sequence[int]]]
+"""By node and table, the labels under which the table's state lies, one for each range of the hash, in order (law 10).
+"""
+
+
+def spread_labels(physical: Physical, shards: int, tasks: int, known: Addresses | None = None) -> Labels:
+    """Labels that Spark's hash partitioning spreads evenly over `tasks`.
+
+    Parameters
+    ----------
+    known : where a checkpoint has state: what lies there keeps its labels, whatever else the topology has.
+    """
     targets = target_count(physical)
+    fixed = _fixed(physical, shards, known or {})
     wanted = targets * shards
-    candidates = np.arange(wanted * 8 + 64 * tasks, dtype=np.int32)
+    candidates = np.arange(max(wanted * 8, max(fixed.values(), default=0) + 1) + 64 * tasks, dtype=np.int32)
     task_of = sparks_hash(candidates) % tasks
-    queues = [candidates[task_of == task].tolist() for task in range(tasks)]
-    spread = tuple(_deal(queues, wanted, shards))
+    free = ~np.isin(candidates, list(fixed.values()))
+    queues = [candidates[(task_of == task) & free].tolist() for task in range(tasks)]
+    spread = tuple(_deal(queues, wanted, shards, fixed))
     return Labels(shards, targets, spread, tuple(_higher(queue, max(spread, default=-1)) for queue in queues))
+
+
+def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[int]]]:
+    """Where the state of each table lies."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for operator in physical.operators:
+        ranges = [labels.label(operator.id, shard) for shard in range(labels.shards)]
+        found.setdefault(operator.node, {}).update({table.name: ranges for table in operator.keeps})
+    return found
+
+
+def _fixed(physical: Physical, shards: int, known: Addresses) -> dict[int, int]:
+    """Label of each (target * shards + shard) whose state lies somewhere."""
+    fixed: dict[int, int] = {}
+    for operator in physical.operators:
+        tables = known.get(operator.node, {})
+        ranges = next((tables[table.name] for table in operator.keeps if table.name in tables), ())
+        fixed |= {operator.id * shards + shard: label for shard, label in enumerate(ranges)}
+    return fixed
 
 
 def sparks_hash(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -148,11 +179,14 @@ def _higher(queue: Sequence[int], than: int) -> int:
     return queue[-1]
 
 
-def _deal(queues: Sequence[list[int]], wanted: int, shards: int) -> list[int]:
+def _deal(queues: Sequence[list[int]], wanted: int, shards: int, fixed: Mapping[int, int]) -> list[int]:
     """Shard s of target t gets a label of task s + t: targets with one shard do not all meet in one task."""
     tasks, used = len(queues), [0] * len(queues)
     labels = []
     for place in range(wanted):
+        if place in fixed:
+            labels.append(fixed[place])
+            continue
         target, shard = divmod(place, shards)
         task = (shard + target) % tasks
         labels.append(queues[task][used[task]])

@@ -26,7 +26,7 @@ from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, Found, look
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
-from millpond._spark.dataflow.wire import metric_names, spread_labels
+from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
 from millpond._spark.functions.function_texts import function_texts
 from millpond._spark.query import failures, leases, silence
 from millpond._spark.query.counting import PREFIX, counted
@@ -168,7 +168,7 @@ class _Start:
         physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = Layout(
-            labels=spread_labels(physical, facts.shards, facts.tasks),
+            labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
             headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
@@ -187,6 +187,7 @@ class _Start:
     def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:
         plan = self.topology.plan
         shards, tasks = self._layout(found.binding)
+        known = found.binding.addresses if found.binding else {}
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
@@ -201,6 +202,7 @@ class _Start:
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
+            addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
         )
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:

@@ -1,0 +1,51 @@
+"""Where state lies: under labels that a checkpoint knows by node, table and range of the hash, not by numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millpond._plan.physical import Physical
+from millpond._spark.dataflow.wire import addresses, sparks_hash, spread_labels
+from millpond.testing.proof.arrow import arrow_builder
+from tests.engine.stream_kit import PLUS
+
+SHARDS, TASKS = 5, 3
+
+
+def plan(*, more: bool) -> Physical:
+    """Two joins; with `more` a further one is built before them."""
+    builder = arrow_builder("addresses")
+    sides: list[Any] = [builder.table(name, key="string", value="string") for name in ("a", "b", "c")]
+    if more:
+        sides[2].left_join(sides[0], PLUS).to_stream().to("more")
+    joined = sides[0].join(sides[1], PLUS)
+    joined.join(sides[2], PLUS).to_stream().to("out")
+    return builder.build().physical
+
+
+def test_state_is_known_by_node_table_and_range_of_the_hash() -> None:
+    labels = spread_labels(plan(more=False), SHARDS, TASKS)
+    known = addresses(plan(more=False), labels)
+    assert list(known) == ["table_table-a-b", "table_table-a-b-c"]
+    assert known["table_table-a-b"] == {
+        name: [labels.label(0, shard) for shard in range(SHARDS)]
+        for name in ("table_table-a-b.left", "table_table-a-b.right")
+    }
+
+
+def test_what_lies_in_a_checkpoint_keeps_its_labels_when_other_operators_come_before_it() -> None:
+    known = addresses(plan(more=False), spread_labels(plan(more=False), SHARDS, TASKS))
+    labels = spread_labels(plan(more=True), SHARDS, TASKS, known)
+    now = addresses(plan(more=True), labels)
+    assert {node: now[node] for node in known} == known
+    assert labels.spread is not None
+    assert len(set(labels.spread)) == len(labels.spread)
+    assert min(labels.ends) > max(labels.spread)
+    assert (sparks_hash(np.array(labels.ends, dtype=np.int32)) % TASKS).tolist() == list(range(TASKS))
+
+
+def test_the_same_topology_has_the_same_labels_from_the_record_as_from_the_beginning() -> None:
+    labels = spread_labels(plan(more=False), SHARDS, TASKS)
+    assert spread_labels(plan(more=False), SHARDS, TASKS, addresses(plan(more=False), labels)) == labels
