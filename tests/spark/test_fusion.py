@@ -262,3 +262,26 @@ def test_a_topology_tells_where_its_functions_run(spark: SparkSession) -> None:
         "  mapper of replaced: by Spark (RegExpReplace)",
         "  predicate of late: by Spark, as what replaced has (RegExpReplace)",
     ]
+
+
+@pytest.mark.parametrize("where", ["level", "spark"])
+def test_what_has_no_value_fails_with_sparks_condition_and_only_where_it_is_asked_for(
+    spark: SparkSession, where: str
+) -> None:
+    b = mp.StreamsBuilder("errors")
+    left, right = (b.table(name, key="string", value="long") for name in ("left", "right"))
+    both = left.join(right, lambda one, two: F.coalesce(one, two), name="both")
+    ratios = both.map_values(lambda v: F.when(v > -5, F.lit(1) / v), name="ratios")
+    ratios.left_join(left, lambda one, two: one).to("out")
+    spark.conf.set(SWITCH, where)
+    try:
+        driver = TopologyTestDriver(b.build(), spark)
+        for at, (side, value) in enumerate([("left", 2), ("right", 0), ("left", -7)]):
+            driver.pipe(side, "a", value, ts=at)
+        assert [record.value for record in driver.read("out")][-1] is None
+        driver.pipe("left", "a", 0, ts=3)
+        with pytest.raises(Exception, match="DIVIDE_BY_ZERO") as failure:
+            driver.read("out")
+        assert ("behind both, at partition 0, offset 3" in str(failure.value)) == (where == "level")
+    finally:
+        spark.conf.unset(SWITCH)
