@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -232,3 +233,18 @@ def test_a_deviation_is_the_same_to_the_bit_for_groups_of_any_size() -> None:
         kept = part.add(kept, column.slice(at, 1))
         states += kept.to_pylist()
     assert part.run(Groups(np.array([0, len(column)])), part.init(1), column, None).to_pylist() == states
+
+
+@pytest.mark.parametrize("takes_back", [True, False])
+def test_decimals_are_summed_exactly_and_a_sum_that_does_not_fit_is_an_error(takes_back: bool) -> None:
+    for precision in (10, 38):
+        kind = pa.decimal128(precision, 2)
+        state, result = types_of("sum", kind, takes_back=takes_back)
+        part = part_of("sum", state, None, takes_back=takes_back)
+        values = pa.array([Decimal("1.10"), None, Decimal("2.25")], kind)
+        run = part.finish(part.run(Groups(np.array([0, 3])), part.init(1), values, None))
+        assert run.type == result == pa.decimal128(min(precision + 10, 38), 2)
+        assert run.to_pylist() == [Decimal("1.10"), Decimal("1.10"), Decimal("3.35")]
+    nines = pa.array([Decimal("9" * 36 + ".99")] * 2, pa.decimal128(38, 2))
+    with pytest.raises(FunctionError, match="larger than its type"):
+        part.run(Groups(np.array([0, 2])), part.init(1), nines, None)

@@ -21,6 +21,8 @@ KINDS = (
     "three_way",
     "table_chain_same",
     "rekey_stream_table",
+    "stream_aggregate",
+    "table_aggregate",
 )
 FAMILY = 8
 ALLOWED = {1, 2, 4, 5, 6, 8, 9, 12, 14, 19}  # see tests/engine/test_recordings.py

@@ -6,6 +6,7 @@ Floats are added one after the other, so that results do not depend on how recor
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +55,14 @@ class Sum(Part):
         return pa.array(sums, mask=~some)
 
     def _both(self, step: Callable[..., pa.Array], kept: pa.Array, values: pa.Array) -> pa.Array:
-        nothing = pa.scalar(0).cast(self.state)
+        wide = self.state
+        if pa.types.is_decimal(wide):
+            # a sum has one digit more than its terms, until it is seen to fit
+            wide = pa.decimal256(wide.precision, wide.scale)
+        nothing = pa.scalar(Decimal(0) if pa.types.is_decimal(wide) else 0, wide)
+        terms = (pc.coalesce(each.cast(wide), nothing) for each in (kept, values))
         try:
-            summed = step(pc.coalesce(kept, nothing), pc.coalesce(values, nothing)).cast(self.state)
+            summed = step(*terms).cast(self.state)
         except pa.ArrowInvalid as error:
             raise FunctionError(
                 "A sum is larger than its type holds.",
