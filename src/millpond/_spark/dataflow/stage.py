@@ -233,7 +233,9 @@ class Stage:
         pairs = {}
         for role, name in (("new", columns.value), ("old", str(columns.old))):
             called = active & F.col(name).isNotNull()
-            group, value = node.selector(F.col(columns.key), F.col(name))
+            pair = node.selector(F.col(columns.key), F.col(name))
+            # fields without a name of their own are called by what they are made of, which differs from place to place
+            group, value = map(_named_as, pair, (node.shape.key, node.shape.value))
             pairs[role] = F.when(called, group), F.when(called, value)
         # all from the parent's columns, in one step
         prefix = f"f{flow.id}_"
@@ -274,6 +276,10 @@ def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
     """The predicate where the row is active; null counts as false, also for filter_not."""
     held = F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
     return active & ~held if node.negate else held
+
+
+def _named_as(column: Column, kind: DataType) -> Column:
+    return column.cast(kind) if isinstance(kind, StructType) else column
 
 
 def same_key(one: Column, other: Column, kind: DataType) -> Column:
