@@ -16,6 +16,8 @@ from millpond.handle import Handle, same_type, type_text
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
+from millpond.suppress import suppress_node
+from millpond.windows import Suppressed
 
 if TYPE_CHECKING:
     from millpond.kstream import KStream
@@ -66,6 +68,20 @@ class KTable(Handle):
         name : name of the operator.
         """
         return regrouped(self, selector, name)
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
+        """The table with changes held back, of each key the last one sent (KIP-328; docs/semantics, section 22).
+
+        Parameters
+        ----------
+        suppressed : until when: `Suppressed.until_time_limit(...)`; of a table by windows `until_window_closes(...)`, too.
+        name : name of the operator.
+
+        Raises
+        ------
+        TopologyError : the table has no windows that close, or the buffer has limits.
+        """
+        return KTable(self._construction, suppress_node(self, suppressed, name))
 
     def join(
         self,

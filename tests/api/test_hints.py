@@ -153,7 +153,7 @@ def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_call
         assert error.value.hint == f"Here it is called {snake}."
 
 
-@pytest.mark.parametrize("name", ["process", "suppress"])
+@pytest.mark.parametrize("name", ["process", "transform"])
 def test_what_is_not_there_yet_says_so(name: str) -> None:
     with pytest.raises(TopologyError, match="not there yet"):
         getattr(Names().stream, name)

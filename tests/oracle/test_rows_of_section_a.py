@@ -180,6 +180,14 @@ def test_row_21_a_result_that_was_held_back_is_not_late_behind_the_join() -> Non
     assert repaired[3] == [window("k", 100, 110, "0+a+null", 109)]
 
 
+def test_row_28_what_was_held_back_goes_before_the_change_that_ends_its_wait() -> None:
+    params = {"agg": "log", "suppress": {"until": "time_limit", "ms": 10}}
+    steps = [("input", "k", "a", 8), ("input", "k", "b", 20), ("input", "x", "c", 40)]
+    engine, repaired = both("stream_aggregate", params, steps, 28)
+    assert engine == [[], [Result("k", "0+a+b", 20)], []]
+    assert repaired == [[], [Result("k", "0+a", 8)], [Result("k", "0+a+b", 20)]]
+
+
 def test_row_27_held_rows_of_one_timestamp_come_by_key_and_not_by_what_arrived_before_them() -> None:
     params = {"type": "left", "right_versioned_ms": 30, "grace_ms": 10}
     steps = [("left", "", "a", 100), ("left", "\0", "b", 100), ("left", "", "c", 100), ("left", "m", "d", 110)]

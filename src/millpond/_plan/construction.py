@@ -100,6 +100,10 @@ class Construction:
                 hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 
+    def input_of(self, node: Node) -> Node:
+        """The first node that a node reads."""
+        return self._nodes[node.inputs[0]]
+
     def name(self, name: str | None, stem: str, *inputs: str) -> str:
         """The given name, or one that is made up.
 

@@ -10,6 +10,8 @@ keys of one type share an encoding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -37,6 +39,15 @@ def combined_bytes(prefix: pa.Array, suffix: pa.Array) -> pa.Array:
     lengths = pc.binary_length(prefix).fill_null(0).to_numpy(zero_copy_only=False)
     heads = lengths.astype(">u4").view(np.uint8).reshape(len(prefix), 4)
     return pc.binary_join_element_wise(_fixed(heads, None), prefix, suffix, _EMPTY)
+
+
+def windowed_bytes(keys: pa.Array, numbers: Sequence[pa.Array]) -> pa.Array:
+    """Kafka's bytes of windowed keys: the key, and behind it each number as 8 bytes big-endian.
+
+    >>> windowed_bytes(pa.array(["a"]), [pa.array([258])]).to_pylist()
+    [b'a\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02']
+    """
+    return pc.binary_join_element_wise(encode_keys(keys), *map(encode_keys, numbers), _EMPTY)
 
 
 def _encode(keys: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ from millpond._engine.operators.aggregates import (
     aggregate,
     session_window_aggregate,
     sliding_window_aggregate,
+    suppress,
     time_window_aggregate,
 )
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
@@ -47,6 +48,7 @@ OPERATORS = {
     "time_window_aggregate": time_window_aggregate.run,
     "session_window_aggregate": session_window_aggregate.run,
     "sliding_window_aggregate": sliding_window_aggregate.run,
+    "suppress": suppress.run,
 }
 """The function of each stem."""
 

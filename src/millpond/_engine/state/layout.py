@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 from millpond._engine.rows.columns import bools
-from millpond._plan.operators.spec import FLAG, NUMBER, TableSchema
+from millpond._plan.operators.spec import BYTES, FLAG, NUMBER, TableSchema
 
 TOMBSTONE = "__tombstone"
 DUE = "__due"
 """The column, of runs alone, with the places of the rows that are found by time, in order of time; then -1."""
 PLACES = b"table"
 """Where a stored schema says how rows are told apart, sorted and let go."""
-_TYPES = {FLAG: pa.bool_(), NUMBER: pa.int64()}
+_TYPES = {FLAG: pa.bool_(), NUMBER: pa.int64(), BYTES: pa.large_binary()}
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class HeldRows:
 
         Parameters
         ----------
-        rows : the table's columns but `due` and `domain`; of a table whose rows are replaced each key and due time
-            once in a batch, with the `arrival` that decides among equal keys.
+        rows : the table's columns but `due` and `domain`; of a table whose rows are replaced each key, due time and
+            domain once in a batch, with the `arrival` that decides among equal keys.
         due : the last moment at which each waits, no earlier than the time of its domain at the batch's start.
         domain : its domain's number.
         """
@@ -110,4 +110,5 @@ def _some(column: Given, wanted: Bools) -> Given:
 
 def _identity(batch: pa.RecordBatch, rows: Int64s) -> pa.Array:
     at = pa.array(rows)
-    return pa.StructArray.from_arrays([batch.column(name).take(at) for name in ("key", "due")], ["key", "due"])
+    names = ["key", "due", "domain"]
+    return pa.StructArray.from_arrays([batch.column(name).take(at) for name in names], names)

@@ -7,7 +7,8 @@ from typing import Literal
 
 from millpond._plan.folds import Fold
 from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
-from millpond.windows import Windows
+from millpond.errors import TopologyError
+from millpond.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,43 @@ class WindowAggregate(Aggregated):
         lengths = ((each.name.removesuffix("_ms"), getattr(self.windows, each.name)) for each in fields(self.windows))
         parts = ", ".join(f"{name} {length} ms" for name, length in lengths)
         return (*super().details(), ("windows", parts), *((("emit", "on close"),) if self.on_close else ()))
+
+
+@dataclass(frozen=True)
+class Suppress(Node):
+    """Changes of a table held back, of each key the last one (docs/semantics, section 22; KIP-328).
+
+    Parameters
+    ----------
+    limit_ms : how long after the first change that is held back, in ms; None: until the key's window has closed.
+    windows : those of a table by window; None: its keys are no windows.
+    """
+
+    limit_ms: int | None = field(kw_only=True)
+    windows: Windows | None = field(default=None, kw_only=True)
+
+    stem = "suppress"
+    takes_old = True
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (("until", "window closes" if self.limit_ms is None else f"{self.limit_ms} ms"),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.limit_ms is not None or isinstance(self.windows, TimeWindows | SlidingWindows | SessionWindows):
+            return
+        raise TopologyError(
+            "Only a table by windows that close can be suppressed until they do.",
+            given=f"{self.inputs[0]!r}" + ("" if self.windows is None else f", by {self.windows}"),
+            hint="Aggregate by TimeWindows, SlidingWindows or SessionWindows first, with no operators but filter and "
+            "map_values between; or use Suppressed.until_time_limit(...).",
+        )
 
 
 @dataclass(frozen=True)

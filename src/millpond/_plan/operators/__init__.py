@@ -9,6 +9,7 @@ from millpond._plan.nodes import Node
 from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
 from millpond._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
 from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate
+from millpond._plan.operators.aggregates.suppress import Suppress
 from millpond._plan.operators.aggregates.table_aggregate import TableAggregate
 from millpond._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from millpond._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
@@ -34,6 +35,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.TimeWindowAggregate: (TimeWindowAggregate(),),
     nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
     nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
+    nodes.Suppress: (Suppress(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 

@@ -13,13 +13,14 @@ def held_schema(name: str, key: Any, columns: Named, *, replaced: bool) -> Table
     Parameters
     ----------
     key, columns : the key's type, and what is held beside key and timestamp.
-    replaced : whether a row takes the place of the one with the same key and due time; else rows are only added.
+    replaced : whether a row takes the place of the one with the same key, due time and domain; else rows are only
+        added.
     """
     numbers = (("due", NUMBER), ("arrival", NUMBER), ("domain", NUMBER), STAMP)
     return TableSchema(
         name,
         (("key", key), *numbers, *columns),
-        identity=("key", "due") if replaced else (),
+        identity=("key", "due", "domain") if replaced else (),
         order=("due",) if replaced else ("due", "arrival"),
         retention=Retention("due", "domain"),
         appended=not replaced,

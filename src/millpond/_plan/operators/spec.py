@@ -23,6 +23,8 @@ FLAG = "flag"
 """Type of a column of booleans, whatever the function backend calls it."""
 NUMBER = "number"
 """Type of a column of 64-bit integers, whatever the function backend calls it."""
+BYTES = "serialized"
+"""Type of a column of serialized keys, whatever the function backend calls it."""
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
@@ -203,7 +205,7 @@ class TableSchema:
 
     def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""
-        kinds = ((name, kind if kind in (FLAG, NUMBER) else convert(kind)) for name, kind in self.columns)
+        kinds = ((name, kind if kind in (FLAG, NUMBER, BYTES) else convert(kind)) for name, kind in self.columns)
         return replace(self, columns=tuple(kinds))
 
 

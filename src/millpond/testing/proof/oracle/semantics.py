@@ -28,6 +28,7 @@ ROWS: dict[int, str] = {
     19: "0.10.2: results carry the timestamp of the record that triggers them, not the larger one",
     21: "an operator behind another one keeps its own stream time",
     27: "stream-table with grace: the arrival number decides between a key and its continuation by zero bytes",
+    28: "suppress: a change that ends the wait of its own key's entry is sent in that entry's place",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -28,10 +28,12 @@ from millpond.testing.proof.runners.library import ArrowLibrary, Library
 from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
 from millpond.windows import (
     DAY_MS,
+    BufferConfig,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
     SlidingWindows,
+    Suppressed,
     TimeWindows,
     Windows,
 )
@@ -77,6 +79,8 @@ class Recorded:
                     table = table.filter_not(self._even, store=store)
                 case "map_values":
                     table = table.map_values(self._mapped, store=store)
+                case "suppress":
+                    table = table.suppress(Suppressed(int(op["ms"]), BufferConfig.unbounded()))
                 case "to_table":
                     table = table.to_stream().to_table(store=store)
                 case unknown:
@@ -184,11 +188,20 @@ class Recorded:
         steps = (lambda value, aggregate: add(aggregate, value), lambda value, aggregate: subtract(aggregate, value))
         return grouped.aggregate(fold.initial, *map(python, steps))
 
+    def _suppressed(self, table: KTable) -> KTable:
+        spec = self._params.get("suppress")
+        if spec is None:
+            return table
+        if spec["until"] not in ("time_limit", "window_closes"):
+            raise NotToldError(f"cannot suppress until {spec['until']!r}")
+        limit = int(spec["ms"]) if spec["until"] == "time_limit" else None
+        return table.suppress(Suppressed(limit, BufferConfig.unbounded()))
+
     def _stream_aggregate(self) -> None:
-        self._of_stream(self._stream("input").group_by_key()).to(OUTPUT)
+        self._suppressed(self._of_stream(self._stream("input").group_by_key())).to(OUTPUT)
 
     def _table_aggregate(self) -> None:
-        table = self._of_table(self._table("input"))
+        table = self._suppressed(self._of_table(self._table("input")))
         self._operations(table, self._params.get("ops", ())).to(OUTPUT)
 
     def _fk_then_aggregate(self) -> None:
@@ -235,7 +248,7 @@ class Recorded:
         windowed = self._stream("input").group_by_key().windowed_by(self._windows_of_aggregate())
         if self._params.get("emit", "update") == "close":
             windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
-        self._of_stream(windowed).to(OUTPUT)
+        self._suppressed(self._of_stream(windowed)).to(OUTPUT)
 
     def _stream_stream_window(self) -> None:
         joined = self._joined_streams(self._stream("left"), self._stream("right"))
@@ -315,12 +328,8 @@ def _not_yet(history: History) -> str | None:
     for name, value in history.params.items():
         if name.endswith(_UNKNOWN) and value is not None and not _goes_by_windows(history, name):
             return f"not yet: {name}"
-        if name == "suppress" and value is not None:
-            return "not yet: suppress"
         if name == "difference_ms" and not value:
             return "refused when it is written down: sliding windows of difference 0"
-        if name.endswith("ops") and any(op["op"] == "suppress" for op in value):
-            return "not yet: suppress"
     return None
 
 

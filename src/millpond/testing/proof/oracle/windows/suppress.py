@@ -1,6 +1,6 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repair of row 17. Law: one pending entry per key, the latest
+Owns section 22 of the semantics and the repairs of rows 17 and 28. Law: one pending entry per key, the latest
 change, at the time of the first.
 """
 
@@ -44,6 +44,7 @@ class Suppress(Table):
         self._window_ms = window_ms or 0
         self._key_order = key_order
         self._clock = Clock(topology, self, self._release)
+        self._before = topology.semantics.repaired(28)
         self._pending: dict[Key, _Pending] = {}
         self.versioned = parent.versioned
         parent.require_old(force=True)
@@ -70,8 +71,10 @@ class Suppress(Table):
         return None if pending.before is None else Stored(pending.before, -1)
 
     def receive(self, record: Record, port: int) -> None:
-        """Hold a change back, then let go of what is due."""
+        """Hold a change back, then let go of what is due; with row 28 repaired what its time ends goes before it."""
         self._clock.move(record.ts)
+        if self._before:
+            self._release()
         held = self._pending.get(record.key)
         if held is None:
             time = record.ts

@@ -1,0 +1,51 @@
+"""What `KTable.suppress` adds: a node that knows the windows of its table, if there are any.
+
+Handle layer.
+"""
+
+from __future__ import annotations
+
+from millpond._plan.construction import Construction
+from millpond._plan.nodes import Node, Suppress, WindowAggregate
+from millpond.errors import TopologyError
+from millpond.handle import Handle
+from millpond.windows import Suppressed, Windows
+
+
+def suppress_node(table: Handle, suppressed: Suppressed, name: str | None) -> Node:
+    """The node, attached.
+
+    Raises
+    ------
+    TopologyError : what is given is no `Suppressed`, its buffer has limits, or the table has no windows that close.
+    """
+    if not isinstance(suppressed, Suppressed):
+        raise TopologyError(
+            "suppress takes what says until when.",
+            given=repr(suppressed),
+            hint="suppress(Suppressed.until_time_limit('10 seconds', BufferConfig.unbounded())).",
+        )
+    if suppressed.buffer.when_full != "grow":
+        raise TopologyError(
+            "suppress has no limits of its buffer: what is sent early would depend on how keys are spread.",
+            given=repr(suppressed.buffer),
+            hint="BufferConfig.unbounded(): what is held back lies in state, on disk, not in memory.",
+        )
+    construction = table._construction
+    node = Suppress(
+        construction.name(name, Suppress.stem, table.name),
+        (table.name,),
+        table._node.shape,
+        limit_ms=suppressed.limit_ms,
+        windows=_windows(construction, table._node),
+    )
+    return table._attach(node)
+
+
+def _windows(construction: Construction, node: Node) -> Windows | None:
+    """The windows that a table's keys are of, behind steps that leave keys as they are."""
+    while not isinstance(node, WindowAggregate):
+        if node.begins_table or len(node.inputs) != 1 or node.keyed_by != node.inputs:
+            return None
+        node = construction.input_of(node)
+    return node.windows

@@ -1,0 +1,170 @@
+"""Changes of tables that are held back, beside the oracle, whatever the batches and shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millpond.aggregates import python
+from millpond.errors import TopologyError
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.oracle import Semantics, Topology
+from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.records import Windowed
+from millpond.testing.proof.oracle.tables.table import TableSource
+from millpond.testing.proof.oracle.topologies import operations, suppressed, window_aggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
+from tests.engine.kit import LIBRARY, by_step, driver_of, oracle_says, run
+
+KEYS = st.sampled_from(["a", "b", "ab", "é"])
+VALUES = st.sampled_from(["1", "2", "3", None])
+STEPS = st.lists(st.tuples(st.just("in"), KEYS, VALUES, st.integers(0, 60)), max_size=30)
+CUTS = st.frozensets(st.integers(0, 30))
+EVEN = LIBRARY.lift(lambda value: value in ("2", "4"), "boolean")
+WINDOWS = {
+    "tumbling": (TimeWindows(10, 10, 5), {"window": "tumbling", "size_ms": 10, "grace_ms": 5}),
+    "hopping": (TimeWindows(10, 3, 0), {"window": "hopping", "size_ms": 10, "advance_ms": 3}),
+    "sliding": (SlidingWindows(7, 3), {"window": "sliding", "difference_ms": 7, "grace_ms": 3}),
+    "session": (SessionWindows(4, 6), {"window": "session", "gap_ms": 4, "grace_ms": 6}),
+}
+
+
+def limit(ms: int) -> Suppressed:
+    return Suppressed(ms, BufferConfig.unbounded())
+
+
+CLOSE = Suppressed.until_window_closes(BufferConfig.unbounded())
+
+
+def unwindowed(said: Any) -> Any:
+    """Keys as the oracle has them."""
+    return [
+        [(Windowed(**key) if isinstance(key, dict) else key, value, ts) for key, value, ts in step] for step in said
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), wait=st.sampled_from([0, 1, 7, 20]), last=st.booleans())
+def test_a_table_is_held_back_as_one_record_at_a_time_says(
+    steps: Any, cuts: Any, shards: int, wait: int, last: bool
+) -> None:
+    topology = Topology(Semantics(faithful=False))
+    source = TableSource(topology)
+    topology.source("in", source)
+    ops = [{"op": "suppress", "ms": wait}, *([{"op": "filter"}, {"op": "suppress", "ms": 3}] if last else [])]
+    topology.sink(operations(topology, source, ops))
+
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="string").suppress(limit(wait))
+        return table.filter(EVEN).suppress(limit(3)) if last else table
+
+    driver = driver_of(build)
+    driver.shards = shards
+    assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    steps=STEPS,
+    cuts=CUTS,
+    shards=st.sampled_from([1, 3]),
+    windows=st.sampled_from(sorted(WINDOWS)),
+    until=st.sampled_from([None, 0, 4, 15]),
+)
+def test_windows_are_held_back_as_one_record_at_a_time_says(
+    steps: Any, cuts: Any, shards: int, windows: str, until: int | None
+) -> None:
+    ours, told = WINDOWS[windows]
+    topology = Topology(Semantics(faithful=False))
+    source = Node()
+    topology.source("in", source)
+    spec = {"until": "window_closes"} if until is None else {"until": "time_limit", "ms": until}
+    params = told | {"suppress": spec}
+    aggregate = window_aggregate(topology, source, params, AGGREGATORS["log"])
+    topology.sink(suppressed(topology, aggregate, params))
+    fold = AGGREGATORS["log"]
+
+    def build(builder: Any) -> Any:
+        grouped = builder.stream("in", key="string", value="string").group_by_key().windowed_by(ours)
+        steps = [python(lambda value, aggregate: fold.add(aggregate, value))]
+        steps += [python(fold.merge)] if windows == "session" else []
+        return grouped.aggregate(fold.initial, *steps).suppress(CLOSE if until is None else limit(until))
+
+    driver = driver_of(build)
+    driver.shards = shards
+    assert unwindowed(by_step(driver, steps, cuts)) == oracle_says(topology, steps)
+
+
+def windowed_table(windows: Any) -> Any:
+    builder = arrow_builder("test")
+    return builder.stream("in", key="string", value="string").group_by_key().windowed_by(windows).count(name="n")
+
+
+def test_until_a_window_closes_needs_windows_that_close() -> None:
+    table = arrow_builder("test").table("in", key="string", value="string")
+    for each in (table, windowed_table(UnlimitedWindows.of())):
+        with pytest.raises(TopologyError, match="Only a table by windows that close") as error:
+            each.suppress(CLOSE)
+        assert error.value.hint is not None
+        assert "until_time_limit" in error.value.hint
+        each.suppress(limit(5))
+
+
+def test_windows_are_known_behind_steps_that_leave_keys_as_they_are() -> None:
+    table = windowed_table(TimeWindows(10, 10, 0)).filter(LIBRARY.lift(lambda value: value > 1, "boolean"))
+    table.suppress(CLOSE).to("out")
+    with pytest.raises(TopologyError, match="Only a table by windows that close"):
+        table.to_stream().to_table().suppress(CLOSE)
+
+
+@pytest.mark.parametrize("buffer", [BufferConfig.max_records(3), BufferConfig.max_bytes(9).shut_down_when_full()])
+def test_limits_of_the_buffer_are_refused(buffer: BufferConfig) -> None:
+    with pytest.raises(TopologyError, match="no limits") as error:
+        windowed_table(TimeWindows(10, 10, 0)).suppress(Suppressed(5, buffer))
+    assert error.value.hint is not None
+    assert "unbounded" in error.value.hint
+
+
+def test_what_is_given_must_say_until_when() -> None:
+    with pytest.raises(TopologyError, match="until when"):
+        windowed_table(TimeWindows(10, 10, 0)).suppress("5 minutes")
+
+
+@pytest.mark.parametrize("record_cache", [False, True])
+def test_with_the_record_cache_above_it_the_last_change_is_sent_all_the_same(record_cache: bool) -> None:
+    builder = arrow_builder("test")
+    counts = builder.stream("in", key="string", value="string").group_by_key().windowed_by(TimeWindows(10, 10, 0))
+    counts.count().suppress(CLOSE).to("out")
+    driver = EngineDriver(builder.build(), record_cache=record_cache)
+    said = run(driver, ("in", "a", "x", 0), ("in", "b", "y", 3), ("in", "a", "z", 4), ("in", "b", "w", 10))
+    assert said == [({"key": "a", "start": 0, "end": 10}, 2, 4), ({"key": "b", "start": 0, "end": 10}, 1, 3)]
+
+
+def test_a_join_sees_of_a_suppressed_table_what_it_has_sent() -> None:
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="string").suppress(limit(10))
+        stream = builder.stream("asks", key="string", value="string")
+        return stream.left_join(table, LIBRARY.lift(lambda left, right: f"{left}+{right}", "string"))
+
+    steps = [
+        ("in", "k", "1", 0),
+        ("asks", "k", "a", 5),
+        ("in", "k", "2", 8),
+        ("in", "x", "3", 11),
+        ("asks", "k", "b", 12),
+    ]
+    assert run(driver_of(build), *steps) == [("k", "a+None", 5), ("k", "b+2", 12)]
+
+
+def test_what_has_gone_leaves_nothing_in_the_state() -> None:
+    driver = driver_of(lambda b: b.table("in", key="string", value="string").suppress(limit(5)), shards=1)
+    most = 0
+    for hour in range(60):
+        run(driver, *(("in", f"k{n % 7}", "x", hour * 50 + n) for n in range(50)))
+        most = max(most, sum(len(blob) for store in driver.stores.values() for blob in store.chunks.values()))
+    assert most < 40_000
