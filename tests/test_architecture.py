@@ -23,7 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
-    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped"}),
+    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped", "suppress"}),
     frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}

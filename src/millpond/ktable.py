@@ -74,7 +74,7 @@ class KTable(Handle):
 
         Parameters
         ----------
-        suppressed : until when: `Suppressed.until_time_limit(...)`; of a table by windows `until_window_closes(...)`, too.
+        suppressed : until when: `Suppressed.until_time_limit(...)`; of windows, `until_window_closes(...)`, too.
         name : name of the operator.
 
         Raises
