@@ -53,7 +53,8 @@ class WindowSpec(AggregateSpec[N]):
 
     def timed(self, site: Site[N]) -> Timed:
         """Results wait for the windows to close, where they come then."""
-        hold = self.wait(site) if site.node.on_close else None
+        # the last moment at which a window is open
+        hold = max(0, self.wait(site) - 1) if site.node.on_close else None
         return Timed(every=False, hold=hold, dropped_move=False, reaches=False)
 
     def wait(self, site: Site[N]) -> int:

@@ -21,7 +21,7 @@ from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
 from millpond.testing.proof.histories.kinds.registry import build, deferred, oracle_of, sinks_of, timed
 from millpond.testing.proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.records import Result
+from millpond.testing.proof.oracle.records import Result, Windowed
 from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.topology import Topology
 
@@ -157,8 +157,13 @@ def by_step(steps: int, outputs: dict[str, Any]) -> Steps:
     made: Steps = [[] for _ in range(steps)]
     records = [(record, sink) for sink, read in outputs.items() for record in read]
     for record, sink in sorted(records, key=lambda pair: pair[0].position):
-        made[record.step].append(Result(record.key, record.value, record.ts, sink))
+        made[record.step].append(Result(_key(record.key), record.value, record.ts, sink))
     return made
+
+
+def _key(key: Any) -> Any:
+    """The key as the oracle has it."""
+    return Windowed(**key) if isinstance(key, dict) else key
 
 
 def first_difference(expected: Steps, got: Steps, line: Line) -> int | None:

@@ -72,6 +72,9 @@ def _input(choices: Choices, shapes: list[tuple[Ref, str]], wanted: str, add: Ad
     """An output of this shape: one that is there, as a rule, or a new source."""
     there = [ref for ref, shape in shapes if shape == wanted]
     if not there or choices.chance(30):
+        if wanted == "windowed":
+            add("window_aggregate", (_input(choices, shapes, "stream", add),))
+            return shapes[-1][0]
         fitting = [name for name in SOURCES if KINDS[name].gives == (wanted,)]
         add(choices.pick(fitting), ())
         return shapes[-1][0]

@@ -77,7 +77,7 @@ class Kind:
 
     Parameters
     ----------
-    takes : "stream", "table" or "global" for each input.
+    takes : "stream", "table", "windowed" (a table by key and window) or "global" for each input.
     gives : the same for each output.
     handles : (site, handles of the inputs, parameters) -> handles of the outputs.
     nodes : (site, oracle's nodes of the inputs, parameters) -> nodes of the outputs.

@@ -1,6 +1,6 @@
 """Session window aggregates.
 
-Owns the session parts of sections 14 and 15 and the repair of row 15. Law: a session is [first, last] of its
+Owns the session parts of sections 14 and 15 and the repairs of rows 15 and 29. Law: a session is [first, last] of its
 records, and sessions that come within the gap of each other become one.
 """
 
@@ -16,8 +16,6 @@ _SHORTEST_SEGMENT_MS = 60_000
 
 class SessionWindowAggregate(WindowAggregate):
     """Aggregates each record into the session it belongs to, merging those it connects."""
-
-    tells_old = False  # A changed session is a tombstone and a new one, never a change.
 
     def __init__(
         self,
@@ -66,7 +64,8 @@ class SessionWindowAggregate(WindowAggregate):
             for window in merged:
                 self.put(window, None, window.end)
         self._newest_end = max(self._newest_end, session.end)
-        self.put(session, self._aggregator.added(aggregate, record.value), session.end)
+        told = self._semantics.repaired(29) if self.send_old and session in merged else True
+        self.put(session, self._aggregator.added(aggregate, record.value), session.end, tells_old=told)
         return True
 
     def _merged(self, sessions: list[Windowed]) -> Value:

@@ -49,6 +49,10 @@ class TimeWindowAggregate(WindowAggregate):
         """The grace; windows that end at the close time are closed."""
         return self._spec.grace_ms
 
+    def last_moment_ms(self) -> int:
+        """One less: a window is closed when stream time is at its end and the grace."""
+        return self._spec.grace_ms - 1
+
     def length_ms(self) -> int:
         """The size."""
         return self._spec.size_ms

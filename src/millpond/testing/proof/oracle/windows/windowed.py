@@ -1,7 +1,9 @@
 """What all windowed aggregates share: their store, their clock, and emission when windows close.
 
 Owns sections 14 and 15 of the semantics where they do not depend on the kind of window, and the repair of
-row 7. Law: stream time is moved by every record that passes the null check, before the record is judged.
+row 7. Law: stream time is moved by every record that passes the null check, before the record is judged. With
+row 21 repaired what closes is emitted before the record that moves time past it, at the last moment at which the
+window was open.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond.testing.proof.oracle.clock import Clock
-from millpond.testing.proof.oracle.graph import Node, Topology
+from millpond.testing.proof.oracle.graph import Node, Place, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
+from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
 from millpond.testing.proof.oracle.windows.aggregation import Aggregator
 
@@ -36,7 +39,6 @@ class WindowAggregate(Table):
     """A windowed aggregate: a table keyed by windows, materialised, with its own stream time."""
 
     skips_null_values = False
-    tells_old = True
     stateful = True
 
     def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission) -> None:
@@ -47,10 +49,16 @@ class WindowAggregate(Table):
         self._aggregator = aggregator
         self._emission = emission
         self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
-        self.clock = Clock(topology, self, self._emit_closed)
+        self.clock = self._made_clock()
+        self._emitted: set[Windowed] = set()
         self._last_close = -1
         self._next_emit = 0
         parent.feed(self)
+
+    def _made_clock(self) -> Clock | SourceTime:
+        if self._emission.on_close and self._semantics.repaired(21):
+            return SourceTime(self._topology, self, self._due, self._let_go, waits=True)
+        return Clock(self._topology, self, self._emit_closed)
 
     def require_old(self, *, force: bool) -> bool:
         """Always known: the result is stored."""
@@ -75,7 +83,7 @@ class WindowAggregate(Table):
         skips = self.skips_null_values or self._semantics.repaired(10)
         if record.key is None or (record.value is None and skips):
             return
-        self.clock.move(record.ts)
+        self.clock.move(record.ts, port)
         if self.aggregate(record):
             self._emit_closed()
 
@@ -92,8 +100,12 @@ class WindowAggregate(Table):
         raise NotImplementedError
 
     def held_back(self) -> int:
-        """An emission on close waits from the record's time to the window's close."""
-        return self.length_ms() + self.wait_ms() if self._emission.on_close else 0
+        """An emission on close stands behind the last moment at which its window is open."""
+        return self.length_ms() + self.last_moment_ms() + 1 if self._emission.on_close else 0
+
+    def last_moment_ms(self) -> int:
+        """How long after its end a window is open for the last time."""
+        return self.wait_ms()
 
     def length_ms(self) -> int:
         """How far the end of a window may be from the timestamp of its result."""
@@ -108,14 +120,14 @@ class WindowAggregate(Table):
         """The order of the store: time windows by start."""
         return (window.start, key_bytes(window.key))
 
-    def put(self, window: Windowed, value: Value, ts: int) -> None:
-        """Write one window and forward the change."""
+    def put(self, window: Windowed, value: Value, ts: int, *, tells_old: bool = True) -> None:
+        """Write one window and forward the change, with its old value where that is asked for and told."""
         before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
         if value is not None:
             self._rows[window.key][window.start, window.end] = Stored(value, ts)
         if not self._emission.on_close:
             old = None if before is None else before.value
-            self.emit(Record(window, value, ts, old if self.send_old and self.tells_old else None), old)
+            self.emit(Record(window, value, ts, old if self.send_old and tells_old else None), old)
 
     def windows(self, key: Key) -> list[tuple[int, int, Stored]]:
         """All windows of a key as (start, end, aggregate), by start."""
@@ -125,7 +137,34 @@ class WindowAggregate(Table):
         """All windows of all keys."""
         return [Windowed(key, *window) for key, rows in self._rows.items() for window in rows]
 
+    def _due(self) -> Place | None:
+        """The next window whose time has come, if there is one."""
+        assert isinstance(self.clock, SourceTime)
+        now, lag = self.clock.of_sources, self.clock.lag
+        return min(
+            (
+                (self._last_moment(window) + lag, window.start, 0, key_bytes(window.key))
+                for window in self.all_windows()
+                if self._last_moment(window) + lag < now and window not in self._emitted
+            ),
+            default=None,
+        )
+
+    def _let_go(self, place: Place) -> None:
+        assert isinstance(self.clock, SourceTime)
+        for window in self.all_windows():
+            here = (self._last_moment(window) + self.clock.lag, window.start, 0, key_bytes(window.key))
+            if here == place and window not in self._emitted:
+                self._emitted.add(window)
+                stored = self._rows[window.key][window.start, window.end]
+                self.forward(Record(window, stored.value, stored.ts))
+
+    def _last_moment(self, window: Windowed) -> int:
+        return window.end + self.last_moment_ms()
+
     def _emit_closed(self) -> None:
+        if isinstance(self.clock, SourceTime):
+            return
         if not self._emission.on_close or self._topology.wall_clock < self._next_emit:
             return
         self._next_emit = self._topology.wall_clock + self._emission.interval_ms
@@ -133,6 +172,6 @@ class WindowAggregate(Table):
             return
         for window in sorted(self.closed_now(), key=self.emission_order):
             stored = self._rows[window.key][window.start, window.end]
-            with self.clock.letting_go(window.end + self.wait_ms()):
+            with self.clock.letting_go(self._last_moment(window)):
                 self.forward(Record(window, stored.value, stored.ts))
         self._last_close = self.close()

@@ -1,0 +1,108 @@
+"""Kinds of windowed aggregates, and of what is done to tables whose keys are structs of key and window.
+
+Owns their two constructions. Such a table has a shape of its own, "windowed": only what takes any key may stand behind
+it, and joins with its like; a new key leads back among the others. Law: as in `kinds`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from millpond.aggregates import python
+from millpond.testing.proof.histories.kinds import aggregates, tables
+from millpond.testing.proof.histories.kinds import functions as text
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
+from millpond.testing.proof.oracle.graph import MapRecord
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
+from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
+from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate
+from millpond.testing.proof.oracle.windows.window_time import TimeWindows as OracleTimeWindows
+from millpond.testing.proof.oracle.windows.windowed import Emission
+from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
+
+FOLDS = ("count", "reduce", "log")
+
+
+def _params(choices: Choices, generation: str) -> Params:
+    """Windows of few sizes, so that two tables have some in common."""
+    return {
+        "windows": choices.pick(("tumbling", "hopping", "sliding", "session")),
+        "size": choices.pick((5, 10, 10, 20)),
+        "grace": choices.pick((0, 0, 3, 30)),
+        "close": choices.chance(40),
+        "fold": choices.pick(FOLDS),
+        **stored(choices, generation),
+    }
+
+
+def _windows(params: Params) -> Any:
+    size, grace = params["size"], params["grace"]
+    match params["windows"]:
+        case "sliding":
+            return SlidingWindows(size, grace)
+        case "session":
+            return SessionWindows(size, grace)
+        case kind:
+            return TimeWindows(size, _advance(kind, size), grace)
+
+
+def _advance(kind: str, size: int) -> int:
+    return size if kind == "tumbling" else (size + 1) // 2
+
+
+def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    grouped = inputs[0].group_by_key().windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
+    if params["fold"] == "count":
+        return [grouped.count(store=site.store(params)).map_values(site.library.lift(str, "string"), name=site.name)]
+    fold, options = AGGREGATORS[params["fold"]], {"name": site.name, "store": site.store(params)}
+    if fold.initial is None:
+        return [grouped.reduce(python(fold.add), **options)]
+    steps = [python(lambda value, aggregate: fold.add(aggregate, value))]
+    if params["windows"] == "session":
+        assert fold.merge is not None, "a session aggregate needs a merger"
+        steps.append(python(fold.merge))
+    return [grouped.aggregate(fold.initial, *steps, **options)]
+
+
+def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    size, grace = params["size"], params["grace"]
+    common = (site.topology, inputs[0], AGGREGATORS[params["fold"]])
+    emission = Emission(on_close=params["close"])
+    node: Any
+    match params["windows"]:
+        case "sliding":
+            node = SlidingWindowAggregate(*common, emission, difference_ms=size, grace_ms=grace)
+        case "session":
+            node = SessionWindowAggregate(*common, emission, gap_ms=size, grace_ms=grace)
+        case kind:
+            node = TimeWindowAggregate(*common, OracleTimeWindows(size, _advance(kind, size), grace), emission)
+    return [TableMapValues(node, str), node] if params["fold"] == "count" else [node]
+
+
+def _stream(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    selector = site.library.lift(text.referrer(site.keys), site.keys)
+    return [inputs[0].to_stream(name=f"{site.name}-stream").select_key(selector, name=site.name)]
+
+
+def _stream_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    selector = text.referrer(site.keys)
+    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
+
+
+WINDOWED, TABLE, STREAM = ("windowed",), ("table",), ("stream",)
+_FILTER, _MAPPED, _JOIN = (tables.KINDS[name] for name in ("table_filter", "table_map_values", "table_table"))
+CURRENT = ("current",)
+KINDS: dict[str, Kind] = {
+    "window_aggregate": Kind(
+        STREAM, WINDOWED, _aggregate, _aggregate_node, _params, weight=10, timed=True, generations=CURRENT
+    ),
+    "windowed_filter": replace(_FILTER, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),
+    "windowed_map_values": replace(_MAPPED, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),
+    "windowed_table": replace(_JOIN, takes=WINDOWED * 2, gives=WINDOWED, weight=3, generations=CURRENT),
+    "windowed_stream": Kind(WINDOWED, STREAM, _stream, _stream_node, weight=4, generations=CURRENT),
+    "windowed_group": replace(aggregates.KINDS["table_aggregate"], takes=WINDOWED, weight=3),
+}
