@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, build
+from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
+from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.topologies import window_aggregate
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from tests.oracle.places import Steps, emitted, window
 
 FAITHFUL = Semantics()
@@ -195,6 +200,19 @@ def test_row_27_held_rows_of_one_timestamp_come_by_key_and_not_by_what_arrived_b
     a, b, c = Result("", "a+null", 100), Result("\0", "b+null", 100), Result("", "c+null", 100)
     assert engine == [[], [], [], [b, a, c]]
     assert repaired == [[], [], [], [a, c, b]]
+
+
+@pytest.mark.parametrize(("rows", "counted"), [(frozenset(), ["1", "2"]), (frozenset({29}), ["1", "1"])])
+def test_row_29_a_session_that_is_replaced_is_counted_once_by_a_group_below(rows: Any, counted: Any) -> None:
+    topology, source = Topology(Semantics(rows=rows)), Node()
+    topology.source("in", source)
+    sessions = window_aggregate(topology, source, windows("session", 0, gap_ms=5), AGGREGATORS["count"])
+    groups = GroupTable(topology, sessions, lambda key, count: (key.key, count))
+    counts = TableAggregate(topology, groups.topic, AGGREGATORS["count"])
+    topology.sink(TableMapValues(counts, str))
+    said = [topology.pipe("in", "k", "a", 10)[-1].value for _ in range(2)]
+    assert said == counted
+    assert topology.pipe("in", "k", "a", 12)[-1].value == counted[-1]
 
 
 def test_a_row_that_nobody_knows_is_refused() -> None:

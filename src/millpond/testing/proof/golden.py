@@ -1,18 +1,18 @@
 """Golden tables: Markdown pages that are documentation and test at once (house rule 9).
 
 A page has one section per join type, or fold; a section states its operator, its joiner and, where a join has one, its
-window in a list, and its records in a table, a step a line, with all results that the step causes. `read`
-gives each section as a History, which every runner takes.
+window in a list, and its records in a table, a step a line, with all results that the step causes. The key of a
+window is written as key and both ends, `a 0..10`. `read` gives each section as a History, which every runner takes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from millpond.testing.proof.oracle.records import Result
+from millpond.testing.proof.oracle.records import Result, Windowed
 from millpond.testing.proof.recordings import History, RecordingError, Step
 
 _BAR = re.compile(r"(?<!\\)\|")
@@ -20,6 +20,9 @@ _BAR = re.compile(r"(?<!\\)\|")
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
+_WINDOWS = re.compile(r"^(?P<window>\w+)(?P<lengths>(?:, \w+ \d+ ms)+)(?P<emit>, results on close)?$")
+_LENGTH = re.compile(r"(\w+) (\d+) ms")
+_KEY = re.compile(r"^(?P<key>.*) (?P<start>\d+)\.\.(?P<end>\d+)$")
 _FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
 # what recordings say where all records of a join meet; a page's introduction says it for its sections
 _WIDE = {"stream-stream": {"window": "large enough that all records meet"}}
@@ -60,19 +63,7 @@ def _sections(histories: list[History]) -> Iterator[str]:
         generation = next(name for name, version in _VERSIONS.items() if version == history.version)
         yield f"## {history.id}"
         yield ""
-        yield f"- operator: {vector['operator']}"
-        if vector["join_type"] is None:
-            yield f"- fold: {vector['params']['operators'][0]['type']}"
-        else:
-            yield f"- type: {vector['join_type']}"
-        yield f"- generation: {generation}"
-        if vector["join_type"] is not None:
-            yield f"- joiner: {vector['joiner']}"
-        if "before_ms" in vector["params"]:
-            yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(
-                vector["params"]
-            )
-        yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
+        yield from _facts(vector, generation) if vector else _window_facts(history.params, generation)
         yield ""
         yield "| step | side | key | value | ts | results |"
         yield "|---|---|---|---|---|---|"
@@ -83,10 +74,36 @@ def _sections(histories: list[History]) -> Iterator[str]:
         yield ""
 
 
+def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
+    yield f"- operator: {vector['operator']}"
+    if vector["join_type"] is None:
+        yield f"- fold: {vector['params']['operators'][0]['type']}"
+    else:
+        yield f"- type: {vector['join_type']}"
+    yield f"- generation: {generation}"
+    if vector["join_type"] is not None:
+        yield f"- joiner: {vector['joiner']}"
+    if "before_ms" in vector["params"]:
+        yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(vector["params"])
+    yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
+
+
+def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
+    lengths = "".join(f", {name[:-3]} {ms} ms" for name, ms in params.items() if name.endswith("_ms"))
+    yield "- operator: window-aggregate"
+    yield f"- fold: {params['agg']}"
+    yield f"- generation: {generation}"
+    yield f"- windows: {params['window']}{lengths}{', results on close' if params.get('emit') == 'close' else ''}"
+
+
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
     missing = {"operator", "generation", *(() if "fold" in facts else ("type", "joiner"))} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
+    if facts["operator"] == "window-aggregate":
+        params = _windows(path, title, facts)
+        version = _VERSIONS[facts["generation"]]
+        return History(title, "windowed_aggregate", params, facts["generation"], version, tuple(steps))
     vector: dict[str, Any] = {
         "name": f"golden.{title}",
         "operator": facts["operator"],
@@ -126,6 +143,17 @@ def _window(path: Path, title: str, text: str) -> dict[str, int]:
     return {name: int(number) for name, number in match.groupdict().items()}
 
 
+def _windows(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+    match = _WINDOWS.match(facts.get("windows", ""))
+    if match is None:
+        raise RecordingError(
+            f"{path}: section {title!r}: windows are 'tumbling, size 10 ms, grace 5 ms', not {facts.get('windows')!r}"
+        )
+    lengths = {f"{name}_ms": int(ms) for name, ms in _LENGTH.findall(match["lengths"])}
+    emit = {"emit": "close"} if match["emit"] else {}
+    return {"window": match["window"], "agg": facts["fold"], **lengths, **emit}
+
+
 def _step(path: Path, number: int, line: str) -> Step:
     cells = [cell.strip().replace("\\|", "|") for cell in _BAR.split(line.strip().strip("|"))]
     if len(cells) != 6:
@@ -139,10 +167,17 @@ def _result(path: Path, number: int, text: str) -> Result:
     match = _RESULT.match(text)
     if match is None:
         raise RecordingError(f"{path}: line {number}: a result reads 'key = value @ts', not {text!r}")
-    return Result(_value(match["key"]), _value(match["value"]), int(match["ts"]))
+    return Result(_key(match["key"]), _value(match["value"]), int(match["ts"]))
+
+
+def _key(text: str) -> Any:
+    match = _KEY.match(text)
+    return _value(text) if match is None else Windowed(match["key"], int(match["start"]), int(match["end"]))
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Windowed):
+        return f"{value.key} {value.start}..{value.end}"
     return "null" if value is None else str(value)
 
 

@@ -70,13 +70,8 @@ class TimeWindowAggregate(WindowAggregate):
         return True
 
     def stored(self, window: Windowed) -> bool:
-        """The store that serves emission on close shows one millisecond more than the others.
-
-        With row 21 repaired an operator's time runs behind the windows that it has seen: an open one is there.
-        """
+        """The store that serves emission on close shows one millisecond more than the others."""
         assert self._retention is not None
-        if self._semantics.repaired(21) and window.end > self.close():
-            return True
         return window.start >= self._newest_start - self._retention + self._edge
 
     def closed_now(self) -> list[Windowed]:

@@ -56,8 +56,8 @@ class WindowAggregate(Table):
         parent.feed(self)
 
     def _made_clock(self) -> Clock | SourceTime:
-        if self._emission.on_close and self._semantics.repaired(21):
-            return SourceTime(self._topology, self, self._due, self._let_go, waits=True)
+        if self._semantics.repaired(21):
+            return SourceTime(self._topology, self, self._due, self._let_go, waits=self._emission.on_close)
         return Clock(self._topology, self, self._emit_closed)
 
     def require_old(self, *, force: bool) -> bool:
@@ -70,9 +70,13 @@ class WindowAggregate(Table):
 
     def get(self, key: Key) -> Stored | None:
         """The aggregate of one window, if the store still shows it."""
-        if not self.stored(key) and not self._emission.lookups_cached:
+        if not self.stored(key) and not self._emission.lookups_cached and not self._still_open(key):
             return None
         return self._rows.get(key.key, {}).get((key.start, key.end))
+
+    def _still_open(self, window: Windowed) -> bool:
+        """Whether a window is seen since it may still change: an operator's time may run behind its windows."""
+        return self._semantics.repaired(21) and self._last_moment(window) >= self.clock.time
 
     def stored(self, window: Windowed) -> bool:
         """Whether the engine's store still shows a window."""
@@ -140,6 +144,8 @@ class WindowAggregate(Table):
     def _due(self) -> Place | None:
         """The next window whose time has come, if there is one."""
         assert isinstance(self.clock, SourceTime)
+        if not self._emission.on_close:
+            return None
         now, lag = self.clock.of_sources, self.clock.lag
         return min(
             (
