@@ -168,3 +168,67 @@ def test_what_has_gone_leaves_nothing_in_the_state() -> None:
         run(driver, *(("in", f"k{n % 7}", "x", hour * 50 + n) for n in range(50)))
         most = max(most, sum(len(blob) for store in driver.stores.values() for blob in store.chunks.values()))
     assert most < 40_000
+
+
+HOUR = 3_600_000
+RECORDS = [
+    (0, "a"),
+    (3, "b"),
+    (5, "a"),
+    (12, "b"),
+    (11, "a"),
+    (12, "a"),
+    (30, "b"),
+    (30, "b"),
+    (30, "a"),
+    (41, "b"),
+    (90, "z"),
+]
+
+
+@pytest.mark.parametrize("size", [1, 4, 11])
+@pytest.mark.parametrize("until", [0, 7, None])
+@pytest.mark.parametrize("one_key", [False, True])
+def test_each_partition_holds_back_by_its_own_time(size: int, until: int | None, one_key: bool) -> None:
+    """As a partition alone, however far another one is behind, also where both have the same keys."""
+
+    def said(leads: dict[int, int], size: int, shards: int) -> dict[int, list[Any]]:
+        builder = arrow_builder("test")
+        grouped = builder.stream("in", key="string", value="string").group_by_key().windowed_by(TimeWindows(10, 10, 3))
+        grouped.aggregate(lambda: "", python(lambda value, aggregate: value)).suppress(
+            CLOSE if until is None else limit(until)
+        ).to("out")
+        driver = EngineDriver(builder.build(), shards=shards, partitioned=True)
+        results: dict[int, list[Any]] = {partition: [] for partition in leads}
+        for start in range(0, len(RECORDS), size):
+            for partition, lead in leads.items():
+                for number, (ts, key) in enumerate(RECORDS[start : start + size], start):
+                    key = key if one_key else f"{key}{partition}"
+                    driver.pipe("in", key, f"{partition}:{number}", ts=ts + lead, partition=partition)
+            driver.run_batch()
+            for result in driver.read("out"):
+                partition, number = map(int, result.value.split(":"))
+                results[partition].append((result.key["key"][0], result.key["start"] - leads[partition], number))
+        return results
+
+    both = said({0: HOUR, 1: 0}, size, 3)
+    alone = said({1: 0}, 11, 1)[1]
+    assert len(alone) > 4
+    assert [sorted(rows) for rows in both.values()] == [sorted(alone)] * 2
+    by_key = [[row for row in rows if row[0] == "a"] for rows in (*both.values(), alone)]
+    assert by_key[0] == by_key[1] == by_key[2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_a_key_of_two_partitions_has_an_entry_in_each(size: int) -> None:
+    builder = arrow_builder("test")
+    builder.table("in", key="string", value="string").suppress(limit(10)).to("out")
+    driver = EngineDriver(builder.build(), partitioned=True)
+    said = []
+    records = [("a", 0, 0), ("b", 0, 1), ("c", 4, 0), ("d", 9, 1), ("e", 11, 0), ("f", 30, 1), ("g", 50, 0)]
+    for start in range(0, len(records), size):
+        for value, ts, partition in records[start : start + size]:
+            driver.pipe("in", "k", value, ts=ts, partition=partition)
+        driver.run_batch()
+        said += [(r.value, r.ts) for r in driver.read("out")]
+    assert sorted(said) == [("c", 4), ("d", 9), ("e", 11)]

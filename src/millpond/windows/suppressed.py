@@ -108,6 +108,6 @@ class Suppressed(metaclass=Named):
             raise TopologyError(
                 "A buffer that sends records early cannot hold final results back.",
                 given=repr(buffer),
-                hint="BufferConfig.unbounded(), or shut_down_when_full() behind the limits.",
+                hint="BufferConfig.unbounded().",
             )
         return cls(None, buffer)
