@@ -35,7 +35,9 @@ MUTUAL: tuple[frozenset[str], ...] = (
 WITH_PYSPARK = frozenset(
     {"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session", "prepare"}
 )
-WITH_PYSPARK_TOO = frozenset({"millpond.testing.bounded_run", "millpond.testing.piped"})
+WITH_PYSPARK_TOO = frozenset(
+    f"millpond.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
+)
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
 # What makes things faster only, falls back to the public API by itself, and is tested both ways (law 8).
 WITH_JVM = frozenset({"millpond._spark.functions.analysed_plan"})

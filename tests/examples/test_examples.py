@@ -44,3 +44,4 @@ def test_an_impression_without_a_click_in_time_is_told_once_its_window_has_passe
 
 def test_the_example_of_a_test_passes(spark):
     testing_a_topology.check(spark)
+    testing_a_topology.check()

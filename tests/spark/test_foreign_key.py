@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from millpond._spark.formats.formats import ENCODING, encode_combined
+from millpond._spark.functions.functions import session
 from millpond._spark.session.settings import overridden
 from millpond.errors import FunctionError, TopologyError
 from millpond.io.formats import Format
@@ -67,7 +68,7 @@ def test_the_tests_of_kafka_hold_on_spark(spark: SparkSession) -> None:
 
 def piped(topology: mp.Topology, *steps: tuple[str, Any, Any, int]) -> list[tuple[Any, Any, int]]:
     """What a topology writes to "out"."""
-    driver = TopologyTestDriver(topology, shards=3)
+    driver = TopologyTestDriver(topology, session(), shards=3)
     for topic, key, value, ts in steps:
         driver.pipe(topic, key, value, ts=ts)
     return [(r.key, r.value, r.ts) for r in driver.read("out")]

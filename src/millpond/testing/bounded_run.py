@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
-from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, position_columns
 from millpond._engine.rows.position import places_of
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.compile import HEADERS, Compiled, Input, Layout, compile_plan
+from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.wire import Labels, target_count
-from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE
 from millpond._spark.query.counting import Metrics, add, counted, drops_of
 from millpond._spark.session import settings
-from millpond.testing.piped import Header, Piped
+from millpond.testing.piped import Piped
+from millpond.testing.records import Collected, PipedFrame
 
 Drops = dict[tuple[str, str], int]
 TASKS = 2
@@ -35,18 +33,6 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
 }
 """What a run sets, besides what a query does."""
-
-
-@dataclass(frozen=True)
-class Collected:
-    """One result: the record, the step that caused it, and its position."""
-
-    key: Any
-    value: Any
-    ts: int
-    headers: tuple[Header, ...] | None
-    step: int
-    position: tuple[int | bytes, ...]
 
 
 @dataclass
@@ -93,32 +79,13 @@ class BoundedRun:
             observe=observe,
         )
         names = frozenset(source.name for source in self.physical.plan.sources)
-        compiled = compile_plan(self.physical, [Input(self._frame(cases), names)], layout)
+        form = PipedFrame(self.physical, self.headers)
+        frame = self.spark.createDataFrame(form.rows(cases), form.schema).coalesce(1)
+        compiled = compile_plan(self.physical, [Input(frame, names)], layout)
         results = self._collect(compiled, cases)
         for observation, metrics in observations:
             add(self.drops, drops_of(observation.get, metrics))
         return results
-
-    def _frame(self, cases: Sequence[Sequence[Piped]]) -> DataFrame:
-        sources = self.physical.plan.sources
-        position = position_columns(self.physical.slots)
-        fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("case", LongType())]
-        fields += [(name, LongType()) for name in (*position, "ts")] + [("reason", ByteType())]
-        fields += [("headers", HEADERS)] if self.headers else []
-        for number, source in enumerate(sources):
-            fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
-        rows = [self._row(piped, case) for case, records in enumerate(cases) for piped in records]
-        schema = StructType([StructField(name, kind, True) for name, kind in fields])
-        return self.spark.createDataFrame(rows, schema).coalesce(1)
-
-    def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
-        reason = UNDECODABLE if piped.undecodable else NEGATIVE_TIMESTAMP if piped.ts < 0 else 0
-        paths = [0] * self.physical.slots
-        row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
-        row += [list(piped.headers)] if self.headers else []
-        for number in range(len(self.physical.plan.sources)):
-            row += [piped.key, piped.value] if number == piped.source else [None, None]
-        return tuple(row)
 
     def _collect(self, compiled: Compiled, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         results: dict[tuple[int, str], list[Collected]] = defaultdict(list)

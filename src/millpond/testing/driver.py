@@ -1,7 +1,9 @@
 """TopologyTestDriver: records in, records out, no broker; the plan of production over bounded frames.
 
+Where all functions are expressions the driver runs in its own process, and a read takes milliseconds; else Spark runs.
+
 All inputs of a case form one source partition whose offset is the piping sequence, so records are processed
-in exactly the order in which they were piped. Many independent cases share one Spark run, and each read runs
+in exactly the order in which they were piped. Of Spark's runs many independent cases share one, and each read runs
 all records piped so far and returns what is new: a suite of hundreds of cases costs a run or two.
 
 Example::
@@ -21,16 +23,18 @@ orders = driver.create_input_topic("orders")
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from millpond._spark.functions.functions import session
 from millpond.errors import TopologyError
 from millpond.testing.bounded_run import BoundedRun, Drops
+from millpond.testing.in_process import BySpark, LocalRun, local
 from millpond.testing.piped import Header, Inlet, Piped
+from millpond.testing.stores import Entry, KeyValueStore, WindowStore
 from millpond.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from millpond.topology import Topology
 from millpond.windows import Duration, duration_ms
@@ -42,7 +46,8 @@ class TopologyTestDriver:
     Parameters
     ----------
     topology : the topology.
-    spark : the session; the active one if None.
+    spark : the session that is to run the topology. None: the driver runs it in its own process, or, where a function
+        is none that the level evaluates, has the active session run it; `why_spark` tells.
     shards : shards of each operator.
     initial_wall_clock_ms : what the driver's wall clock shows first, in ms since 1970.
     """
@@ -52,14 +57,25 @@ class TopologyTestDriver:
     def __init__(
         self, topology: Topology, spark: Any = None, *, shards: int = 2, initial_wall_clock_ms: int = 0
     ) -> None:
-        spark = spark or session()
         sources = topology.plan.sources
         headers = any(getattr(source.origin, "headers", False) for source in sources)
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
         self._inlets = {s.input: Inlet(number, s) for number, s in enumerate(sources)}
-        self._run = BoundedRun(spark, topology.physical.with_one_domain(), shards, headers)
+        physical = topology.physical.with_one_domain()
+        self._why_spark = ""
+        self._run: BoundedRun | LocalRun
+        ready = (
+            BySpark("a session was given")
+            if spark is not None
+            else local(session(), physical, shards=shards, headers=headers)
+        )
+        if isinstance(ready, BySpark):
+            self._why_spark = ready.why
+            self._run = BoundedRun(spark or session(), physical, shards, headers)
+        else:
+            self._run = LocalRun(ready)
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._ran: Counter[str] = Counter()
         self._seen: Counter[tuple[str, str]] = Counter()
@@ -122,20 +138,66 @@ class TopologyTestDriver:
         return len(self._records(output, case)) - self._seen[(case, output)]
 
     @property
+    def runs_in(self) -> Literal["process", "spark"]:
+        """Where records are processed: in this process, or by Spark in a run for each read."""
+        return "process" if isinstance(self._run, LocalRun) else "spark"
+
+    @property
+    def why_spark(self) -> str:
+        """Why it is Spark; empty where it is not."""
+        return self._why_spark
+
+    @property
     def drops(self) -> Drops:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return self._run.drops
+
+    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | WindowStore:
+        """A store, to be read: one with `get`, `range` and `all`, or of windows with `fetch` and `all`.
+
+        Parameters
+        ----------
+        name : as `store=` names it, or as `describe` does.
+        case : of which case.
+
+        Raises
+        ------
+        TopologyError : there is no such store, or Spark runs the topology, whose stores cannot be read.
+        """
+        self._check_open()
+        run = self._run
+        if not isinstance(run, LocalRun):
+            raise TopologyError(
+                "Stores can be read where the driver runs in this process, and this one runs on Spark.",
+                given=f"get_store({name!r}); {self._why_spark}",
+                hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+            )
+        stores = run.topology.stores
+        if name not in stores:
+            raise TopologyError("There is no such store.", given=repr(name), hint=_known("Stores", stores))
+        kept = stores[name]
+
+        def read() -> list[Entry]:
+            self._check_open()
+            self._all_results()
+            return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
+
+        return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)
+
+    def _all_results(self) -> Mapping[tuple[int, str], list[Any]]:
+        if self._results is None:
+            self._results = self._run_all()
+        return self._results
 
     def _records(self, output: str, case: str) -> list[Any]:
         self._check_open()
         if output not in self._outputs:
             raise TopologyError("There is no such output.", given=repr(output), hint=_known("Outputs", self._outputs))
-        if self._results is None:
-            self._results = self._run_all()
+        results = self._all_results()
         if case not in self._cases:
             return []
         number = list(self._cases).index(case)
-        parts = [self._results.get((number, name), []) for name in self._outputs[output]]
+        parts = [results.get((number, name), []) for name in self._outputs[output]]
         # those of several sinks of a topic, in its one order
         return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
 
@@ -213,5 +275,5 @@ class TopologyTestDriver:
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
 
 
-def _known(what: str, names: dict[str, Any]) -> str:
-    return f"{what}: {', '.join(names)}."
+def _known(what: str, names: Iterable[str]) -> str:
+    return f"{what}: {', '.join(names) or 'none'}."

@@ -183,13 +183,13 @@ class _Compiler:
             labels=self._layout.labels,
             slots=self._physical.slots,
             metrics=self._metrics,
-            roots=self._roots(stage),
+            roots=roots_of(stage),
             sources=number == 0,
             order=order,
             program=program or Program(),
             peeks=peeks,
-            watermarks=self._watermarks(stage) if number == 0 else (),
-            first=tuple(n for n, s in enumerate(self._physical.plan.sources) if s.shape.kind == "global"),
+            watermarks=watermarks_of(self._physical, stage) if number == 0 else (),
+            first=global_roots(self._physical),
             deserializers=deserializers,
             ends=number == 0 and self._writes_directly,
         )
@@ -206,24 +206,12 @@ class _Compiler:
     def _program(self, source: Input) -> Program | None:
         return self.fusion.of_sources(source.sources, source.frame.schema, decodes=source.decodes)
 
-    def _roots(self, stage: Stage) -> dict[int, str]:
-        return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
-
-    def _watermarks(self, stage: Stage) -> tuple[Watermark, ...]:
-        """What the stage's sources tell of time to the operators that they reach."""
-        watermarks = []
-        for operator, time in self._physical.timed:
-            mine = tuple(f"root:{number}" for number, name in self._roots(stage).items() if name in time.told_by)
-            if mine:
-                watermarks.append(watermark_of(self._physical, operator, mine))
-        return tuple(watermarks)
-
     # -- levels --------------------------------------------------------------------------------------------
 
     def _level(self, wire: DataFrame, level: int) -> DataFrame:
         operators = [o for o in self._physical.operators if o.level == level]
         processor = LevelProcessor(
-            {o.id: self._context(o) for o in operators},
+            {o.id: context_of(self._physical, o, headers=self._layout.headers) for o in operators},
             self._physical.side_of,
             self._layout.labels,
             self._layout.cache_root,
@@ -234,16 +222,6 @@ class _Compiler:
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
         return self._layout.observe(ran, f"level{level}", self._metrics)
-
-    def _context(self, operator: Operator) -> OperatorContext:
-        reads = self._physical.reads(operator)
-        extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
-        kept = tuple(each.typed(arrow_type) for each in operator.keeps)
-        values = tuple(arrow_type(kind) for kind in reads.values)
-        operator = replace(operator, params=operator.params.typed(arrow_type))
-        return OperatorContext(
-            operator, self._physical.slots, arrow_type(reads.key), values, self._layout.headers, extras, kept
-        )
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level whose results meet columns; those of the others go straight on."""
@@ -329,6 +307,36 @@ class _Compiler:
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
         return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
+
+
+def roots_of(stage: Stage) -> dict[int, str]:
+    """Name of each root of the stage, by its number."""
+    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+
+def global_roots(physical: Physical) -> tuple[int, ...]:
+    """Numbers of the sources that are global tables, which go first."""
+    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
+
+
+def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
+    """What the stage's sources tell of time to the operators that they reach."""
+    watermarks = []
+    for operator, time in physical.timed:
+        mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
+        if mine:
+            watermarks.append(watermark_of(physical, operator, mine))
+    return tuple(watermarks)
+
+
+def context_of(physical: Physical, operator: Operator, *, headers: bool) -> OperatorContext:
+    """What the operator needs to know of its plan, with Arrow types."""
+    reads = physical.reads(operator)
+    extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
+    kept = tuple(each.typed(arrow_type) for each in operator.keeps)
+    values = tuple(arrow_type(kind) for kind in reads.values)
+    operator = replace(operator, params=operator.params.typed(arrow_type))
+    return OperatorContext(operator, physical.slots, arrow_type(reads.key), values, headers, extras, kept)
 
 
 def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:

@@ -97,15 +97,18 @@ class Pack:
         drops: Drops = Counter()
         clock = Clock()
         for gathered in self._gathered(batches):
-            frame = self._prepared(loosened(gathered), clock, drops)
-            show(frame, self.peeks)
-            routed_batches = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
-            yield from wire_batches(wire_rows(routed_batches, self.labels))
-            yield from wire_batches(wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels))
+            yield from wire_batches(self.packed(gathered, clock, drops))
             yield from _passed_on(gathered)
         yield from wire_batches(count_rows(drops, self.metrics, _task()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
+
+    def packed(self, gathered: pa.Table, clock: Clock, drops: Drops) -> Iterator[WireRow]:
+        """The rows on their way to operators and sinks, then what operators are told of time."""
+        frame = self._prepared(loosened(gathered), clock, drops)
+        show(frame, self.peeks)
+        yield from wire_rows(pack(frame, self.outlets, self.labels.shards, self.slots, drops), self.labels)
+        yield from wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:

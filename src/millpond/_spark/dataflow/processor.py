@@ -11,7 +11,7 @@ import getpass
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -76,21 +76,26 @@ class LevelProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Run the label's operator over its blobs."""
         settle()
-        yield from wire_frames(self._ran(int(key[0]), _blobs(rows)))
+        yield from wire_frames(self.ran(int(key[0]), _blobs(rows), self._state))
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _ran(self, label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+    def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
+        """What the label's rows become: results of its operator, or the rows as they are, where it has none here.
+
+        Parameters
+        ----------
+        given : port and blob of each row.
+        state_of : opens the label's state.
+        """
         target, shard = self._labels.place(label)
         context = self._settings.get(target)
         if context is None:
             yield from _passed_on(label, given)
             return
-        assert self._store is not None
-        state = State(self._store, self._cache())
         drops: Drops = Counter()
-        results, fused = run_operator(context, self._inputs(given), state, drops), self._fused.get(target)
+        results, fused = run_operator(context, self._inputs(given), state_of(), drops), self._fused.get(target)
         if fused is None:
             for table in results:
                 for piece in blob.pieces(table):
@@ -99,6 +104,10 @@ class LevelProcessor(StatefulProcessor):
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops)
         yield from count_rows(drops, self._metrics, label)
+
+    def _state(self) -> State:
+        assert self._store is not None
+        return State(self._store, self._cache())
 
     def _cache(self) -> RunCache | None:
         kept = _cache(self._cache_root)

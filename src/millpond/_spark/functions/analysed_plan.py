@@ -214,14 +214,16 @@ def _arrow(described: Any) -> pa.DataType:
     """The Arrow type of a type in Spark's JSON."""
     field = {"name": "it", "type": described, "nullable": True, "metadata": {}}
     kind = StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType
-    _refuse_special(kind)
+    why = special(kind)
+    if why is not None:
+        raise _NotRead(why)
     return with_nulls(arrow_type(kind))
 
 
-def _refuse_special(kind: DataType) -> None:
-    """Types that Arrow has others for: the kernels would not know what the values are."""
+def special(kind: DataType) -> str | None:
+    """What of the type Arrow has another for: the kernels would not know what its values are."""
     if isinstance(kind, VariantType | UserDefinedType) or (isinstance(kind, StringType) and kind != StringType()):
-        raise _NotRead(f"the type {kind.simpleString()}")
+        return f"the type {kind.simpleString()}"
     inner: list[DataType] = []
     if isinstance(kind, StructType):
         inner = [field.dataType for field in kind.fields]
@@ -229,5 +231,4 @@ def _refuse_special(kind: DataType) -> None:
         inner = [kind.elementType]
     elif isinstance(kind, MapType):
         inner = [kind.keyType, kind.valueType]
-    for each in inner:
-        _refuse_special(each)
+    return next((why for why in map(special, inner) if why is not None), None)
