@@ -19,7 +19,7 @@ from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.topologies import operations, suppressed, window_aggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
-from tests.engine.kit import LIBRARY, by_step, driver_of, oracle_says, run
+from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
 
 KEYS = st.sampled_from(["a", "b", "ab", "é"])
 VALUES = st.sampled_from(["1", "2", "3", None])
@@ -98,6 +98,15 @@ def test_windows_are_held_back_as_one_record_at_a_time_says(
     driver = driver_of(build)
     driver.shards = shards
     assert unwindowed(by_step(driver, steps, cuts)) == oracle_says(topology, steps)
+
+
+def test_a_join_of_tables_sees_what_was_sent_with_its_timestamp_while_a_change_is_held_back() -> None:
+    def build(builder: Any) -> Any:
+        left, right = tables(builder, "left", "right")
+        return left.suppress(limit(10)).join(right, PLUS)
+
+    steps = [("left", "k", "a", 9), ("left", "x", "b", 30), ("left", "k", "c", 31), ("right", "k", "r", 5)]
+    assert run(driver_of(build), *steps) == [("k", "a+r", 9)]
 
 
 def windowed_table(windows: Any) -> Any:

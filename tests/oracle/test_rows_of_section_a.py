@@ -185,6 +185,14 @@ def test_row_21_a_result_that_was_held_back_is_not_late_behind_the_join() -> Non
     assert repaired[3] == [window("k", 100, 110, "0+a+null", 109)]
 
 
+def test_row_30_what_was_sent_keeps_its_timestamp_while_a_change_is_held_back() -> None:
+    params = {"type": "inner", "left_ops": [{"op": "suppress", "ms": 10}]}
+    steps = [("left", "k", "a", 9), ("left", "x", "b", 30), ("left", "k", "c", 31), ("right", "k", "r", 5)]
+    engine, repaired = both("table_table", params, steps, 30)
+    assert engine[3] == [Result("k", "a+r", 5)]
+    assert repaired[3] == [Result("k", "a+r", 9)]
+
+
 def test_row_28_what_was_held_back_goes_before_the_change_that_ends_its_wait() -> None:
     params = {"agg": "log", "suppress": {"until": "time_limit", "ms": 10}}
     steps = [("input", "k", "a", 8), ("input", "k", "b", 20), ("input", "x", "c", 40)]

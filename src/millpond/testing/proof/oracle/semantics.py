@@ -30,6 +30,7 @@ ROWS: dict[int, str] = {
     27: "stream-table with grace: the arrival number decides between a key and its continuation by zero bytes",
     28: "suppress: a change that ends the wait of its own key's entry is sent in that entry's place",
     29: "a session that is replaced by one of the same two ends does not tell its old value",
+    30: "suppress: while a change is held back, what was sent before is looked up without its timestamp",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

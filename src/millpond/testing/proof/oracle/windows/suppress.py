@@ -1,6 +1,6 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repairs of rows 17 and 28. Law: one pending entry per key, the latest
+Owns section 22 of the semantics and the repairs of rows 17, 28 and 30. Law: one pending entry per key, the latest
 change, at the time of the first.
 """
 
@@ -38,6 +38,7 @@ class Suppress(Table):
     ) -> None:
         """Ask the parent for old values, with force. With `window_ms`, until windows of this length close."""
         super().__init__()
+        self._topology = topology
         self._parent = parent
         self._wait_ms = wait_ms
         self._window_close = window_ms is not None
@@ -46,6 +47,7 @@ class Suppress(Table):
         self._clock = Clock(topology, self, self._release)
         self._before = topology.semantics.repaired(28)
         self._pending: dict[Key, _Pending] = {}
+        self._sent: dict[Key, int] = {}
         self.versioned = parent.versioned
         parent.require_old(force=True)
         parent.feed(self)
@@ -68,7 +70,8 @@ class Suppress(Table):
         pending = self._pending.get(key)
         if pending is None:
             return self._parent.get(key)
-        return None if pending.before is None else Stored(pending.before, -1)
+        ts = self._sent.get(key, -1) if self._topology.semantics.repaired(30) else -1
+        return None if pending.before is None else Stored(pending.before, ts)
 
     def receive(self, record: Record, port: int) -> None:
         """Hold a change back, then let go of what is due; with row 28 repaired what its time ends goes before it."""
@@ -97,5 +100,6 @@ class Suppress(Table):
             change = held.record
             if change.value is not None or not self._window_close:
                 old = held.before if self.send_old else None
+                self._sent[key] = change.ts
                 with self._clock.letting_go(held.time + self._wait_ms):
                     self.forward(Record(key, change.value, change.ts, old, change.latest))
