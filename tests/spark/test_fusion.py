@@ -285,3 +285,21 @@ def test_what_has_no_value_fails_with_sparks_condition_and_only_where_it_is_aske
         assert ("behind both, at partition 0, offset 3" in str(failure.value)) == (where == "level")
     finally:
         spark.conf.unset(SWITCH)
+
+
+def test_what_a_level_hands_on_passes_beside_what_goes_through_columns(spark: SparkSession) -> None:
+    builder = mp.StreamsBuilder("beside")
+    left, right = tables(builder)
+    # each has an operator of the first level that hands on, beside one whose results Spark's function needs
+    left.join(right, CONCAT, foreign_key=lambda value: value.substr(1, 1)).to("referred")
+    builder.stream("clicks", key="string", value="string").group_by_key().count().to("counted")
+    builder.table("rows", key="string", value="string").group_by(
+        lambda value: (F.regexp_replace(value, "x{9}", ""), value)
+    ).count().to("grouped")
+    driver = TopologyTestDriver(builder.build(), spark)
+    for number, key in enumerate("ab"):
+        for topic in ("right", "left", "clicks", "rows"):
+            driver.pipe(topic, key, f"{key}{topic}", ts=number)
+    assert [(r.key, r.value) for r in driver.read("referred")] == [("a", "aleftaright"), ("b", "bleftbright")]
+    assert [(r.key, r.value) for r in driver.read("counted")] == [("a", 1), ("b", 1)]
+    assert [(r.key, r.value) for r in driver.read("grouped")] == [("arows", 1), ("brows", 1)]

@@ -259,8 +259,10 @@ class _Compiler:
         return StructType([StructField(name, kind, True) for name, kind in fields])
 
     def _passes(self, level: int) -> bool:
-        """Whether blobs for later levels or for the exit pass through this one."""
+        """Whether blobs for later levels or for the exit pass through this one, or are made here beside rows."""
         physical = self._physical
+        if any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators):
+            return True
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.level > level for op, _ in physical.timed)
         direct_sinks = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
