@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from examples import clicks_after_impressions, orders_and_payments, orders_by_customer, testing_a_topology
+from examples import (
+    clicks_after_impressions,
+    hourly_delays,
+    orders_and_payments,
+    orders_by_customer,
+    testing_a_topology,
+)
 
 
 def rows(frame):
@@ -39,6 +45,16 @@ def test_an_impression_without_a_click_in_time_is_told_once_its_window_has_passe
     assert rows(clicks_after_impressions.run(spark, tmp_path)) == [
         ("user-2", ("tent", False)),
         ("user-1", ("boots", True)),
+    ]
+
+
+def test_hourly_delays_are_told_once_each_hour_has_passed_and_count_what_came_in_time(spark, tmp_path):
+    delays = hourly_delays.run(spark, tmp_path).collect()
+    assert [(r["key"]["key"], r["key"]["start"] // 3_600_000 % 24, tuple(r["value"])) for r in delays] == [
+        ("ATL", 8, (3, 15.0, 30.0)),
+        ("ORD", 8, (1, 12.0, 12.0)),
+        ("ATL", 9, (1, 7.0, 7.0)),
+        ("ORD", 9, (1, 4.0, 4.0)),
     ]
 
 

@@ -26,6 +26,11 @@ def foreign(how: str) -> tuple[Op, ...]:
     return op("table"), op("table"), op("foreign_key", 0, 1, how=how), op("table_to", 2)
 
 
+def by_window(windows: str, *, close: bool = False) -> tuple[Op, ...]:
+    aggregate = op("window_aggregate", 0, windows=windows, size=10, grace=3, close=close, fold="log")
+    return op("stream"), aggregate, op("table_to", 1)
+
+
 NETS: dict[str, Blueprint] = {
     "table_table inner": Blueprint(joined("inner")),
     "table_table outer": Blueprint(joined("outer")),
@@ -50,6 +55,10 @@ NETS: dict[str, Blueprint] = {
     ),
     "foreign_key inner": Blueprint(foreign("inner")),
     "foreign_key left": Blueprint(foreign("left")),
+    "hopping": Blueprint(by_window("hopping")),
+    "tumbling on close": Blueprint(by_window("tumbling", close=True)),
+    "sliding": Blueprint(by_window("sliding")),
+    "session": Blueprint(by_window("session")),
 }
 
 

@@ -44,6 +44,15 @@ from tests.mutants.foreign_keys import (
     old_foreign_key_alive,
 )
 from tests.mutants.net import NETS, caught
+from tests.mutants.window_aggregates import (
+    closes_a_moment_early,
+    end_is_not_included,
+    forgets_open_windows,
+    gap_is_not_included,
+    latest_window_only,
+    no_right_window,
+    takes_late_records,
+)
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]
@@ -311,6 +320,13 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
     (seconds_in_32_bits, "stream_table left"),
     (zero_is_no_time, "table_table outer"),
     (negative_is_a_time, "table_table outer"),
+    (takes_late_records, "hopping"),
+    (latest_window_only, "hopping"),
+    (forgets_open_windows, "hopping"),
+    (closes_a_moment_early, "tumbling on close"),
+    (no_right_window, "sliding"),
+    (end_is_not_included, "sliding"),
+    (gap_is_not_included, "session"),
 ]
 
 

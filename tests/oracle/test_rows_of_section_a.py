@@ -11,6 +11,7 @@ import pytest
 
 from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
 from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.topologies import window_aggregate
 from millpond.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
@@ -221,6 +222,18 @@ def test_row_29_a_session_that_is_replaced_is_counted_once_by_a_group_below(rows
     said = [topology.pipe("in", "k", "a", 10)[-1].value for _ in range(2)]
     assert said == counted
     assert topology.pipe("in", "k", "a", 12)[-1].value == counted[-1]
+
+
+@pytest.mark.parametrize(("rows", "seen"), [(frozenset(), True), (frozenset({31}), False)])
+def test_row_31_a_table_that_emits_on_close_shows_what_it_has_sent(rows: Any, seen: bool) -> None:
+    topology, source = Topology(Semantics(rows=rows)), Node()
+    topology.source("in", source)
+    params = windows("tumbling", 0, size_ms=10, emit="close")
+    table = window_aggregate(topology, source, params, AGGREGATORS["count"])
+    topology.pipe("in", "k", "a", 5)
+    assert (table.get(Windowed("k", 0, 10)) is not None) == seen
+    topology.pipe("in", "k", "b", 10)
+    assert table.get(Windowed("k", 0, 10)) == (1, 5)
 
 
 def test_a_row_that_nobody_knows_is_refused() -> None:

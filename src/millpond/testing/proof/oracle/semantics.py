@@ -31,6 +31,7 @@ ROWS: dict[int, str] = {
     28: "suppress: a change that ends the wait of its own key's entry is sent in that entry's place",
     29: "a session that is replaced by one of the same two ends does not tell its old value",
     30: "suppress: while a change is held back, what was sent before is looked up without its timestamp",
+    31: "emit on window close: lookups see windows that are still open",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

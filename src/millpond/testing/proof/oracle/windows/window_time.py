@@ -63,7 +63,7 @@ class TimeWindowAggregate(WindowAggregate):
             window = Windowed(record.key, start, start + self._spec.size_ms)
             if window.end <= self.close():
                 continue
-            before = self.get(window)
+            before = self.shown(window)
             aggregate, ts = (None, record.ts) if before is None else (before.value, max(before.ts, record.ts))
             self._newest_start = max(self._newest_start, start)
             self.put(window, self._aggregator.added(aggregate, record.value), ts)

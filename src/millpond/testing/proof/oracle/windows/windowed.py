@@ -69,6 +69,12 @@ class WindowAggregate(Table):
         """Always stored."""
 
     def get(self, key: Key) -> Stored | None:
+        """The aggregate of one window, if the store still shows it; repaired, only what has been sent (row 31)."""
+        if self._emission.on_close and self._semantics.repaired(31) and key not in self._emitted:
+            return None
+        return self.shown(key)
+
+    def shown(self, key: Windowed) -> Stored | None:
         """The aggregate of one window, if the store still shows it."""
         if not self.stored(key) and not self._emission.lookups_cached and not self._still_open(key):
             return None
@@ -179,5 +185,6 @@ class WindowAggregate(Table):
         for window in sorted(self.closed_now(), key=self.emission_order):
             stored = self._rows[window.key][window.start, window.end]
             with self.clock.letting_go(self._last_moment(window)):
+                self._emitted.add(window)
                 self.forward(Record(window, stored.value, stored.ts))
         self._last_close = self.close()
