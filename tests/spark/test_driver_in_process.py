@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -124,6 +126,15 @@ def one_topic(b: mp.StreamsBuilder) -> None:
     left.group_by_key().count().to_stream().to("one")
 
 
+def held_back(b: mp.StreamsBuilder) -> None:
+    left, _ = streams(b)
+    unbounded = mp.BufferConfig.unbounded()
+    left.to_table().suppress(mp.Suppressed.until_time_limit("10 ms", unbounded)).to("latest")
+    seconds = mp.TimeWindows.of_size_with_no_grace("1 second")
+    counts = left.group_by_key().windowed_by(seconds).count()
+    counts.suppress(mp.Suppressed.until_window_closes(unbounded)).to("closed")
+
+
 TOPOLOGIES: list[Callable[[mp.StreamsBuilder], None]] = [
     steps,
     table_joins,
@@ -136,6 +147,7 @@ TOPOLOGIES: list[Callable[[mp.StreamsBuilder], None]] = [
     table_aggregates,
     windows,
     one_topic,
+    held_back,
 ]
 
 
@@ -189,6 +201,36 @@ def test_both_ways_give_the_same_records_in_the_same_order_and_drop_the_same(
         for output, read in outputs(topology, again, "").items():
             found[output] += read
     assert plain(found) == plain(wanted), "one read after each record"
+
+
+def test_values_of_all_types_bytes_and_headers_are_what_they_are_on_spark(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("types")
+    kind = "t timestamp, n timestamp_ntz, d date, x decimal(5,2), m map<string,long>, l array<double>, s struct<a: int>"
+    rows = b.stream("rows", key="bytes", value=mp.json(kind), headers=True, on_undecodable="skip")
+    rows.to("out")
+    rows.map(lambda key, value: (value["s"], F.struct(value["t"], value["d"], value["x"]))).to("parts")
+    topology = b.build()
+    row = {
+        "t": datetime(2024, 3, 10, 12, 30, 0, 123456),
+        "n": datetime(2024, 3, 10, 2, 30),
+        "d": date(1969, 12, 31),
+        "x": Decimal("1.50"),
+        "m": {"a": 1, "b": None},
+        "l": [1, None, float("inf")],
+        "s": {"a": 7},
+    }
+    drivers = [TopologyTestDriver(topology), TopologyTestDriver(topology, spark)]
+    assert [driver.runs_in for driver in drivers] == ["process", "spark"], drivers[0].why_spark
+    for driver in drivers:
+        driver.pipe("rows", b"k", row, ts=5, headers=[("id", b"7"), ("id", b"8")])
+        driver.pipe("rows", b"l", b'{"t": "2024-01-01T00:00:00Z", "x": 2}', ts=6)
+        driver.pipe("rows", b"m", b"no JSON", ts=7)
+        driver.pipe("rows", None, None, ts=8)
+    here, there = (plain(outputs(topology, driver, "")) for driver in drivers)
+    assert here == there
+    assert len(there["out"]) == 3
+    assert [type(part) for part in here["out"][0][1]] == [type(part) for part in there["out"][0][1]]
+    assert drivers[0].drops == drivers[1].drops == {("rows", "undecodable"): 1}
 
 
 def test_what_spark_has_to_evaluate_runs_on_spark_and_says_why(spark: SparkSession) -> None:
