@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millpond._engine.aggregates import contributions
@@ -66,6 +66,15 @@ def windowed(rows: Any) -> Any:
     name=st.sampled_from(["count", "reduce", "log", "vanishing"]),
     on_close=st.booleans(),
     stretch=st.sampled_from([3, contributions.MOST_ROWS]),
+)
+@example(  # one record's null makes two windows vanish
+    steps=[("in", "a", "1", 0), ("in", "a", "3", 1), ("in", "a", "1", 0)],
+    cuts=frozenset(),
+    shards=1,
+    windows="sliding",
+    name="vanishing",
+    on_close=False,
+    stretch=3,
 )
 def test_windows_give_what_one_record_at_a_time_gives(
     steps: Any, cuts: Any, shards: int, windows: str, name: str, on_close: bool, stretch: int

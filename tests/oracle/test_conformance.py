@@ -149,7 +149,7 @@ def test_an_unreadable_file_gives_status_2_and_the_others_are_still_compared(
     assert conformance.main([str(broken), FINDINGS]) == 2
     captured = capsys.readouterr()
     assert "broken.jsonl: line 1: not JSON" in captured.err
-    assert "16" not in captured.err
+    assert captured.err.count("error:") == 1
     assert "fk_join 4.3.0: 3 histories, 3 exactly equal" in captured.out
 
 

@@ -57,12 +57,13 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
         found = slid(key, events.ts[begin:end], close, stored, length, vanishing)
         states = _folded(shard.fold, found, keys, values, standing.states)
         gone = np.flatnonzero(states.pointers(found.state) < 0)
-        firsts = gone[np.unique(key[found.by[gone]], return_index=True)[1]]
-        fresh = {(int(found.by[at]), int(found.start[at])) for at in firsts}
-        if fresh <= vanishing:
+        told = [(int(found.by[at]), int(found.start[at])) not in vanishing for at in gone]
+        gone = gone[np.array(told, dtype=np.bool_)]
+        if not len(gone):
             break
         # what a key's later records meet is another then
-        vanishing |= fresh
+        firsts = gone[np.unique(key[found.by[gone]], return_index=True)[1]]
+        vanishing |= {(int(found.by[at]), int(found.start[at])) for at in firsts}
     yield from late_rows(EXPIRED, events, begin + found.late)
     if not events.context.params(WindowParams).on_close:
         yield from shard.results(_changes(begin, found, length), states)
