@@ -17,9 +17,10 @@ from millpond._engine.aggregates.fold import Fold, Folded, Work
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, sent
 from millpond._engine.rows.columns import array_of, gather, ints, joined
-from millpond._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes
+from millpond._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, taken
 from millpond._engine.state.lookups import Lookup
 from millpond._engine.state.table import Table
+from millpond._plan.physical import Operator
 from millpond.errors import FunctionError
 
 MOST_ROWS = 65_536
@@ -203,15 +204,37 @@ def changes(rows: Contributions, fold: Fold, chosen: Int64s, done: Folded, meta:
     wanted = np.sort(chosen)
     before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
     before[chosen], after[chosen], ts[chosen] = done.before, done.after, done.ts
-    operator = rows.events.context.operator
-    firsts, sending = sent(operator, rows.group, wanted, after >= 0, before >= 0)
+    yield from told(rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta)
+
+
+def told(
+    operator: Operator,
+    fold: Fold,
+    group: Int64s,
+    rows: Int64s,
+    states: pa.Array | pa.ChunkedArray,
+    pointers: tuple[Int64s, Int64s],
+    ts: Int64s,
+    meta: Meta,
+) -> Iterator[pa.Table]:
+    """Changes of aggregates as results; with the record cache each aggregate's last.
+
+    Parameters
+    ----------
+    group : the aggregate of each change; of all changes.
+    rows : those that give a result, ascending.
+    states, pointers : the states after and before each change, as pointers into `states`; -1: none.
+    ts : timestamp of each change's result.
+    """
+    new, old = pointers
+    firsts, sending = sent(operator, group, rows, new >= 0, old >= 0)
     if not len(sending):
         return
-    results = finished(fold, done.states)
+    results = finished(fold, states)
     out = meta(sending, ts[sending])
-    out["value"] = Picked(results, after[sending])
+    out["value"] = Picked(results, new[sending])
     if operator.emits_old:
-        out["old"] = Picked(results, before[firsts])
+        out["old"] = Picked(results, old[firsts])
     yield from in_pieces(out)
 
 
@@ -237,7 +260,7 @@ class Stored:
     def standing(self) -> Mapping[str, pa.Array | Picked]:
         """The rows that are not deleted."""
         rows = np.flatnonzero(~self.delete)
-        return {name: _some(column, rows) for name, column in self.columns.items()}
+        return {name: taken(column, rows) for name, column in self.columns.items()}
 
 
 def to_store(rows: Contributions, before: pa.Array, standing: Standing, **others: Int64s) -> Stored:
@@ -255,7 +278,3 @@ def to_store(rows: Contributions, before: pa.Array, standing: Standing, **others
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
     columns |= {name: pa.array(numbers[groups]) for name, numbers in others.items()}
     return Stored(columns, ~stands[groups])
-
-
-def _some(column: pa.Array | Picked, rows: Int64s) -> pa.Array | Picked:
-    return Picked(column.values, column.pointers[rows]) if isinstance(column, Picked) else column.take(pa.array(rows))

@@ -129,7 +129,7 @@ class _Join:
             kept = (events.ts[rows[side]] >= floor[times.of_row[rows[side]]]) | np.logical_or.reduce(flags)
             mine = rows[side][kept]
             self._log.put(side, events, mine, self._domain[mine], [flag[kept] for flag in flags])
-        *named, closed = (dict(zip(times.domains.tolist(), f.tolist(), strict=True)) for f in (*floors, times.end))
+        *named, closed = map(times.by_domain, (*floors, times.end))
         self._log.finish(len(events), named, closed)
         times.store(self._state)
 

@@ -58,14 +58,12 @@ class UnmatchedRows:
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `held.Source`: matched rows are still among them."""
         times = self._times
-        first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
-        if times.stands_at_close:
-            first = max(first, after.stands - self._context.time.hold_back)
+        first, last = times.passing(after.stands)
         wait = int(self._rules.close(np.zeros(1, dtype=np.int64), self._side)[0])
         for hits in self._log.unmatched(self._side, first - wait, last - wait):
             ts, domain = (hits.batch.column(n).to_numpy(zero_copy_only=True)[hits.rows] for n in ("ts", "domain"))
             index, close = times.index(domain), ts + wait
-            due = (close >= times.start[index]) & (close < times.end[index])
+            due = times.passes(index, close)
             yield self._placed(hits.batch, hits.rows[due], ts[due], index[due])
         for batch in self._own:
             index = times.index(ints(batch, "domain"))

@@ -47,6 +47,11 @@ class Picked:
 Columns = Mapping[str, pa.Array | Picked]
 
 
+def taken(column: pa.Array | pa.ChunkedArray | Picked, rows: Int64s) -> pa.Array | pa.ChunkedArray | Picked:
+    """Some rows of a column; of one that is not gathered yet, still not gathered."""
+    return Picked(column.values, column.pointers[rows]) if isinstance(column, Picked) else column.take(pa.array(rows))
+
+
 def in_pieces(columns: Columns, limit: int | None = None) -> Iterator[pa.Table]:
     """The rows of these columns as tables of about `limit` bytes (else `RESULT_BYTES`); without rows, one table."""
     limit = RESULT_BYTES if limit is None else limit

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Int64s
 from millpond._engine.keys.keys import group_keys, hash_keys
 from millpond._engine.operators.operator import OperatorContext
-from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.rows.sizes import in_pieces, taken
 from millpond._engine.state.changes import Given
 from millpond._engine.state.layout import arrow_type
 from millpond._engine.state.table import Table
@@ -52,24 +52,19 @@ class HeldRows:
         rows = {**rows, "due": pa.array(due), "domain": pa.array(domain)}
         goes = due < self._times.end[self._times.index(domain)]
         if not goes.all():
-            self._table.put({name: _some(rows[name], ~goes) for name in self._table.schema.names})
+            self._table.put({name: taken(rows[name], np.flatnonzero(~goes)) for name in self._table.schema.names})
         if goes.any():
-            given = {name: _some(rows[name], goes) for name in self._table.schema.names}
+            given = {name: taken(rows[name], np.flatnonzero(goes)) for name in self._table.schema.names}
             for piece in in_pieces(given):
                 self._own += piece.cast(self._table.schema).combine_chunks().to_batches()
 
     def finish(self) -> None:
         """Let go what is due in this batch, each row by the time of its domain."""
-        times = self._times
-        self._table.expire(dict(zip(times.domains.tolist(), times.end.tolist(), strict=True)))
+        self._table.expire(self._times.by_domain(self._times.end))
 
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `held.Source`."""
-        times = self._times
-        first, last = int(times.start.min(initial=2**62)), int(times.end.max(initial=-1))
-        if times.stands_at_close:
-            first = max(first, after.stands - self._lag)
-        for hits in self._table.due(first, last):
+        for hits in self._table.due(*self._times.passing(after.stands)):
             yield self._placed(hits.batch, hits.rows)
         for batch in self._own:
             yield self._placed(batch, np.arange(len(batch), dtype=np.int64))
@@ -96,16 +91,10 @@ class HeldRows:
         times = self._times
         due, domain = (batch.column(n).to_numpy(zero_copy_only=False)[rows] for n in ("due", "domain"))
         index = times.index(domain)
-        goes = (due >= times.start[index]) & (due < times.end[index])
+        goes = times.passes(index, due)
         rows, due, index = rows[goes], due[goes], index[goes]
         stands, latest = times.stands(index, due)
         return Waiting(batch, rows, stands, np.minimum(due + self._lag, latest), due)
-
-
-def _some(column: Given, wanted: Bools) -> Given:
-    if isinstance(column, Picked):
-        return Picked(column.values, column.pointers[wanted])
-    return column.filter(pa.array(wanted))
 
 
 def _identity(batch: pa.RecordBatch, rows: Int64s) -> pa.Array:

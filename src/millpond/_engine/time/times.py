@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Int64s
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, OperatorContext
 from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, ints, partitions
 from millpond._engine.rows.position import order_by
@@ -93,6 +93,19 @@ class Times:
     def stands_at_close(self) -> bool:
         """Whether results that time lets go stand at their own times, and not where a record moved time."""
         return not self._context.time.every and not self._told.by_record
+
+    def by_domain(self, times: Int64s) -> dict[int, int]:
+        """A time of each domain, by the domain's number."""
+        return dict(zip(self.domains.tolist(), times.tolist(), strict=True))
+
+    def passing(self, stands: int) -> tuple[int, int]:
+        """(first, end) of the moments that this batch passes in some domain; what stands before `stands` left out."""
+        first, end = int(self.start.min(initial=2**62)), int(self.end.max(initial=-1))
+        return (max(first, stands - self._context.time.hold_back) if self.stands_at_close else first), end
+
+    def passes(self, domain: Int64s, close: Int64s) -> Bools:
+        """Which of these moments the batch passes, each in its domain, by its place in `domains`."""
+        return np.asarray((close >= self.start[domain]) & (close < self.end[domain]))
 
     def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
         """Where results stand that are let go when the time of their domain is past `close`.

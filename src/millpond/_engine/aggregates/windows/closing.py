@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -64,8 +65,8 @@ class Closing:
 
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `Source`."""
-        low, high = int(self.times.start.min(initial=2**62)), int(self.times.end.max(initial=-1))
-        for hits in self.table.due(low - self.wait + 1, high - self.wait + 1):
+        first, end = self.times.passing(after.stands)
+        for hits in self.table.due(first - self.wait + 1, end - self.wait + 1):
             rows = hits.rows[~self._stale(hits.batch, hits.rows)]
             yield self._closing(hits.batch, rows)
         for piece in in_pieces(self.fresh):
@@ -80,7 +81,7 @@ class Closing:
         times = self.times
         domain = times.index(ints(batch, "domain")[rows])
         close = ints(batch, self.due)[rows] + self.wait - 1
-        mine = (close >= times.start[domain]) & (close < times.end[domain])
+        mine = times.passes(domain, close)
         rows, domain, close = rows[mine], domain[mine], close[mine]
         stands, latest = times.stands(domain, close)
         now = np.minimum(close + self.context.time.hold_back, latest)
@@ -97,7 +98,7 @@ class Closing:
             found[some] = pc.is_in(asked, value_set=self._encoded).to_numpy(zero_copy_only=False)
         return found
 
-    @property
+    @cached_property
     def _encoded(self) -> pa.Array:
         return _encoded(array(self.stale, "key"), ints(self.stale, self.due))
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import finished, grown, refuse_large, sizes_of
+from millpond._engine.aggregates.contributions import grown, refuse_large, sizes_of, told
 from millpond._engine.aggregates.fold import Fold
 from millpond._engine.aggregates.windows.chains import States
 from millpond._engine.aggregates.windows.closing import Closing
-from millpond._engine.aggregates.windows.windowed import Ends, numbered, windowed
+from millpond._engine.aggregates.windows.windowed import Ends, numbered, under_windows
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.operators.operator import Events, sent
+from millpond._engine.operators.operator import Events
 from millpond._engine.rows.columns import array, ints
-from millpond._engine.rows.sizes import Picked, in_pieces, row_bytes
+from millpond._engine.rows.sizes import Picked, row_bytes
 from millpond._engine.state.table import Table
 from millpond._engine.time.times import Times
 
@@ -85,6 +85,7 @@ class Shard:
 
     Attributes
     ----------
+    sizes, domain : of each event, bytes of its value and its time domain.
     standing : what stands now.
     """
 
@@ -96,6 +97,7 @@ class Shard:
         self._table = table
         self._first = events.groups.first
         self.domain = times.number(times.of_row)
+        self.sizes = sizes_of(events)
         self.standing = self._before = self._stored(reach)
 
     def _stored(self, reach: int) -> Standing:
@@ -117,7 +119,7 @@ class Shard:
         groups = self.events.groups
         largest = np.zeros(groups.count, dtype=np.int64)
         np.maximum.at(largest, self.standing.key, row_bytes(self.standing.states))
-        return grown(groups.group_of_row[begin:end], largest, sizes_of(self.events)[begin:end])
+        return grown(groups.group_of_row[begin:end], largest, self.sizes[begin:end])
 
     def settle(self, key: Int64s, numbers: Mapping[str, Int64s], fresh: Bools, states: pa.Array) -> None:
         """What stands behind a stretch, in any order."""
@@ -128,22 +130,16 @@ class Shard:
 
     def results(self, changes: Changes, states: States) -> Iterator[pa.Table]:
         """The changes as results; with the record cache each window's last."""
-        events, operator = self.events, self.events.context.operator
-        new, old = states.pointers(changes.new), states.pointers(changes.old)
+        events, all_of = self.events, np.arange(len(changes.row))
         window = numbered(events.groups.group_of_row[changes.row], changes.start, changes.end)
-        firsts, sending = sent(operator, window, np.arange(len(window)), new >= 0, old >= 0)
-        if not len(sending):
-            return
-        row = changes.row[sending]
-        out: dict[str, pa.Array | Picked] = events.meta(row, changes.ts[sending])
-        del out["hash"]
-        out["key"] = windowed(events.key.take(pa.array(row)), changes.start[sending], changes.end[sending])
-        out[f"p{operator.slot}"] = pa.array(changes.place[sending] * operator.fan)
-        shown = finished(self.fold, states.pool)
-        out["value"] = Picked(shown, new[sending])
-        if operator.emits_old:
-            out["old"] = Picked(shown, old[firsts])
-        yield from in_pieces(out)
+        pointers = states.pointers(changes.new), states.pointers(changes.old)
+
+        def meta(chosen: Int64s, ts: Int64s) -> dict[str, pa.Array | Picked]:
+            row, start, end = changes.row[chosen], changes.start[chosen], changes.end[chosen]
+            return under_windows(events, row, start, end, changes.place[chosen], ts)
+
+        operator = events.context.operator
+        yield from told(operator, self.fold, window, all_of, states.pool, pointers, changes.ts, meta)
 
     def closing(self, wait: int, ends: Ends | None = None) -> Iterator[pa.Table]:
         """Results of the windows that close in the batch; see `Closing`."""
@@ -160,7 +156,7 @@ class Shard:
         gone = np.flatnonzero(~before.among(now, np.ones(len(now), dtype=np.bool_)))
         self._table.put(self._rows(now, np.flatnonzero(now.fresh)))
         self._table.put(self._rows(before, gone), np.ones(len(gone), dtype=np.bool_))
-        self._table.expire(dict(zip(self._times.domains.tolist(), (self._times.end - kept).tolist(), strict=True)))
+        self._table.expire(self._times.by_domain(self._times.end - kept))
 
     def _rows(self, standing: Standing, rows: Int64s) -> dict[str, pa.Array | Picked]:
         """Some windows as the table has them."""

@@ -21,35 +21,41 @@ Ends = Callable[[Int64s], Int64s]
 def in_windows(events: Events, row: Int64s, start: Int64s) -> Contributions:
     """Each of these rows, which ascend, changes the aggregate of its key and of the window that begins at `start`."""
     key = events.groups.group_of_row[row]
-    order = np.lexsort((start, key))
-    ordered_key, ordered_start = key[order], start[order]
-    fresh = np.append(True, (np.diff(ordered_key) != 0) | (np.diff(ordered_start) != 0))[: len(order)]
-    group = np.empty(len(order), dtype=np.int64)
-    group[order] = np.cumsum(fresh) - 1
-    first = events.groups.first[ordered_key[fresh]]
+    group = numbered(start, key)
+    some = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    some[group] = np.arange(len(group))
+    first = events.groups.first[key[some]]
     identity = {
         "hash": pa.array(events.hash[first]),
         "key": events.key.take(pa.array(first)),
-        "start": pa.array(ordered_start[fresh]),
+        "start": pa.array(start[some]),
     }
     return Contributions(events, row, group, identity)
 
 
 def meta_of(rows: Contributions, ends: Ends) -> Meta:
     """Metadata columns of results: those of the rows that caused them, under key and window, each in its place."""
-    events, operator = rows.events, rows.events.context.operator
+    events = rows.events
     starts = rows.identity["start"].to_numpy()
 
     def meta(chosen: Int64s, ts: Int64s) -> dict[str, pa.Array | Picked]:
         row, start = rows.row[chosen], starts[rows.group[chosen]]
-        out: dict[str, pa.Array | Picked] = events.meta(row, ts)
-        del out["hash"]
-        out["key"] = windowed(events.key.take(pa.array(row)), start, ends(start))
-        begins = np.searchsorted(rows.row, row)
-        out[f"p{operator.slot}"] = pa.array((chosen - begins) * operator.fan)
-        return out
+        place = chosen - np.searchsorted(rows.row, row)
+        return under_windows(events, row, start, ends(start), place, ts)
 
     return meta
+
+
+def under_windows(
+    events: Events, row: Int64s, start: Int64s, end: Int64s, place: Int64s, ts: Int64s
+) -> dict[str, pa.Array | Picked]:
+    """Metadata columns of results that these events bring, under key and window, each in its place of its event."""
+    operator = events.context.operator
+    out: dict[str, pa.Array | Picked] = events.meta(row, ts)
+    del out["hash"]
+    out["key"] = windowed(events.key.take(pa.array(row)), start, end)
+    out[f"p{operator.slot}"] = pa.array(place * operator.fan)
+    return out
 
 
 def windowed(keys: pa.Array, start: Int64s, end: Int64s) -> pa.Array:
@@ -78,7 +84,7 @@ def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
 
 
 def numbered(*columns: Int64s) -> Int64s:
-    """A number for each row, the same where all columns are."""
+    """A number for each row, the same where all columns are; they ascend with the columns, the last one first."""
     order = np.lexsort(columns)
     fresh = np.zeros(len(order), dtype=np.int64)
     for column in columns:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import sizes_of, stretches, values_of
+from millpond._engine.aggregates.contributions import stretches, values_of
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.chains import States
 from millpond._engine.aggregates.windows.session_folds import fold_sessions
@@ -38,7 +38,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms
     shard = Shard(events, times, fold_of(params.fold), kept_table(context, state), gap)
-    for begin, end in stretches(sizes_of(events), shard.growth, whole=context.operator.cached):
+    for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - wait, gap)
     if params.on_close:
         yield from shard.closing(wait + 1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import sizes_of, stretches, values_of
+from millpond._engine.aggregates.contributions import stretches, values_of
 from millpond._engine.aggregates.fold import Fold
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.chains import Links, States, fold_chains
@@ -37,7 +37,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
     shard = Shard(events, times, fold_of(params.fold), kept_table(context, state), 2 * length)
-    for begin, end in stretches(sizes_of(events), shard.growth, whole=context.operator.cached):
+    for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)
     if params.on_close:
         yield from shard.closing(length + grace + 1, lambda start: start + length)

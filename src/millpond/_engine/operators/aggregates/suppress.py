@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +146,7 @@ class _Changes:
         ends: Int64s = pc.struct_field(self.events.key, "end").to_numpy(zero_copy_only=False)
         return ends
 
-    @property
+    @cached_property
     def _batch(self) -> pa.Table:
         batch, kind = self.events.tables[0], self.events.context.values[0]
         return batch if "old" in batch.column_names else batch.append_column("old", pa.nulls(len(batch), kind))

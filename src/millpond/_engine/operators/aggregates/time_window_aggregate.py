@@ -51,8 +51,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         closing = Closing(context, times, table, "start", windows.wait, written.standing, stale)
         yield from closing.results(fold, windows.end)
     written.put(table)
-    ends = zip(times.domains.tolist(), times.end.tolist(), strict=True)
-    table.expire({domain: end - windows.wait + 1 for domain, end in ends})
+    table.expire(times.by_domain(times.end - windows.wait + 1))
     times.store(state)
 
 
