@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from millpond.testing.proof.conformance_compare import judge
 from millpond.testing.proof.golden import read as read_golden
 from millpond.testing.proof.recordings import History, read
-from millpond.testing.proof.runners.spark import SparkRunner
+from millpond.testing.proof.runners.spark import SparkFunctionsRunner, SparkRunner
 from millpond.testing.proof.runners.vectors import new_values
 
 TESTS = Path(__file__).parent.parent
@@ -57,8 +57,9 @@ def test_golden_tables_hold_on_spark(spark: SparkSession, path: Path) -> None:
     assert outputs == [[list(step.expect or ()) for step in history.steps] for history in histories]
 
 
-def test_the_integration_tests_of_kafka_hold_on_spark(spark: SparkSession) -> None:
-    runner = SparkRunner(spark)
+@pytest.mark.parametrize("functions", [SparkRunner, SparkFunctionsRunner], ids=["in the level", "by Spark"])
+def test_the_integration_tests_of_kafka_hold_on_spark(spark: SparkSession, functions: type[SparkRunner]) -> None:
+    runner = functions(spark)
     names = ("TableTableJoinIntegrationTest", "StreamTableJoinIntegrationTest", "KTableFilterTest")
     paths = [TESTS / "recordings" / "vectors" / f"{name}.json.gz" for name in names]
     histories = [new_values(h) for path in paths for h in read(path) if runner.supports(h) is None]

@@ -9,8 +9,8 @@ OpenBLAS, which both start anew in the forked process.
 from __future__ import annotations
 
 import gc
-import runpy
 from importlib import import_module
+from socket import socket
 
 MODULE = "millpond._spark.session.daemon"
 """This module's name: so the processes that it forks are known."""
@@ -25,9 +25,28 @@ NEEDED = (
     "millpond._spark.dataflow.processor",
 )
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Import, and be PySpark's daemon from then on."""
+    # not with this module: it wants a system that has signals
+    from pyspark import daemon
+
     for module in NEEDED:
         import_module(module)
     # what workers share with this process stays shared: looking for garbage would write upon it
     gc.freeze()
-    runpy.run_module("pyspark.daemon", run_name="__main__")
+    work = daemon.worker
+
+    def worker(sock: socket, authenticated: bool) -> int:
+        try:
+            return work(sock, authenticated)
+        except BrokenPipeError:
+            # the program has ended while its worker was about to answer: nothing that its console should show
+            return 1
+
+    daemon.worker = worker
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

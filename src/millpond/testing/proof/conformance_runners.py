@@ -26,6 +26,7 @@ RUNNERS = {
     "oracle-repaired": "millpond.testing.proof.conformance_runners:RepairedOracleRunner",
     "engine": "millpond.testing.proof.runners.engine:EngineRunner",
     "spark": "millpond.testing.proof.runners.spark:SparkRunner",
+    "spark-functions": "millpond.testing.proof.runners.spark:SparkFunctionsRunner",
 }
 
 

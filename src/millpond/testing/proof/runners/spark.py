@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millpond._spark.dataflow.fusion import SWITCH
 from millpond.builder import StreamsBuilder
 from millpond.errors import ConfigError
 from millpond.testing.driver import TopologyTestDriver
@@ -63,6 +64,17 @@ class SparkRunner:
             by_step(history, {name: driver.read(name, case=str(n)) for name in outputs}, outputs)
             for n, history in enumerate(histories)
         ]
+
+
+class SparkFunctionsRunner(SparkRunner):
+    """Runs histories through Spark, all functions evaluated by Spark, none in the level."""
+
+    def _run(self, histories: Sequence[History]) -> list[list[list[Result]]]:
+        self._spark.conf.set(SWITCH, "spark")
+        try:
+            return super()._run(histories)
+        finally:
+            self._spark.conf.unset(SWITCH)
 
 
 def _session() -> Any:
