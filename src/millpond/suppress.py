@@ -37,12 +37,12 @@ def suppress_node(table: Handle, suppressed: Suppressed, name: str | None) -> No
         (table.name,),
         table._node.shape,
         limit_ms=suppressed.limit_ms,
-        windows=_windows(construction, table._node),
+        windows=windows_of(construction, table._node),
     )
     return table._attach(node)
 
 
-def _windows(construction: Construction, node: Node) -> Windows | None:
+def windows_of(construction: Construction, node: Node) -> Windows | None:
     """The windows that a table's keys are of, behind steps that leave keys as they are."""
     while not isinstance(node, WindowAggregate):
         if node.begins_table or len(node.inputs) != 1 or node.keyed_by != node.inputs:

@@ -59,6 +59,16 @@ NETS: dict[str, Blueprint] = {
     "tumbling on close": Blueprint(by_window("tumbling", close=True)),
     "sliding": Blueprint(by_window("sliding")),
     "session": Blueprint(by_window("session")),
+    "stream_aggregate": Blueprint((op("stream"), op("stream_aggregate", 0, fold="log"), op("table_to", 1))),
+    "table_aggregate": Blueprint((op("table"), op("table_aggregate", 0, fold="log"), op("table_to", 1))),
+    "cogroup": Blueprint((op("stream"), op("stream"), op("cogroup", 0, 1), op("table_to", 2))),
+    "suppress": Blueprint((op("table"), op("suppress", 0, ms=5), op("table_to", 1))),
+    "suppress, then filter": Blueprint(
+        (op("table"), op("suppress", 0, ms=5), op("table_filter", 1, negate=False), op("table_to", 2))
+    ),
+    "session until it closes": Blueprint(
+        (*by_window("session")[:2], op("windowed_suppress", 1, ms=5, close=True), op("table_to", 2))
+    ),
 }
 
 

@@ -36,6 +36,7 @@ from millpond._plan.operators.spec import TableSchema
 from millpond.errors import StateError
 from millpond.testing.proof import engine
 from millpond.testing.proof.histories.driver import RoughDriver
+from tests.mutants.aggregates import OF_AGGREGATES
 from tests.mutants.foreign_keys import (
     double_tombstone,
     forgets_within_the_batch,
@@ -44,15 +45,7 @@ from tests.mutants.foreign_keys import (
     old_foreign_key_alive,
 )
 from tests.mutants.net import NETS, caught
-from tests.mutants.window_aggregates import (
-    closes_a_moment_early,
-    end_is_not_included,
-    forgets_open_windows,
-    gap_is_not_included,
-    latest_window_only,
-    no_right_window,
-    takes_late_records,
-)
+from tests.mutants.window_aggregates import OF_WINDOWS
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]
@@ -320,13 +313,8 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
     (seconds_in_32_bits, "stream_table left"),
     (zero_is_no_time, "table_table outer"),
     (negative_is_a_time, "table_table outer"),
-    (takes_late_records, "hopping"),
-    (latest_window_only, "hopping"),
-    (forgets_open_windows, "hopping"),
-    (closes_a_moment_early, "tumbling on close"),
-    (no_right_window, "sliding"),
-    (end_is_not_included, "sliding"),
-    (gap_is_not_included, "session"),
+    *OF_WINDOWS,
+    *OF_AGGREGATES,
 ]
 
 

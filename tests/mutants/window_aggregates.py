@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from millpond._engine.aggregates.windows import sliding
+from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.operators.aggregates import (
     session_window_aggregate,
     sliding_window_aggregate,
@@ -79,3 +81,63 @@ def forgets_open_windows(patch: Patch) -> None:
         expire(table, {domain: floor + 5 for domain, floor in floors.items()})
 
     patch.setattr(Table, "expire", sooner)
+
+
+def merges_one_only(patch: Patch) -> None:
+    """A record that connects two sessions merges the first one only; the other stays."""
+    merged = session_window_aggregate.merged
+
+    def first(*arguments: Any) -> Any:
+        found = merged(*arguments)
+        firsts = found.rank == 0
+        return replace(found, by=found.by[firsts], session=found.session[firsts])
+
+    patch.setattr(session_window_aggregate, "merged", first)
+
+
+def merged_sessions_stay_outside(patch: Patch) -> None:
+    """Sessions that have been merged into others leave no tombstones."""
+    changes = session_window_aggregate._changes
+
+    def living(*arguments: Any) -> Any:
+        found = changes(*arguments)
+        lives = found.new >= 0
+        return replace(found, **{field.name: getattr(found, field.name)[lives] for field in fields(found)})
+
+    patch.setattr(session_window_aggregate, "_changes", living)
+
+
+def gap_does_not_keep_open(patch: Patch) -> None:
+    """A session closes when its grace has passed, though what it waits for is gap and grace."""
+    merged = session_window_aggregate.merged
+
+    def sooner(records: Any, stored: Any, gap: int) -> Any:
+        return merged(replace(records, close=records.close + gap), stored, gap)
+
+    patch.setattr(session_window_aggregate, "merged", sooner)
+
+
+def closes_what_it_touches(patch: Patch) -> None:
+    """Only windows that the batch has changed give their final results."""
+    patch.setattr(Table, "due", lambda table, *times: iter(()))
+
+
+def final_twice(patch: Patch) -> None:
+    """A window that changes in the batch in which it closes gives what it was before, too."""
+    patch.setattr(Closing, "_stale", lambda self, batch, rows: np.zeros(len(rows), dtype=np.bool_))
+
+
+OF_WINDOWS = [
+    (takes_late_records, "hopping"),
+    (latest_window_only, "hopping"),
+    (forgets_open_windows, "hopping"),
+    (closes_a_moment_early, "tumbling on close"),
+    (no_right_window, "sliding"),
+    (end_is_not_included, "sliding"),
+    (gap_is_not_included, "session"),
+    (merges_one_only, "session"),
+    (merged_sessions_stay_outside, "session"),
+    (gap_does_not_keep_open, "session"),
+    (closes_what_it_touches, "tumbling on close"),
+    (final_twice, "tumbling on close"),
+]

@@ -236,6 +236,16 @@ def test_row_31_a_table_that_emits_on_close_shows_what_it_has_sent(rows: Any, se
     assert table.get(Windowed("k", 0, 10)) == (1, 5)
 
 
+@pytest.mark.parametrize(("rows", "seen"), [(frozenset(), None), (frozenset({32}), (1, 5))])
+def test_row_32_a_window_is_looked_up_however_long_ago_it_closed(rows: Any, seen: Any) -> None:
+    topology, source = Topology(Semantics(rows=rows)), Node()
+    topology.source("in", source)
+    table = window_aggregate(topology, source, windows("tumbling", 0, size_ms=10), AGGREGATORS["count"])
+    topology.pipe("in", "k", "a", 5)
+    topology.pipe("in", "x", "b", 1_000)
+    assert table.get(Windowed("k", 0, 10)) == seen
+
+
 def test_a_row_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown rows of section A: \[99\]"):
         Semantics(rows=frozenset({99}))

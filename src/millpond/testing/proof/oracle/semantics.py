@@ -32,6 +32,7 @@ ROWS: dict[int, str] = {
     29: "a session that is replaced by one of the same two ends does not tell its old value",
     30: "suppress: while a change is held back, what was sent before is looked up without its timestamp",
     31: "emit on window close: lookups see windows that are still open",
+    32: "lookups in a windowed table see a window only as long as its store keeps it",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -5,6 +5,7 @@ Owns their two constructions. Law: as in `kinds`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from millpond.aggregates import python
@@ -73,6 +74,30 @@ def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[An
     return _shown(aggregate, params)
 
 
+def cogrouped_folds() -> tuple[Aggregator, Aggregator]:
+    """What two cogrouped streams do to one aggregate."""
+    fold = AGGREGATORS["log"]
+    assert fold.subtract is not None, "a log is taken back, too"
+    return fold, replace(fold, add=fold.subtract)
+
+
+def cogrouped(streams: list[Any]) -> Any:
+    """Two streams, cogrouped."""
+    one, other = (python(_swapped(fold.add)) for fold in cogrouped_folds())
+    first, second = (stream.group_by_key() for stream in streams)
+    return first.cogroup(one).cogroup(second, other)
+
+
+def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    initial = cogrouped_folds()[0].initial
+    return [cogrouped(inputs).aggregate(initial, name=site.name, store=site.store(params))]
+
+
+def _cogroup_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    one, other = cogrouped_folds()
+    return [StreamAggregate(site.topology, inputs[0], one, (inputs[1], other))]
+
+
 def _table(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     group, value = site.library.lift(text.referrer(site.keys), site.keys), site.library.lift(_value, "string")
     grouped = inputs[0].group_by(lambda row: (group(row), value(row)), name=f"{site.name}-group")
@@ -89,6 +114,7 @@ def _table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any
 CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
     "stream_aggregate": Kind(("stream",), ("table",), _stream, _stream_node, _fold_of(*OF_STREAMS), weight=6),
+    "cogroup": Kind(("stream",) * 2, ("table",), _cogroup, _cogroup_node, stored, weight=3, generations=CURRENT),
     "table_aggregate": Kind(
         ("table",),
         ("table",),

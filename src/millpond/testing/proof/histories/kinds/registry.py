@@ -9,7 +9,15 @@ from typing import Any
 
 from millpond.builder import StreamsBuilder
 from millpond.testing.proof.histories.blueprint import Blueprint, name_of
-from millpond.testing.proof.histories.kinds import aggregates, lookups, streams, tables, window_aggregates, windows
+from millpond.testing.proof.histories.kinds import (
+    aggregates,
+    lookups,
+    streams,
+    suppressed,
+    tables,
+    window_aggregates,
+    windows,
+)
 from millpond.testing.proof.histories.kinds.functions import Library
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Site
 from millpond.testing.proof.oracle.graph import Node, Topology
@@ -22,6 +30,7 @@ KINDS: dict[str, Kind] = {
     **lookups.KINDS,
     **aggregates.KINDS,
     **window_aggregates.KINDS,
+    **suppressed.KINDS,
 }
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)

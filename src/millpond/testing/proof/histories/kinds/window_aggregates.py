@@ -16,7 +16,7 @@ from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
 from millpond.testing.proof.oracle.graph import MapRecord
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Cogrouped
 from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
 from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
 from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate
@@ -37,6 +37,10 @@ def _params(choices: Choices, generation: str) -> Params:
         "fold": choices.pick(FOLDS),
         **stored(choices, generation),
     }
+
+
+def _cogroup_params(choices: Choices, generation: str) -> Params:
+    return {**_params(choices, generation), "fold": "log"}
 
 
 def _windows(params: Params) -> Any:
@@ -70,17 +74,30 @@ def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     size, grace = params["size"], params["grace"]
-    common = (site.topology, inputs[0], AGGREGATORS[params["fold"]])
+    fold, others = AGGREGATORS[params["fold"]], tuple[Cogrouped, ...]()
+    if len(inputs) > 1:
+        fold, other = aggregates.cogrouped_folds()
+        others = ((inputs[1], other),)
+    common = (site.topology, inputs[0], fold)
     emission = Emission(on_close=params["close"])
     node: Any
     match params["windows"]:
         case "sliding":
-            node = SlidingWindowAggregate(*common, emission, difference_ms=size, grace_ms=grace)
+            node = SlidingWindowAggregate(*common, emission, *others, difference_ms=size, grace_ms=grace)
         case "session":
-            node = SessionWindowAggregate(*common, emission, gap_ms=size, grace_ms=grace)
+            node = SessionWindowAggregate(*common, emission, *others, gap_ms=size, grace_ms=grace)
         case kind:
-            node = TimeWindowAggregate(*common, OracleTimeWindows(size, _advance(kind, size), grace), emission)
+            windows = OracleTimeWindows(size, _advance(kind, size), grace)
+            node = TimeWindowAggregate(*common, windows, emission, *others)
     return [TableMapValues(node, str), node] if params["fold"] == "count" else [node]
+
+
+def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    grouped = aggregates.cogrouped(inputs).windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
+    fold, _ = aggregates.cogrouped_folds()
+    assert fold.merge is not None, "sessions are merged"
+    steps = [python(fold.merge)] if params["windows"] == "session" else []
+    return [grouped.aggregate(fold.initial, *steps, name=site.name, store=site.store(params))]
 
 
 def _stream(site: Site, inputs: list[Any], _: Params) -> list[Any]:
@@ -99,6 +116,9 @@ CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
     "window_aggregate": Kind(
         STREAM, WINDOWED, _aggregate, _aggregate_node, _params, weight=10, timed=True, generations=CURRENT
+    ),
+    "window_cogroup": Kind(
+        STREAM * 2, WINDOWED, _cogroup, _aggregate_node, _cogroup_params, weight=3, timed=True, generations=CURRENT
     ),
     "windowed_filter": replace(_FILTER, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),
     "windowed_map_values": replace(_MAPPED, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),

@@ -12,7 +12,7 @@ from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
 from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.testing.proof.oracle.tables.table import Table
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 
 
 class _Aggregate(Table):
@@ -20,12 +20,14 @@ class _Aggregate(Table):
 
     stateful = True
 
-    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator) -> None:
+    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator, *cogrouped: Cogrouped) -> None:
         super().__init__()
         self._topology = topology
         self._aggregator = aggregator
+        self._aggregators = (aggregator, *(other for _, other in cogrouped))
         self._store = PlainStore()
-        parent.feed(self)
+        for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
+            node.feed(self, port)
 
     def require_old(self, *, force: bool) -> bool:
         """Always known: the result is stored."""
@@ -46,16 +48,16 @@ class _Aggregate(Table):
 
 
 class StreamAggregate(_Aggregate):
-    """groupByKey and aggregate, reduce or count."""
+    """groupByKey and aggregate, reduce or count; of several streams (cogroup), each with an aggregator of its own."""
 
     def receive(self, record: Record, port: int) -> None:
         """Add one record."""
         if record.key is None or record.value is None:
             return
-        self.reach(self._topology, record.ts)
+        self.reach(self._topology, record.ts, port)
         before = self._store.get(record.key)
         aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
-        self._write(record.key, self._aggregator.added(aggregate, record.value), ts, before)
+        self._write(record.key, self._aggregators[port].added(aggregate, record.value), ts, before)
 
 
 class GroupTable(Node):

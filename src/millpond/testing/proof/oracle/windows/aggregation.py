@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from millpond.testing.proof.oracle.functions import plus, text
+from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Value
 
 
@@ -29,6 +31,10 @@ class Aggregator:
                 return value
             aggregate = self.initial()
         return self.add(aggregate, value)
+
+
+Cogrouped: TypeAlias = tuple[Node, Aggregator]
+"""A further stream that is aggregated together with the first one, and the arithmetic of its records (KIP-150)."""
 
 
 def _log_or_reset(aggregate: Value, value: Value) -> Value:

@@ -1,7 +1,8 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
 Owns section 22 of the semantics and the repairs of rows 17, 28 and 30. Law: one pending entry per key, the latest
-change, at the time of the first.
+change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the record that moves time
+past it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond.testing.proof.oracle.clock import Clock
-from millpond.testing.proof.oracle.graph import Topology
+from millpond.testing.proof.oracle.graph import Place, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
+from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
 
 
@@ -44,13 +46,18 @@ class Suppress(Table):
         self._window_close = window_ms is not None
         self._window_ms = window_ms or 0
         self._key_order = key_order
-        self._clock = Clock(topology, self, self._release)
         self._before = topology.semantics.repaired(28)
+        self._clock = self._made_clock()
         self._pending: dict[Key, _Pending] = {}
         self._sent: dict[Key, int] = {}
         self.versioned = parent.versioned
         parent.require_old(force=True)
         parent.feed(self)
+
+    def _made_clock(self) -> Clock | SourceTime:
+        if self._before and self._topology.semantics.repaired(21):
+            return SourceTime(self._topology, self, self._due, self._let_go, waits=True)
+        return Clock(self._topology, self, self._release)
 
     def require_old(self, *, force: bool) -> bool:
         """The old value of what is emitted is the one before the first held back change."""
@@ -75,7 +82,7 @@ class Suppress(Table):
 
     def receive(self, record: Record, port: int) -> None:
         """Hold a change back, then let go of what is due; with row 28 repaired what its time ends goes before it."""
-        self._clock.move(record.ts)
+        self._clock.move(record.ts, port)
         if self._before:
             self._release()
         held = self._pending.get(record.key)
@@ -95,11 +102,36 @@ class Suppress(Table):
             for key, held in self._pending.items()
             if held.time <= self._clock.time - self._wait_ms
         ]
-        for _, _, key in sorted(due):
-            held = self._pending.pop(key)
-            change = held.record
-            if change.value is not None or not self._window_close:
-                old = held.before if self.send_old else None
-                self._sent[key] = change.ts
-                with self._clock.letting_go(held.time + self._wait_ms):
-                    self.forward(Record(key, change.value, change.ts, old, change.latest))
+        for time, _, key in sorted(due):
+            if isinstance(self._clock, SourceTime):
+                self._send(key)
+                continue
+            with self._clock.letting_go(time + self._wait_ms):
+                self._send(key)
+
+    def _due(self) -> Place | None:
+        """The next entry whose wait has ended, if there is one."""
+        assert isinstance(self._clock, SourceTime)
+        last, lag = self._wait_ms - 1, self._clock.lag
+        return min(
+            (
+                (held.time + last + lag, held.time + last, 0, self._key_order(key))
+                for key, held in self._pending.items()
+                if held.time + last + lag < self._clock.of_sources
+            ),
+            default=None,
+        )
+
+    def _let_go(self, place: Place) -> None:
+        for key, held in self._pending.items():
+            if (held.time + self._wait_ms - 1, self._key_order(key)) == (place[1], place[3]):
+                self._send(key)
+                return
+
+    def _send(self, key: Key) -> None:
+        held = self._pending.pop(key)
+        change = held.record
+        if change.value is not None or not self._window_close:
+            old = held.before if self.send_old else None
+            self._sent[key] = change.ts
+            self.forward(Record(key, change.value, change.ts, old, change.latest))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Record, Value, Windowed, key_bytes
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 _SHORTEST_SEGMENT_MS = 60_000
@@ -23,12 +23,12 @@ class SessionWindowAggregate(WindowAggregate):
         parent: Node,
         aggregator: Aggregator,
         emission: Emission,
-        *,
+        *cogrouped: Cogrouped,
         gap_ms: int,
         grace_ms: int,
     ) -> None:
         """Read this stream."""
-        super().__init__(topology, parent, aggregator, emission)
+        super().__init__(topology, parent, aggregator, emission, *cogrouped)
         self._gap = gap_ms
         self._grace = grace_ms
         self._newest_end = -1

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Topology
 from millpond.testing.proof.oracle.records import Record, Stored, Windowed
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 
@@ -37,13 +37,13 @@ class SlidingWindowAggregate(WindowAggregate):
         parent: Node,
         aggregator: Aggregator,
         emission: Emission,
-        *,
+        *cogrouped: Cogrouped,
         difference_ms: int,
         grace_ms: int,
         ascending: bool = False,
     ) -> None:
         """Read this stream. `ascending` is for stores that cannot be read backwards."""
-        super().__init__(topology, parent, aggregator, emission)
+        super().__init__(topology, parent, aggregator, emission, *cogrouped)
         self._difference = difference_ms
         self._grace = grace_ms
         self._ascending = ascending

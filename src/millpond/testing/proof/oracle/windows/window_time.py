@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Record, Windowed
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
 
@@ -34,10 +34,16 @@ class TimeWindowAggregate(WindowAggregate):
     """Aggregates each record into every open window that contains it."""
 
     def __init__(
-        self, topology: Topology, parent: Node, aggregator: Aggregator, spec: TimeWindows, emission: Emission
+        self,
+        topology: Topology,
+        parent: Node,
+        aggregator: Aggregator,
+        spec: TimeWindows,
+        emission: Emission,
+        *cogrouped: Cogrouped,
     ) -> None:
         """Read this stream."""
-        super().__init__(topology, parent, aggregator, emission)
+        super().__init__(topology, parent, aggregator, emission, *cogrouped)
         self._spec = spec
         self._newest_start = -1
         self._retention = emission.retention_ms

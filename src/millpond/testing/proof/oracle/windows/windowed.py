@@ -15,7 +15,7 @@ from millpond.testing.proof.oracle.graph import Node, Place, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
 from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
+from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,23 @@ class WindowAggregate(Table):
     skips_null_values = False
     stateful = True
 
-    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission) -> None:
-        """Read this stream, which must be grouped by its key."""
+    def __init__(
+        self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission, *cogrouped: Cogrouped
+    ) -> None:
+        """Read this stream, which must be grouped by its key, and perhaps others together with it."""
         super().__init__()
         self._topology = topology
         self._semantics = topology.semantics
         self._aggregator = aggregator
+        self._aggregators = (aggregator, *(other for _, other in cogrouped))
         self._emission = emission
         self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
         self.clock = self._made_clock()
         self._emitted: set[Windowed] = set()
         self._last_close = -1
         self._next_emit = 0
-        parent.feed(self)
+        for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
+            node.feed(self, port)
 
     def _made_clock(self) -> Clock | SourceTime:
         if self._semantics.repaired(21):
@@ -69,15 +73,18 @@ class WindowAggregate(Table):
         """Always stored."""
 
     def get(self, key: Key) -> Stored | None:
-        """The aggregate of one window, if the store still shows it; repaired, only what has been sent (row 31)."""
+        """The aggregate of one window, as the store shows it; repaired, what has been sent (rows 31 and 32)."""
         if self._emission.on_close and self._semantics.repaired(31) and key not in self._emitted:
             return None
-        return self.shown(key)
+        return self._kept(key) if self._semantics.repaired(32) else self.shown(key)
 
     def shown(self, key: Windowed) -> Stored | None:
         """The aggregate of one window, if the store still shows it."""
         if not self.stored(key) and not self._emission.lookups_cached and not self._still_open(key):
             return None
+        return self._kept(key)
+
+    def _kept(self, key: Windowed) -> Stored | None:
         return self._rows.get(key.key, {}).get((key.start, key.end))
 
     def _still_open(self, window: Windowed) -> bool:
@@ -94,6 +101,7 @@ class WindowAggregate(Table):
         if record.key is None or (record.value is None and skips):
             return
         self.clock.move(record.ts, port)
+        self._aggregator = self._aggregators[port]
         if self.aggregate(record):
             self._emit_closed()
 

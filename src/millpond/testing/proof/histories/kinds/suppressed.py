@@ -1,0 +1,86 @@
+"""Kinds of suppress: of any table until a time limit, of tables by windows until these close, too.
+
+Owns their two constructions. Where it is not known of which windows a table's keys are, behind a join, the limit of
+time is taken. Law: as in `kinds`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from millpond.suppress import windows_of
+from millpond.testing.proof.histories.kinds.choices import Choices
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site
+from millpond.testing.proof.oracle.records import Key, Windowed, key_bytes, session_bytes
+from millpond.testing.proof.oracle.tables.table_filter import TableFilter
+from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.windows.suppress import Suppress
+from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
+from millpond.testing.proof.oracle.windows.windowed import WindowAggregate
+from millpond.windows import BufferConfig, Suppressed
+
+UNBOUNDED = BufferConfig.unbounded()
+
+
+def _limit(choices: Choices, _generation: str) -> Params:
+    return {"ms": choices.pick((0, 1, 5, 20))}
+
+
+def _windowed_limit(choices: Choices, generation: str) -> Params:
+    return {**_limit(choices, generation), "close": choices.chance(60)}
+
+
+def _suppress(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    return [inputs[0].suppress(Suppressed(params["ms"], UNBOUNDED), name=site.name)]
+
+
+def _suppress_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    return [Suppress(site.topology, inputs[0], params["ms"])]
+
+
+def _windowed(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    table = inputs[0]
+    closes = params["close"] and windows_of(table._construction, table._node) is not None
+    until = Suppressed.until_window_closes(UNBOUNDED) if closes else Suppressed(params["ms"], UNBOUNDED)
+    return [table.suppress(until, name=site.name)]
+
+
+def _windowed_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    aggregate = _aggregate_above(inputs[0])
+    order = _order(aggregate)
+    if aggregate is None or not params["close"]:
+        return [Suppress(site.topology, inputs[0], params["ms"], key_order=order)]
+    wait = aggregate.last_moment_ms() + 1
+    return [Suppress(site.topology, inputs[0], wait, window_ms=aggregate.length_ms(), key_order=order)]
+
+
+def _aggregate_above(node: Any) -> WindowAggregate | None:
+    """The aggregate whose keys a table has, through steps that leave keys as they are."""
+    while isinstance(node, TableFilter | TableMapValues | Suppress):
+        node = node._parent
+    return node if isinstance(node, WindowAggregate) else None
+
+
+def _order(aggregate: WindowAggregate | None) -> Callable[[Key], bytes]:
+    """The bytes that decide the order of keys: Kafka's; those of a struct where nobody knows of which windows."""
+    if aggregate is None:
+        return _struct_bytes
+    return session_bytes if isinstance(aggregate, SessionWindowAggregate) else key_bytes
+
+
+def _struct_bytes(key: Windowed) -> bytes:
+    """Each field behind a flag and its length."""
+    fields = (key_bytes(key.key), struct.pack(">q", key.start), struct.pack(">q", key.end))
+    return b"".join(struct.pack(">bi", 1, len(field)) + field for field in fields)
+
+
+TABLE, WINDOWED = ("table",), ("windowed",)
+CURRENT = ("current",)
+KINDS: dict[str, Kind] = {
+    "suppress": Kind(TABLE, TABLE, _suppress, _suppress_node, _limit, weight=4, timed=True, generations=CURRENT),
+    "windowed_suppress": Kind(
+        WINDOWED, WINDOWED, _windowed, _windowed_node, _windowed_limit, weight=5, timed=True, generations=CURRENT
+    ),
+}
