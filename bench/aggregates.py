@@ -1,7 +1,7 @@
-"""The aggregates as Kafka Streams has them, one workload each: made ready for the day when millpond has them, too.
+"""The aggregates, one workload each: millpond's topologies, and Spark's own where it has the same.
 
-Their topologies are in `Aggregates.java`; `Workload.join` is None until millpond's stands here. Spark's own aggregation
-in update mode, which writes at least once, runs where it has the same windows.
+Those of Kafka Streams are in `Aggregates.java`. It writes keys of windows as its own serializers do, millpond writes
+them as JSON: they are compared as what they say. Spark's own aggregation is in update mode and writes at least once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.datasets import EPOCH, key_of
-from bench.workload import Data, Piece, Workload, spread, written
+from bench.outcomes import of_double, of_session, of_window
+from bench.workload import Data, Piece, Topics, Workload, spread, written
 
 SALE = "shop long, cents long"
 HOUR_MS = 3_600_000
@@ -56,6 +57,65 @@ def _sales(keys: int) -> Callable[[Path, bool], Data]:
     return lambda root, quick: sales_data(root, *((160_000, keys // 20) if quick else (4_000_000, keys)))
 
 
+# -- topologies ------------------------------------------------------------------------------------------------
+
+
+def count(builder: Any, topics: Topics) -> Any:
+    """How many sales each key has."""
+    return _grouped(builder, topics).count()
+
+
+def tumbling_count(builder: Any, topics: Topics) -> Any:
+    """How many in each minute."""
+    import millpond as mp
+
+    return _grouped(builder, topics).windowed_by(mp.TimeWindows.of_size_with_no_grace("1 minute")).count()
+
+
+def hopping_sum(builder: Any, topics: Topics) -> Any:
+    """For how much in five minutes, of which some begin each minute."""
+    import millpond as mp
+
+    windows = mp.TimeWindows.of_size_with_no_grace("5 minutes").advance_by("1 minute")
+    summed = _grouped(builder, topics).windowed_by(windows).agg(total=mp.sum(lambda sale: sale["cents"]))
+    return summed.map_values(lambda sums: sums["total"])
+
+
+def sliding_avg(builder: Any, topics: Topics) -> Any:
+    """For how much on average, in each different minute."""
+    import millpond as mp
+
+    windows = mp.SlidingWindows.of_time_difference_with_no_grace("1 minute")
+    means = _grouped(builder, topics).windowed_by(windows).agg(mean=mp.avg(lambda sale: sale["cents"]))
+    return means.map_values(lambda found: found["mean"])
+
+
+def session_count(builder: Any, topics: Topics) -> Any:
+    """How many in each session, which ends after a minute without any."""
+    import millpond as mp
+
+    return _grouped(builder, topics).windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("1 minute")).count()
+
+
+def table_aggregate(builder: Any, topics: Topics) -> Any:
+    """For how much each shop has sold, in the last sale of each key."""
+    from pyspark.sql import functions as F
+
+    import millpond as mp
+
+    sales = builder.table(topics[0], key="long", value=mp.json(SALE))
+    by_shop = sales.group_by(lambda key, sale: (sale["shop"], sale["cents"]))
+    return by_shop.aggregate(
+        lambda: F.lit(0).cast("long"), lambda cents, total: total + cents, lambda cents, total: total - cents
+    )
+
+
+def _grouped(builder: Any, topics: Topics) -> Any:
+    import millpond as mp
+
+    return builder.stream(topics[0], key="long", value=mp.json(SALE)).group_by_key()
+
+
 # -- Spark's own -----------------------------------------------------------------------------------------------
 
 
@@ -93,16 +153,16 @@ def _of_window() -> Any:
     return F.concat(F.col("key"), _long(start)).alias("key")
 
 
-def _aggregate(name: str, keys: int, *, spark: bool = False) -> Workload:
-    own = partial(in_spark, name) if spark else None
-    return Workload(_sales(keys), None, "table", _TOPICS, both_caches=True, in_spark=own)
+def _aggregate(join: Callable[[Any, Topics], Any], keys: int, *, spark: bool = False, **read: Any) -> Workload:
+    own = partial(in_spark, join.__name__) if spark else None
+    return Workload(_sales(keys), join, "table", _TOPICS, both_caches=True, cached=True, in_spark=own, **read)
 
 
 WORKLOADS = {
-    "count": _aggregate("count", 1_000_000, spark=True),
-    "tumbling_count": _aggregate("tumbling_count", 100_000, spark=True),
-    "hopping_sum": _aggregate("hopping_sum", 100_000, spark=True),
-    "sliding_avg": _aggregate("sliding_avg", 100_000),
-    "session_count": _aggregate("session_count", 100_000),
-    "table_aggregate": _aggregate("table_aggregate", 1_000_000),
+    "count": _aggregate(count, 1_000_000, spark=True),
+    "tumbling_count": _aggregate(tumbling_count, 100_000, spark=True, keys_as=of_window),
+    "hopping_sum": _aggregate(hopping_sum, 100_000, spark=True, keys_as=of_window),
+    "sliding_avg": _aggregate(sliding_avg, 100_000, keys_as=of_window, values_as=of_double),
+    "session_count": _aggregate(session_count, 100_000, keys_as=of_session),
+    "table_aggregate": _aggregate(table_aggregate, 1_000_000),
 }

@@ -19,7 +19,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
 
 from bench import latency
 from bench.kafka import millpond_turn, placed
-from bench.workloads import EVERY, PLAIN, READY
+from bench.workloads import EVERY
 from dev.broker import KafkaBroker
 
 WORK = ROOT / ".bench"
@@ -63,7 +63,7 @@ def main() -> None:
     """Compare, a workload at a time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path)
-    choices = [*sorted({*READY, *PLAIN}), *TRICKLES]
+    choices = [*sorted(EVERY), *TRICKLES]
     parser.add_argument("--only", nargs="+", choices=choices, default=["table_table", "foreign_key"])
     parser.add_argument("--seconds", type=float, default=40, help="of a trickle: how long to send")
     parser.add_argument("--turns", type=int, default=2)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.datasets import VALUE_BYTES, values
+from bench.outcomes import of_json
 from bench.workload import ROUNDS, Data, Piece, Topics, Workload, written
 
 TOPICS = ("schedule", "actual", "planes", "airlines")
@@ -140,7 +141,9 @@ def plain_flights(builder: Any, topics: Topics) -> Any:
 
 
 WORKLOADS = {
-    "demo": Workload(_data, flights, "table", TOPICS, outputs=3, compared=2, json=True, parted=True, plain="demo_plain")
+    "demo": Workload(
+        _data, flights, "table", TOPICS, outputs=3, compared=2, values_as=of_json, parted=True, plain="demo_plain"
+    )
 }
 PLAIN = {
     "demo_plain": Workload(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from bench.datasets import EPOCH, Shape, key_of, values
 from bench.datasets import prepared as prepared_tables
+from bench.outcomes import of_json
 from bench.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
 
 ORDER = "customer string, item string, quantity int, amount double, express boolean"
@@ -236,11 +237,13 @@ WORKLOADS = {
         lambda root, quick: orders_data(root, _orders_shape(quick)),
         open_orders,
         "table",
-        json=True,
+        values_as=of_json,
         cached=True,
         plain="orders_plain",
     ),
-    "enrich": Workload(_enrich_data, known_clicks, "records", _ENRICH, json=True, parted=True, plain="enrich_plain"),
+    "enrich": Workload(
+        _enrich_data, known_clicks, "records", _ENRICH, values_as=of_json, parted=True, plain="enrich_plain"
+    ),
 }
 PLAIN = {
     "orders_plain": Workload(_plain_orders_data, plain_orders, "table"),

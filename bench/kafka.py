@@ -25,7 +25,7 @@ from bench.inputs import PARTITIONS, Inputs, load
 from bench.measure import Batch, Sampler, folder_bytes, rates
 from bench.outcomes import Outcome, agreement, beside, outcome_of
 from bench.progress import Follower, Progress
-from bench.results import OURS, OURS_CACHED, OURS_PLAIN
+from bench.results import OURS, OURS_CACHED, OURS_PLAIN, STREAMS, STREAMS_CACHED
 from bench.turns import ROOT, Turn, spark_turn
 from bench.workload import Data, Workload
 from bench.workloads import EVERY
@@ -40,7 +40,6 @@ records: with a million exactly, a part would be a full batch and one of next to
 """
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
-PLAIN, CACHED = "Kafka Streams", "Kafka Streams, cache"
 LEAST, QUIX = "millpond, at least once", "quixstreams"
 SPARK = "Spark, update mode, at least once"
 
@@ -80,9 +79,16 @@ class Place:
         return ",".join(names)
 
     def outcome(self, name: str) -> Outcome:
-        """What a turn of this name has written."""
+        """What a turn of this name has written; its topics, Kafka Streams' own too, go with that."""
         compared = outputs(name, self.workload)[: self.workload.compared]
-        return outcome_of(self.servers, compared, PARTITIONS, of_json=self.workload.json)
+        found = outcome_of(self.servers, compared, PARTITIONS, self.workload.keys_as, self.workload.values_as)
+        self.remove([topic for topic in self.admin.list_topics(timeout=60).topics if topic.startswith(f"{name}-")])
+        return found
+
+    def remove(self, topics: Sequence[str]) -> None:
+        """Delete these topics: the disk holds what one turn writes, not what all of a workload's do."""
+        for removed in self.admin.delete_topics(list(topics)).values() if topics else ():
+            removed.result(timeout=60)
 
     @contextmanager
     def inputs(self, name: str) -> Iterator[Inputs]:
@@ -93,8 +99,7 @@ class Place:
         topics = [f"{name}-{side}" for side in self.data.sides]
         self.broker.create_topics(topics, partitions=PARTITIONS)
         yield load(self.servers, self.data, topics, parted=True)
-        for removed in self.admin.delete_topics(topics).values():
-            removed.result(timeout=60)
+        self.remove(topics)
 
 
 def placed(broker: KafkaBroker, workload: str, data: Data, work: Path) -> Place:
@@ -121,9 +126,9 @@ def one_turn_each(
 
     millpond with its record cache has turns where tables are joined: of streams it keeps nothing back. Its turn of the
     plain workload of the same shape is compared with nothing but its own.
-    Kafka Streams with its cache, and quixstreams where it can do something near, have a turn in the first round alone,
-    to save time, unless the cache may be faster; Spark has turns where its own aggregation is the same. How the
-    results of these compare is said in that turn's report ("beside").
+    Kafka Streams with its cache, and quixstreams and Spark where they can do something near, have a turn in the first
+    round alone, to save time, unless the cache may be faster. How the results of these compare is said in that turn's
+    report ("beside").
 
     Raises
     ------
@@ -132,16 +137,14 @@ def one_turn_each(
     name, equal = f"{workload}-{number}".replace("_", "-"), place.workload.equal
     outcomes = {}
     turn = streams_turn(place, workload, f"{name}-ks-0", classes, cache=0, profile=profile)
-    outcomes[PLAIN] = place.outcome(f"{name}-ks-0")
+    outcomes[STREAMS] = place.outcome(f"{name}-ks-0")
     yield turn
     for out, turn in _beside(place, workload, number, name, classes, profile=profile):
-        found = {PLAIN: outcomes[PLAIN], turn.contender: place.outcome(out)}
+        found = {STREAMS: outcomes[STREAMS], turn.contender: place.outcome(out)}
         yield replace(turn, report={**turn.report, "beside": beside(found, equal)})
     kinds = {OURS: workload}
     if place.workload.cached:
         kinds[OURS_CACHED] = f"{workload} cached"
-    if place.workload.join is None:
-        kinds = {}
     for who, kind in kinds.items():
         out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
         turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
@@ -159,7 +162,7 @@ def _beside(
     if number == 0 or place.workload.both_caches:
         out = f"{name}-ks-{CACHE_BYTES}"
         yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
-    if place.workload.in_spark is not None:
+    if number == 0 and place.workload.in_spark is not None:
         out = f"{name}-spark"
         turn = millpond_turn(place, f"{workload} spark", out, profile=profile)
         yield out, replace(turn, contender=SPARK)
@@ -191,7 +194,7 @@ def streams_turn(place: Place, workload: str, name: str, classes: Path, *, cache
         program = ["java", "-Xmx2g", "-cp", path, "StreamsBench", place.servers, workload]
         return [*program, ",".join(topics), out, name, str(cache), str(state)]
 
-    return _watched_turn(place, name, CACHED if cache else PLAIN, command, profile=profile)
+    return _watched_turn(place, name, STREAMS_CACHED if cache else STREAMS, command, profile=profile)
 
 
 def quix_turn(place: Place, name: str, *, profile: bool = False) -> Turn:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +16,8 @@ _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0
 _MASK = 2**64 - 1
+_NUMBERS = re.compile(rb"-?\d+")
+Reading = Callable[[bytes], Hashable]
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,53 @@ class Outcome:
     table: int
 
 
-def outcome_of(servers: str, topics: Sequence[str], partitions: int, *, of_json: bool = False) -> Outcome:
+def outcome_of(
+    servers: str, topics: Sequence[str], partitions: int, keys_as: Reading = bytes, values_as: Reading = bytes
+) -> Outcome:
     """Read topics to their ends. Hashes are this process's own: only outcomes of one run can be compared.
 
     Parameters
     ----------
-    of_json : whether values are JSON: two texts of one value are the same.
+    keys_as, values_as : what keys and values are compared as, where contenders write them in formats of their own.
     """
     count, total = 0, 0
-    last: dict[tuple[int, bytes | None], int | None] = {}
+    last: dict[tuple[int, Hashable], int | None] = {}
     for number, topic in enumerate(topics):
         for message in _messages(servers, topic, partitions):
             count += 1
             key, value = message.key(), message.value()
-            hashed = hash((number, key, repr(json.loads(value)) if of_json and value is not None else value))
+            known = key if key is None else keys_as(key)
+            hashed = hash((number, known, value if value is None else values_as(value)))
             total += hashed
-            last[(number, key)] = None if value is None else hashed
+            last[(number, known)] = None if value is None else hashed
     rows = [hashed for hashed in last.values() if hashed is not None]
     return Outcome(count, len(last), total & _MASK, len(rows), sum(rows) & _MASK)
+
+
+def of_json(text: bytes) -> Hashable:
+    """Two texts of one value are the same."""
+    return repr(json.loads(text))
+
+
+def of_double(value: bytes) -> Hashable:
+    """A double of at least 1 as Java's serializer writes it, whose first byte is no digit's, or the JSON text of it."""
+    return float(value) if value[:1].isdigit() else float(struct.unpack(">d", value)[0])
+
+
+def of_window(key: bytes) -> Hashable:
+    """Key and start of a window: of TimeWindowedSerializer, or of the JSON of key, start and end; keys are longs."""
+    if len(key) == 16:
+        return struct.unpack(">qq", key)
+    own, start, _ = map(int, _NUMBERS.findall(key))
+    return own, start
+
+
+def of_session(key: bytes) -> Hashable:
+    """Key, start and end of a session: of SessionWindowedSerializer, or of the JSON; keys are longs."""
+    if len(key) == 24:
+        own, end, start = struct.unpack(">qqq", key)
+        return own, start, end
+    return tuple(map(int, _NUMBERS.findall(key)))
 
 
 def agreement(outcomes: Mapping[str, Outcome], equal: str) -> str:

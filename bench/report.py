@@ -9,7 +9,21 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 
-from bench.results import FIGURES, OURS, RATED, Run, Section, Table, pairs
+from bench.results import (
+    FIGURES,
+    LATE,
+    OURS,
+    OURS_CACHED,
+    OURS_PLAIN,
+    RATED,
+    STREAMS,
+    STREAMS_CACHED,
+    Run,
+    Section,
+    Table,
+    better,
+    pairs,
+)
 from bench.turns import Turn
 
 
@@ -20,6 +34,22 @@ def shown(section: Section) -> str:
     pieces += [_markdown(table) for table in section.tables]
     pieces += [f"### {who}\n\n{parts(runs)}" for who, runs in section.runs.items() if any(run.parts for run in runs)]
     return "\n\n".join(pieces) + "\n"
+
+
+def summary(sections: Sequence[Section]) -> str:
+    """A line for each workload beside Kafka Streams: rates of the second half, and ratios to its better setting."""
+    contenders = (OURS, OURS_CACHED, STREAMS, STREAMS_CACHED)
+    heads = [LATE, *contenders, "ratio", "ratio, record cache", "ratio to the plain workload"]
+    rows = []
+    for section in sections:
+        runs, theirs = section.runs, better(section.runs)
+        if theirs is None or OURS not in runs:
+            continue
+        rates = [spread([run.figures[LATE] for run in runs[who]]) if who in runs else "" for who in contenders]
+        ratios = [(OURS, theirs), (OURS_CACHED, theirs), (OURS, OURS_PLAIN)]
+        shown = [f"{ratio(runs, b, LATE, a):.2f}" if a in runs and b in runs else "" for a, b in ratios]
+        rows.append([section.name.removeprefix("kafka "), *rates, *shown])
+    return _markdown(Table(heads, rows)) if rows else ""
 
 
 def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OURS) -> str:

@@ -6,15 +6,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.turns import Turn
 
 OURS, OURS_CACHED, OURS_PLAIN = "millpond", "millpond, record cache", "millpond, plain"
+STREAMS, STREAMS_CACHED = "Kafka Streams", "Kafka Streams, cache"
+LATE = "records/s, second half"
 FIGURES: dict[str, Callable[[Turn], float]] = {
     "records/s, from the process's start": lambda t: t.from_start,
     "records/s, whole run": lambda t: t.rates.whole,
-    "records/s, second half": lambda t: t.rates.second_half,
+    LATE: lambda t: t.rates.second_half,
     "records per CPU-second, whole run": lambda t: t.per_cpu_second,
     "records per CPU-second, second half": lambda t: t.per_cpu_second_late,
     "CPU-seconds": lambda t: t.usage.cpu_seconds,
@@ -69,6 +72,12 @@ def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     ours = [who for who in (OURS, OURS_CACHED) if who in runs and OURS in runs]
     found = [(one, other) for one in ours for other in runs if other not in ours]
     return [(one, other) for one, other in found if one == OURS or other != OURS_PLAIN]
+
+
+def better(runs: Mapping[str, Sequence[Run]]) -> str | None:
+    """Kafka Streams without or with its cache, whichever has the better median in the second half; None: neither."""
+    both = [who for who in (STREAMS, STREAMS_CACHED) if runs.get(who)]
+    return max(both, key=lambda who: median(run.figures[LATE] for run in runs[who]), default=None)
 
 
 def runs_of(turns: Iterable[Turn]) -> dict[str, list[Run]]:

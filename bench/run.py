@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from bench import picture, report
 from bench.datasets import Shape, prepared
 from bench.results import OURS, Section, load, runs_of, save
 from bench.turns import Turn, alternate, spark_turn
-from bench.workloads import EVERY, READY, SHARDS, a_day, few_records
+from bench.workloads import EVERY, SHARDS, a_day, few_records
 from bench.workloads import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
@@ -65,21 +66,42 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
     """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and millpond."""
-    from bench.kafka import compiled, notes_of, one_turn_each, placed
-    from dev.broker import KafkaBroker
+    from bench.kafka import compiled, notes_of
 
     classes = compiled(WORK)
-    for name in options.only or READY:
-        data, beside = ON_KAFKA[name].data(WORK, options.quick), ON_KAFKA[name].plain
+    for name in options.only or ON_KAFKA:
+        title = f"{name}, Kafka to Kafka: {ON_KAFKA[name].data(WORK, options.quick).shown}"
         turns: list[Turn] = []
-        # a broker of its own for each workload, so that its disk holds one workload's topics
-        with KafkaBroker() as broker:
-            place = placed(broker, name, data, WORK)
-            plain = placed(broker, beside, EVERY[beside].data(WORK, options.quick), WORK) if beside else None
-            for number in range(options.turns):
-                turns += one_turn_each(place, name, number, classes, plain, profile=options.profile)
-                print(f"kafka: turn {number + 1} of {name} done", file=sys.stderr, flush=True)
-        yield Section(f"kafka {name}", f"{name}, Kafka to Kafka: {data.shown}", runs_of(turns), notes_of(turns))
+        failed = []
+        try:
+            turns.extend(_rounds(options, name, classes))
+        except RuntimeError as failure:
+            # the workloads behind it are measured all the same
+            failed = [f"**Failed**: {failure}"]
+        yield Section(f"kafka {name}", title, runs_of(turns), [*failed, *notes_of(turns)])
+
+
+def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[Turn]:
+    """Turns of a workload on Kafka, round after round, each told of on stderr."""
+    from bench.kafka import one_turn_each, placed
+    from dev.broker import KafkaBroker
+
+    begin, beside = time.monotonic(), ON_KAFKA[name].plain
+    # a broker of its own for each workload, so that its disk holds one workload's topics
+    with KafkaBroker() as broker:
+        place = placed(broker, name, ON_KAFKA[name].data(WORK, options.quick), WORK)
+        plain = placed(broker, beside, EVERY[beside].data(WORK, options.quick), WORK) if beside else None
+        for number in range(options.turns):
+            since = time.monotonic()
+            if number and since - begin > 60 * options.minutes:
+                print(f"kafka: {number} turns of {name}, there is no time for more", file=sys.stderr, flush=True)
+                return
+            for turn in one_turn_each(place, name, number, classes, plain, profile=options.profile):
+                shown = f"second half {turn.rates.second_half:,.0f}/s, {turn.per_cpu_second_late:,.0f} per CPU-second"
+                took = f"{time.monotonic() - since:.0f} s with what is read back"
+                print(f"{name}, turn {number + 1}, {turn.contender}: {shown} ({took})", file=sys.stderr, flush=True)
+                yield turn
+                since = time.monotonic()
 
 
 def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
@@ -139,11 +161,13 @@ def main() -> None:
         machines, sections = load(options.of)
         for section in sections:
             print(report.shown(section))
-        print("\n".join(machines))
+        print(report.summary(sections), *machines, sep="\n")
     else:
         sections = _run(options)
     if options.picture:
         options.picture.write_text(picture.drawn(sections))
+    if any(note.startswith("**Failed**") for section in sections for note in section.notes):
+        sys.exit(1)
 
 
 def _run(options: argparse.Namespace) -> list[Section]:
@@ -155,7 +179,7 @@ def _run(options: argparse.Namespace) -> list[Section]:
             if options.json:
                 # each time, so that what is done is kept whatever comes behind it
                 save(options.json, report.machine(), sections)
-    print(report.machine())
+    print(report.summary(sections), report.machine(), sep="\n")
     return sections
 
 
@@ -165,6 +189,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
     parser.add_argument("--only", type=some_of_kafka, help=f"of kafka, with commas: {', '.join(ON_KAFKA)}")
+    parser.add_argument("--minutes", type=float, default=60, help="of each workload of kafka: then no new turn begins")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")
     parser.add_argument("--folders", type=Path, nargs="+", default=[WORK / "work"], help="of latency: for checkpoints")
     parser.add_argument("--seconds", type=float, default=120, help="of latency: how long to send (default 120)")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.datasets import SIDES
+from bench.outcomes import Reading
 
 ROUNDS = 4
 """Of a workload's data in two parts: the first round is the first part, the others are the second."""
@@ -41,15 +42,14 @@ class Workload:
     ----------
     data : (folder of all data, whether a small one will do) -> its data set.
     join : (builder, its topics in the data's order) -> the handle, or the handles, whose records are written, each to a
-        topic of its own; None where millpond cannot do it yet: then the others alone are measured, and only when the
-        workload is asked for.
+        topic of its own.
     equal : what two contenders must agree on: the final "table", all "records", or "count": how many keys have
         results, to a hundredth, since which row of the table a record meets depends on the interleaving.
     topics : of its data.
     outputs : how many topics are written.
     compared : how many of these, from the first, are compared; None: all. What several keys leave under one key depends
         on the interleaving.
-    json : whether values are JSON, which are compared as values: texts of one number may differ.
+    keys_as, values_as : what keys and values are compared as, where the contenders' texts or bytes of one may differ.
     parted : whether all rounds but the first are held back until a contender is done with the first.
     cached : whether the record cache changes what millpond writes.
     as_of : whether it is near to quixstreams' `join_asof`.
@@ -59,12 +59,13 @@ class Workload:
     """
 
     data: Callable[[Path, bool], Data]
-    join: Callable[[Any, Topics], Any] | None
+    join: Callable[[Any, Topics], Any]
     equal: Literal["table", "records", "count"]
     topics: tuple[str, ...] = SIDES
     outputs: int = 1
     compared: int | None = None
-    json: bool = False
+    keys_as: Reading = bytes
+    values_as: Reading = bytes
     parted: bool = False
     cached: bool = False
     as_of: bool = False
@@ -75,7 +76,6 @@ class Workload:
 
 def handles_of(workload: Workload, builder: Any, topics: Topics) -> tuple[Any, ...]:
     """The handles whose records a workload writes."""
-    assert workload.join is not None
     made = workload.join(builder, topics)
     return made if isinstance(made, tuple) else (made,)
 

@@ -151,6 +151,4 @@ WORKLOADS = {
 }
 PLAIN = {**json_workloads.PLAIN, **demo_workload.PLAIN}
 """What stands beside others: measured with them, never alone."""
-READY = [name for name, workload in WORKLOADS.items() if workload.join is not None]
-"""What millpond can do, which is measured unless something else is asked for."""
 EVERY = {**WORKLOADS, **PLAIN}

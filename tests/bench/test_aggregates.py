@@ -1,4 +1,4 @@
-"""The workloads of aggregates: their data, Spark's own beside a plain count, and that they must be asked for."""
+"""The workloads of aggregates: their data, and millpond's results and Spark's own beside plain Python's."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import datetime as dt
 import json
 import struct
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import millpond as mp
 from bench.aggregates import HOUR_MS, in_spark, sales_data
 from bench.datasets import EPOCH
+from bench.outcomes import of_double, of_session, of_window
 from bench.run import some_of_kafka
-from bench.workloads import READY, WORKLOADS
+from bench.workload import handles_of
+from bench.workloads import WORKLOADS
+from millpond.testing import TopologyTestDriver
 
 MINUTE_MS = 60_000
 
@@ -60,11 +66,65 @@ def test_spark_writes_what_kafka_streams_does(spark: SparkSession, sales: pa.Tab
     assert found("hopping_sum") == sums
 
 
-def test_what_millpond_cannot_do_yet_is_measured_only_when_asked_for() -> None:
-    asked = "count,tumbling_count,hopping_sum,sliding_avg,session_count,table_aggregate"
-    assert some_of_kafka(asked) == asked.split(",")
-    assert not {name for name in READY if WORKLOADS[name].join is None}
-    assert {"orders", "enrich", "demo"} <= set(READY)
+def written(spark: SparkSession, name: str, sales: pa.Table) -> dict[Any, Any]:
+    """The final table that millpond writes, in a process of its own kind (`testing`)."""
+    builder = mp.StreamsBuilder("bench")
+    (handle,) = handles_of(WORKLOADS[name], builder, ["sales"])
+    handle.to("out")
+    driver = TopologyTestDriver(builder.build(), spark)
+    for key, value, ts in zip(*(sales[column].to_pylist() for column in ("key", "value", "ts")), strict=True):
+        driver.pipe("sales", key=key, value=json.loads(value), ts=ts)
+    last = {record.key: record.value for record in driver.read("out")}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+@pytest.mark.spark
+def test_millpond_writes_what_plain_python_counts(spark: SparkSession, sales: pa.Table) -> None:
+    rows = [
+        (key, json.loads(value), ts)
+        for key, value, ts in zip(*(sales[name].to_pylist() for name in ("key", "value", "ts")), strict=True)
+    ]
+    assert written(spark, "count", sales) == Counter(key for key, _, _ in rows)
+    minutes = Counter((key, start := ts // MINUTE_MS * MINUTE_MS, start + MINUTE_MS) for key, _, ts in rows)
+    assert written(spark, "tumbling_count", sales) == minutes
+    sums: Counter[tuple[int, int, int]] = Counter()
+    for key, sale, ts in rows:
+        for back in range(5):
+            start = ts // MINUTE_MS * MINUTE_MS - back * MINUTE_MS
+            sums[(key, start, start + 5 * MINUTE_MS)] += sale["cents"]
+    assert written(spark, "hopping_sum", sales) == sums
+    shops: Counter[int] = Counter()
+    for sale in {key: sale for key, sale, _ in rows}.values():
+        shops[sale["shop"]] += sale["cents"]
+    assert shops == {shop: cents for shop, cents in written(spark, "table_aggregate", sales).items() if cents}
+
+
+@pytest.mark.spark
+def test_millpond_writes_the_windows_that_records_make(spark: SparkSession, sales: pa.Table) -> None:
+    by_key: dict[int, list[tuple[int, int]]] = {}
+    for key, value, ts in zip(*(sales[name].to_pylist() for name in ("key", "value", "ts")), strict=True):
+        by_key.setdefault(key, []).append((ts, json.loads(value)["cents"]))
+    sessions: dict[tuple[int, int, int], int] = {}
+    means: dict[tuple[int, int, int], float] = {}
+    for key, found in by_key.items():
+        times = [ts for ts, _ in found]
+        begins = [at for at in range(len(times)) if not at or times[at] - times[at - 1] > MINUTE_MS]
+        for begin, end in pairwise([*begins, len(times)]):
+            sessions[(key, times[begin], times[end - 1])] = end - begin
+        for start in {ts - MINUTE_MS for ts in times} | {ts + 1 for ts in times}:
+            held = [cents for ts, cents in found if start <= ts <= start + MINUTE_MS]
+            if held:
+                means[(key, start, start + MINUTE_MS)] = sum(held) / len(held)
+    assert written(spark, "session_count", sales) == sessions
+    assert written(spark, "sliding_avg", sales) == means
+
+
+def test_keys_of_windows_are_compared_as_what_they_say() -> None:
+    window, session = (b'{"key":-5,"start":60000,"end":%d}' % end for end in (120000, 61000))
+    assert of_window(struct.pack(">qq", -5, 60000)) == of_window(window) == (-5, 60000)
+    assert of_session(struct.pack(">qqq", -5, 61000, 60000)) == of_session(session) == (-5, 60000, 61000)
+    for mean in (1.0, 24999.5, 12345.67, 1 / 3 + 1):
+        assert of_double(struct.pack(">d", mean)) == of_double(str(mean).encode()) == mean
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:

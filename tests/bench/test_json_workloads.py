@@ -15,7 +15,7 @@ import millpond as mp
 from bench.datasets import Shape
 from bench.json_workloads import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
 from bench.workload import Data, Workload, handles_of
-from bench.workloads import EVERY, READY, WORKLOADS
+from bench.workloads import EVERY, WORKLOADS
 from millpond._spark.formats.json_decode import decode
 from millpond.testing import TopologyTestDriver
 
@@ -109,7 +109,3 @@ def test_the_plain_workload_beside_another_has_its_topics() -> None:
         if workload.plain is not None:
             assert EVERY[workload.plain].topics == workload.topics
             assert EVERY[workload.plain].parted == workload.parted
-
-
-def test_what_millpond_can_do_is_what_is_measured_unless_asked() -> None:
-    assert [name for name in WORKLOADS if name not in READY] == [n for n, w in WORKLOADS.items() if w.join is None]

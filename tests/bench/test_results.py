@@ -9,7 +9,20 @@ import pytest
 
 from bench import picture, report
 from bench.measure import Batch, Usage, rates
-from bench.results import FIGURES, OURS, OURS_CACHED, Run, Section, Table, load, pairs, save
+from bench.results import (
+    FIGURES,
+    OURS,
+    OURS_CACHED,
+    OURS_PLAIN,
+    STREAMS_CACHED,
+    Run,
+    Section,
+    Table,
+    better,
+    load,
+    pairs,
+    save,
+)
 from bench.turns import Turn
 
 STATE_METRICS = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
@@ -106,6 +119,16 @@ def test_a_bar_grows_with_the_ratio_and_stays_in_the_picture() -> None:
     places = [picture._place(ratio) for ratio in (0.01, 0.5, 1, 2, 40, 1e6)]
     assert places == sorted(places)
     assert picture.LEFT <= places[0] < picture._place(1) < places[-1] <= picture.WIDTH - picture.RIGHT
+
+
+def test_the_better_setting_of_kafka_streams_is_what_counts() -> None:
+    cached = Section(
+        "kafka join", "a join", {**section([40], [10]).runs, STREAMS_CACHED: [run(20)], OURS_PLAIN: [run(50)]}
+    )
+    assert better(cached.runs) == STREAMS_CACHED
+    assert "| join | 40 |  | 10 | 20 | 2.00 |  | 0.80 |" in report.summary([cached, section([1], [1])])
+    assert "kafka join, beside Kafka Streams, cache<" in picture.drawn([cached])
+    assert "kafka join, beside Kafka Streams<" not in picture.drawn([cached])
 
 
 def test_nothing_compared_is_no_picture() -> None:

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from dev import jars
-from dev.bootstrap import fingerprint, is_done
+from dev.bootstrap import fingerprint, is_done, make_archive
 from dev.fetch_jars import FetchFailed, differences, fetch, locked_sums, main, present_sums
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,6 +74,37 @@ def test_an_old_python_at_the_front_of_the_path_does_not_hide_a_newer_one(tmp_pa
     done = run_setup("", f"{tmp_path}:{newer}:{os.environ['PATH']}")
     assert done.returncode == 0
     assert "Make .venv and .jars ready" in done.stdout
+
+
+def python_that_prepares(folder, status):
+    """A python that counts how often it is asked for an archive, and makes one or fails."""
+    python = folder / "python"
+    made = folder / "classes-7.jsa"
+    python.write_text(f"#!/bin/sh\necho $* >> {folder}/asked\ntouch {made}\necho {made}\necho no >&2\nexit {status}\n")
+    python.chmod(0o755)
+    return python, made, lambda: len((folder / "asked").read_text().splitlines())
+
+
+def test_the_archive_of_classes_is_made_once_and_again_when_it_is_gone(tmp_path):
+    python, made, asked = python_that_prepares(tmp_path, 0)
+    stamp = tmp_path / "stamp"
+    for _ in range(2):
+        make_archive(python, stamp)
+    assert asked() == 1
+    made.unlink()
+    make_archive(python, stamp)
+    assert (asked(), made.exists()) == (2, True)
+    stamp.write_text("what was made for another Java\n")
+    make_archive(python, stamp)
+    assert asked() == 3
+
+
+def test_setup_goes_on_where_no_archive_can_be_made_and_does_not_try_again(tmp_path, capsys):
+    python, _, asked = python_that_prepares(tmp_path, 1)
+    for _ in range(2):
+        make_archive(python, tmp_path / "stamp")
+    assert asked() == 1
+    assert "There is none, so topologies start a second later or two: no" in capsys.readouterr().out
 
 
 def test_jars_that_are_missing_strange_or_altered_are_each_named(tmp_path):

@@ -73,7 +73,7 @@ def bench() -> Named:
     from millpond import StreamsBuilder
 
     for name, workload in EVERY.items():
-        if workload.join is not None and name not in {**WORKLOADS, **PLAIN}:
+        if name not in {**WORKLOADS, **PLAIN}:
             builder = StreamsBuilder("bench")
             for number, handle in enumerate(handles_of(workload, builder, workload.topics)):
                 handle.to("out" if number == 0 else f"out-{number + 1}")
