@@ -79,7 +79,7 @@ class KTable(Handle):
 
         Raises
         ------
-        TopologyError : the table has no windows that close, or the buffer has limits.
+        TopologyError : the table has no windows that close.
         """
         return KTable(self._construction, suppress_node(self, suppressed, name))
 

@@ -17,19 +17,13 @@ def suppress_node(table: Handle, suppressed: Suppressed, name: str | None) -> No
 
     Raises
     ------
-    TopologyError : what is given is no `Suppressed`, its buffer has limits, or the table has no windows that close.
+    TopologyError : what is given is no `Suppressed`, or the table has no windows that close.
     """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
             "suppress takes what says until when.",
             given=repr(suppressed),
             hint="suppress(Suppressed.until_time_limit('10 seconds', BufferConfig.unbounded())).",
-        )
-    if suppressed.buffer.when_full != "grow":
-        raise TopologyError(
-            "suppress has no limits of its buffer: what is sent early would depend on how keys are spread.",
-            given=repr(suppressed.buffer),
-            hint="BufferConfig.unbounded(): what is held back lies in state, on disk, not in memory.",
         )
     construction = table._construction
     node = Suppress(
@@ -38,6 +32,7 @@ def suppress_node(table: Handle, suppressed: Suppressed, name: str | None) -> No
         table._node.shape,
         limit_ms=suppressed.limit_ms,
         windows=windows_of(construction, table._node),
+        buffer=suppressed.buffer,
     )
     return table._attach(node)
 

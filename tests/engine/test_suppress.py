@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.aggregates import python
-from millpond.errors import TopologyError
+from millpond.errors import MillpondError, TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
@@ -18,6 +18,7 @@ from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.topologies import operations, suppressed, window_aggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.testing.proof.oracle.windows.suppress import Room, Suppress
 from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
 
@@ -131,12 +132,97 @@ def test_windows_are_known_behind_steps_that_leave_keys_as_they_are() -> None:
         table.to_stream().to_table().suppress(CLOSE)
 
 
-@pytest.mark.parametrize("buffer", [BufferConfig.max_records(3), BufferConfig.max_bytes(9).shut_down_when_full()])
-def test_limits_of_the_buffer_are_refused(buffer: BufferConfig) -> None:
-    with pytest.raises(TopologyError, match="no limits") as error:
-        windowed_table(TimeWindows(10, 10, 0)).suppress(Suppressed(5, buffer))
+def room_of(buffer: BufferConfig) -> Room:
+    """The same for the oracle; what lies in state has four bytes more for each text."""
+
+    def size(key: bytes, value: Any) -> int:
+        return 8 + len(key) + len((value or "").encode())
+
+    records, most = (float("inf") if each is None else each for each in (buffer.most_records, buffer.most_bytes))
+    return Room(records, most, buffer.is_strict, size)
+
+
+BUFFERS = [
+    BufferConfig.max_records(0),
+    BufferConfig.max_records(1),
+    BufferConfig.max_records(2),
+    BufferConfig.max_bytes(21),
+    BufferConfig.max_records(3).with_max_bytes(30),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=STEPS,
+    cuts=CUTS,
+    wait=st.sampled_from([1, 7, 20, 1_000]),
+    buffer=st.sampled_from(BUFFERS),
+    windows=st.booleans(),
+)
+def test_a_full_buffer_sends_the_oldest_early_as_one_record_at_a_time_says(
+    steps: Any, cuts: Any, wait: int, buffer: BufferConfig, windows: bool
+) -> None:
+    topology = Topology(Semantics(faithful=False))
+    source = Node() if windows else TableSource(topology)
+    topology.source("in", source)
+    table: Any = source
+    if windows:
+        table = window_aggregate(topology, source, WINDOWS["hopping"][1], AGGREGATORS["log"])
+    held = Suppress(topology, table, wait, room=room_of(buffer))
+    topology.sink(operations(topology, held, [{"op": "filter"}]) if not windows else held)
+
+    def build(builder: Any) -> Any:
+        if not windows:
+            table = builder.table("in", key="string", value="string").suppress(Suppressed(wait, buffer))
+            return table.filter(EVEN)
+        grouped = builder.stream("in", key="string", value="string").group_by_key().windowed_by(WINDOWS["hopping"][0])
+        fold = AGGREGATORS["log"]
+        table = grouped.aggregate(fold.initial, python(lambda value, aggregate: fold.add(aggregate, value)))
+        return table.suppress(Suppressed(wait, buffer))
+
+    driver = driver_of(build)
+    driver.shards = 1
+    assert unwindowed(by_step(driver, steps, cuts)) == oracle_says(topology, steps)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS, cuts=CUTS, buffer=st.sampled_from(BUFFERS))
+def test_what_a_full_buffer_sends_does_not_depend_on_batches(steps: Any, cuts: Any, buffer: BufferConfig) -> None:
+    def driver() -> EngineDriver:
+        made = driver_of(lambda b: b.table("in", key="string", value="string").suppress(Suppressed(20, buffer)))
+        made.shards = 3
+        return made
+
+    assert by_step(driver(), steps, cuts) == by_step(driver(), steps, frozenset())
+
+
+def test_a_full_buffer_that_shuts_down_stops_the_batch() -> None:
+    buffer = BufferConfig.max_records(2).shut_down_when_full()
+    driver = driver_of(lambda b: b.table("in", key="string", value="string").suppress(Suppressed(5, buffer)))
+    driver.shards = 1
+    assert run(driver, ("in", "a", "1", 0), ("in", "b", "2", 1), ("in", "c", "3", 5)) == [("a", "1", 0)]
+    with pytest.raises(MillpondError, match=r"The buffer of .* is full") as error:
+        run(driver, ("in", "d", "4", 5))
+    assert "3 changes held back" in str(error.value)
     assert error.value.hint is not None
-    assert "unbounded" in error.value.hint
+    assert "emit_early_when_full()" in error.value.hint
+
+
+def test_final_results_may_have_a_limit_that_shuts_down() -> None:
+    builder = arrow_builder("test")
+    stream = builder.stream("in", key="string", value="string").group_by_key()
+    table = stream.windowed_by(TimeWindows(10, 10, 0)).count(name="n")
+    buffer = BufferConfig.max_records(1).shut_down_when_full()
+    table.suppress(Suppressed.until_window_closes(buffer)).to("out")
+    driver = EngineDriver(builder.build(), shards=1)
+    for key, ts in (("a", 0), ("a", 11), ("a", 12), ("a", 30)):
+        driver.pipe("in", key, "1", ts=ts)
+    driver.run_batch()
+    assert [record.value for record in driver.read("out")] == [1, 2]
+    driver.pipe("in", "b", "1", ts=30)
+    with pytest.raises(MillpondError, match="is full") as error:
+        driver.run_batch()
+    assert "emit_early" not in str(error.value.hint)
 
 
 def test_what_is_given_must_say_until_when() -> None:

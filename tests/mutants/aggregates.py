@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine.aggregates import contributions, fold
+from millpond._engine.aggregates import contributions, fold, held_changes
 from millpond._engine.aggregates.fold import Folded
 from millpond._engine.aggregates.functions import ArrayFold, CogroupFold
 from millpond._engine.operators.aggregates import suppress
@@ -82,12 +82,12 @@ def one_function_for_all_streams(patch: Patch) -> None:
 
 def _put(patch: Patch, changed: Callable[..., tuple[Any, ...]]) -> None:
     """Entries of suppress are held back otherwise: `changed` gives other arguments."""
-    put = suppress._Changes._put
+    put = held_changes.Changes.put
 
     def wrong(self: Any, held: Any, *arguments: Any) -> None:
         put(self, held, *changed(self, *arguments))
 
-    patch.setattr(suppress._Changes, "_put", wrong)
+    patch.setattr(held_changes.Changes, "put", wrong)
 
 
 def sends_what_came_first(patch: Patch) -> None:
@@ -117,13 +117,13 @@ def waits_a_moment_more(patch: Patch) -> None:
 
 def forgets_what_waits(patch: Patch) -> None:
     """A change begins an entry of its own although one of an earlier batch waits."""
-    stored = suppress._Changes._stored
+    stored = held_changes.Changes.stored
 
     def none(self: Any, pairs: Any) -> Any:
         found = stored(self, pairs)
-        return replace(found, due=np.full(len(pairs), suppress._NEVER), place=np.full(len(pairs), -1))
+        return replace(found, due=np.full(len(pairs), held_changes.NEVER), place=np.full(len(pairs), -1))
 
-    patch.setattr(suppress._Changes, "_stored", none)
+    patch.setattr(held_changes.Changes, "stored", none)
 
 
 def tombstones_are_final(patch: Patch) -> None:

@@ -69,6 +69,11 @@ class BufferConfig(metaclass=Named):
         return replace(self, when_full="shut down")
 
     @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.when_full != "grow" and (self.most_records is not None or self.most_bytes is not None)
+
+    @property
     def is_strict(self) -> bool:
         """Whether nothing is sent early."""
         return self.when_full != "emit"

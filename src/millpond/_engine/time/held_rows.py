@@ -21,6 +21,8 @@ from millpond._engine.state.table import Table
 from millpond._engine.time.held import Bound, Waiting
 from millpond._engine.time.times import Times
 
+_IDENTITY = ["key", "due", "domain"]
+
 
 class HeldRows:
     """The rows of one operator that wait; see `held.Source`.
@@ -38,6 +40,7 @@ class HeldRows:
         kinds = dict(table.declared.columns)
         self.columns = {name: (column, arrow_type(kinds[column])) for name, column in results.items()}
         self._own: list[pa.RecordBatch] = []
+        self._gone: list[pa.RecordBatch] = []
 
     def hold(self, rows: Mapping[str, Given], due: Int64s, domain: Int64s) -> None:
         """Hold rows back.
@@ -58,6 +61,12 @@ class HeldRows:
             for piece in in_pieces(given):
                 self._own += piece.cast(self._table.schema).combine_chunks().to_batches()
 
+    def drop(self, rows: pa.Table) -> None:
+        """Hold rows of state back no longer, nor let them go: they have gone another way."""
+        if len(rows):
+            self._table.put(rows, np.ones(len(rows), dtype=np.bool_))
+            self._gone += rows.select(_IDENTITY).to_batches()
+
     def finish(self) -> None:
         """Let go what is due in this batch, each row by the time of its domain."""
         self._table.expire(self._times.by_domain(self._times.end))
@@ -70,20 +79,21 @@ class HeldRows:
             yield self._placed(batch, np.arange(len(batch), dtype=np.int64))
 
     def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
-        """Those that no row of the batch has replaced."""
-        if self._table.layout.appended or not self._own:
+        """Those that no row of the batch has replaced, and that were not dropped."""
+        if self._table.layout.appended or not (self._own or self._gone):
             return picked
         new = {id(batch) for batch in self._own}
         stored = [part for part in picked if id(part.batch) not in new]
         if not stored:
             return picked
-        parts = [_identity(batch, np.arange(len(batch))) for batch in self._own]
+        others = [*self._own, *self._gone]
+        parts = [_identity(batch, np.arange(len(batch))) for batch in others]
         parts += [_identity(part.batch, part.rows) for part in stored]
         identity = pa.chunked_array(parts).combine_chunks()
         firsts = np.zeros(len(identity), dtype=np.bool_)
         firsts[group_keys(hash_keys(identity), identity).first] = True
         ends = np.cumsum([len(part) for part in parts])
-        kept = dict(zip(map(id, stored), np.split(firsts, ends[:-1])[len(self._own) :], strict=True))
+        kept = dict(zip(map(id, stored), np.split(firsts, ends[:-1])[len(others) :], strict=True))
         return [part.where(kept[id(part)]) if id(part) in kept else part for part in picked]
 
     def _placed(self, batch: pa.RecordBatch, rows: Int64s) -> Waiting:
@@ -94,10 +104,9 @@ class HeldRows:
         goes = times.passes(index, due)
         rows, due, index = rows[goes], due[goes], index[goes]
         stands, latest = times.stands(index, due)
-        return Waiting(batch, rows, stands, np.minimum(due + self._lag, latest), due)
+        return Waiting(batch, rows, stands, np.minimum(due + self._lag, latest), 2 * due)
 
 
 def _identity(batch: pa.RecordBatch, rows: Int64s) -> pa.Array:
     at = pa.array(rows)
-    names = ["key", "due", "domain"]
-    return pa.StructArray.from_arrays([batch.column(name).take(at) for name in names], names)
+    return pa.StructArray.from_arrays([batch.column(name).take(at) for name in _IDENTITY], _IDENTITY)

@@ -8,7 +8,7 @@ from typing import Literal
 from millpond._plan.folds import Fold
 from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
 from millpond.errors import TopologyError
-from millpond.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows, Windows
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,12 @@ class Suppress(Node):
     ----------
     limit_ms : how long after the first change that is held back, in ms; None: until the key's window has closed.
     windows : those of a table by window; None: its keys are no windows.
+    buffer : how much is held back at most.
     """
 
     limit_ms: int | None = field(kw_only=True)
     windows: Windows | None = field(default=None, kw_only=True)
+    buffer: BufferConfig = field(default_factory=BufferConfig.unbounded, kw_only=True)
 
     stem = "suppress"
     takes_old = True
@@ -162,7 +164,8 @@ class Suppress(Node):
 
     def details(self) -> tuple[tuple[str, str], ...]:
         """See `Node`."""
-        return (("until", "window closes" if self.limit_ms is None else f"{self.limit_ms} ms"),)
+        until = "window closes" if self.limit_ms is None else f"{self.limit_ms} ms"
+        return (("until", until), *((("buffer", str(self.buffer)),) if self.buffer.is_limited else ()))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,7 @@ _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
 _WINDOWS = re.compile(r"^(?P<window>\w+)(?P<lengths>(?:, \w+ \d+ ms)+)(?P<emit>, results on close)?$")
+_HELD = re.compile(r"^until (?:(?P<close>windows close)|(?P<ms>\d+) ms have passed)$")
 _LENGTH = re.compile(r"(\w+) (\d+) ms")
 _KEY = re.compile(r"^(?P<key>.*) (?P<start>\d+)\.\.(?P<end>\d+)$")
 _FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
@@ -94,6 +95,10 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
     yield f"- fold: {params['agg']}"
     yield f"- generation: {generation}"
     yield f"- windows: {params['window']}{lengths}{', results on close' if params.get('emit') == 'close' else ''}"
+    if "suppress" in params:
+        held = params["suppress"]
+        until = "windows close" if held["until"] == "window_closes" else f"{held['ms']} ms have passed"
+        yield f"- held: until {until}"
 
 
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
@@ -101,7 +106,7 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
     if facts["operator"] == "window-aggregate":
-        params = _windows(path, title, facts)
+        params = _windows(path, title, facts) | _held(path, title, facts)
         version = _VERSIONS[facts["generation"]]
         return History(title, "windowed_aggregate", params, facts["generation"], version, tuple(steps))
     vector: dict[str, Any] = {
@@ -152,6 +157,21 @@ def _windows(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]
     lengths = {f"{name}_ms": int(ms) for name, ms in _LENGTH.findall(match["lengths"])}
     emit = {"emit": "close"} if match["emit"] else {}
     return {"window": match["window"], "agg": facts["fold"], **lengths, **emit}
+
+
+def _held(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+    if "held" not in facts:
+        return {}
+    match = _HELD.match(facts["held"])
+    if match is None:
+        raise RecordingError(
+            f"{path}: section {title!r}: changes are held 'until windows close' or 'until 10 ms have passed', "
+            f"not {facts['held']!r}"
+        )
+    until: dict[str, Any] = (
+        {"until": "window_closes"} if match["close"] else {"until": "time_limit", "ms": int(match["ms"])}
+    )
+    return {"suppress": until}
 
 
 def _step(path: Path, number: int, line: str) -> Step:

@@ -85,7 +85,7 @@ class Closing:
         rows, domain, close = rows[mine], domain[mine], close[mine]
         stands, latest = times.stands(domain, close)
         now = np.minimum(close + self.context.time.hold_back, latest)
-        return Waiting(_named(batch, self.due), rows, stands, now, ints(batch, "start")[rows])
+        return Waiting(_named(batch, self.due), rows, stands, now, 2 * ints(batch, "start")[rows])
 
     def _stale(self, batch: pa.RecordBatch, rows: Int64s) -> Bools:
         """Which of these rows the batch has changed."""

@@ -1,34 +1,26 @@
 """suppress: of the changes of a key that are held back the last one is sent, when time lets it go (section 22).
 
-A key has one entry at a time. The first change that it holds back says when it is due; later ones take that one's
-place. Rows of a batch fall into entries by key: an entry takes rows until time has passed its due, and the next row
-begins another one. A change that comes when its wait is over goes at once.
+Results are those of the rows of the batch at which changes go (`held_changes`; those of a full buffer:
+`limited_changes`), and of what time lets go (`HeldRows`), in order of position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.keys.keybytes import windowed_bytes
+from millpond._engine.aggregates.held_changes import Changes
+from millpond._engine.aggregates.limited_changes import Limited
 from millpond._engine.operators.operator import Events, OperatorContext, kept_table
-from millpond._engine.rows.columns import ints, joined, position_columns, valid
+from millpond._engine.rows.columns import position_columns, valid
 from millpond._engine.rows.position import merged
-from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
-from millpond._engine.state.table import Table
 from millpond._engine.time.held import release
 from millpond._engine.time.held_rows import HeldRows
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.suppress import SuppressParams
-
-_NEVER = -(2**62)
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -39,13 +31,13 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     results = {"value": "value", "old": "old"} | ({"windowed": "windowed"} if params.suffix else {})
     held = HeldRows(context, table, times, results)
-    changes = _Changes(params, events, times, table)
-    over = changes.hold(held)
+    changes = Changes(params, events, times, table)
+    going = Limited(changes, state).hold(held) if params.buffer.is_limited else changes.hold(held)
     held.finish()
     times.store(state)
     ordered = replace(context, key=table.schema.field("key").type)
     released = (_under_windows(rows) if params.suffix else rows for rows in release(ordered, [held]))
-    both = merged(changes.at_once(over), released, position_columns(context.slots))
+    both = merged(changes.results(going), released, position_columns(context.slots))
     for rows in both:
         rows = rows if context.operator.emits_old else rows.drop_columns(["old"])
         yield rows.filter(pa.array(valid(rows.column("value")))) if params.until_close else rows
@@ -56,169 +48,3 @@ def _under_windows(rows: pa.Table) -> pa.Table:
     return rows.drop_columns(["key"]).rename_columns(
         ["key" if name == "windowed" else name for name in rows.column_names if name != "key"]
     )
-
-
-@dataclass(frozen=True)
-class _Changes:
-    """The changes of a batch, and what state holds back of their keys."""
-
-    params: SuppressParams
-    events: Events
-    times: Times
-    table: Table
-
-    def hold(self, held: HeldRows) -> Int64s:
-        """Hold back what waits; rows that go at once."""
-        events, times = self.events, self.times
-        pair = events.groups.group_of_row * len(times.domains) + times.of_row
-        pairs, group = np.unique(pair, return_inverse=True)
-        order = np.argsort(group, kind="stable")
-        entries = _Entries(group[order], times.at_row[order], self._time[order] + self.params.wait - 1)
-        stored = self._stored(pairs)
-        first, known = entries.cut(stored.due)
-        end = np.append(first[1:], len(order))[: len(first)]
-        of_group = entries.group[first]
-        due = np.where(known, stored.due[of_group], entries.due[first])
-        waits = known | (due >= entries.now[first])
-        begin, last = order[first], order[end - 1]
-        before = np.where(known, len(self._batch) + stored.place[of_group], events.own[begin])
-        self._put(held, begin[waits], last[waits], stored.old, before[waits], due[waits])
-        return np.sort(last[~waits])
-
-    def at_once(self, rows: Int64s) -> Iterator[pa.Table]:
-        """Rows that go at once."""
-        if not len(rows):
-            return
-        out: dict[str, pa.Array | Picked] = self.events.meta(rows, self.events.ts[rows])
-        out |= {name: Picked(self._batch.column(name), self.events.own[rows]) for name in ("value", "old")}
-        yield from in_pieces(out)
-
-    def _put(
-        self, held: HeldRows, begin: Int64s, last: Int64s, old: pa.ChunkedArray, before: Int64s, due: Int64s
-    ) -> None:
-        """Entries: what came last in each, and the value before what came first."""
-        events, domain = self.events, self.times.number(self.times.of_row[begin])
-        keys = self._keys(last)
-        held.hold(
-            {
-                "hash": pa.array(events.hash[last]),
-                "key": keys,
-                "windowed": events.key.take(pa.array(last)),
-                "ts": pa.array(events.ts[last]),
-                "arrival": pa.array(domain),
-                "value": Picked(self._batch.column("value"), events.own[last]),
-                "old": Picked(joined([self._batch.column("old"), old], events.context.values[0]), before),
-            },
-            due,
-            domain,
-        )
-
-    def _stored(self, pairs: Int64s) -> _Stored:
-        """What state holds back of each of these keys and domains."""
-        events, times, groups = self.events, self.times, self.events.groups
-        due, place = np.full(len(pairs), _NEVER), np.full(len(pairs), -1, dtype=np.int64)
-        first = groups.first
-        low = times.start[times.of_row][groups.order]
-        low = np.minimum.reduceat(low, groups.starts[:-1]) if len(first) else low
-        found = self.table.range(events.hash[first], self._keys(first), low, np.full(len(first), -_NEVER))
-        rows = found.take(["due", "domain", "old"])
-        domain = times.index(ints(rows, "domain"))
-        waits = np.flatnonzero(ints(rows, "due") >= times.start[domain])
-        pair = found.query[waits] * len(times.domains) + domain[waits]
-        waits = waits[np.isin(pair, pairs)]
-        at = np.searchsorted(pairs, found.query[waits] * len(times.domains) + domain[waits])
-        due[at], place[at] = ints(rows, "due")[waits], waits
-        return _Stored(due, place, rows.column("old"))
-
-    def _keys(self, rows: Int64s) -> pa.Array:
-        """Keys as they are held back under."""
-        keys = self.events.key.take(pa.array(rows))
-        if not self.params.suffix:
-            return keys
-        parts = {field: pc.struct_field(keys, field) for field in ("key", *self.params.suffix)}
-        return windowed_bytes(parts["key"], [parts[field] for field in self.params.suffix])
-
-    @property
-    def _time(self) -> Int64s:
-        """The time of the entry that each row would begin."""
-        if not self.params.until_close:
-            return self.events.ts
-        ends: Int64s = pc.struct_field(self.events.key, "end").to_numpy(zero_copy_only=False)
-        return ends
-
-    @cached_property
-    def _batch(self) -> pa.Table:
-        batch, kind = self.events.tables[0], self.events.context.values[0]
-        return batch if "old" in batch.column_names else batch.append_column("old", pa.nulls(len(batch), kind))
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """Entries in state, one or none for each key and domain.
-
-    Parameters
-    ----------
-    due : when each is due; `_NEVER` where there is none.
-    place : of each, its row in `old`.
-    old : values before the changes.
-    """
-
-    due: Int64s
-    place: Int64s
-    old: pa.ChunkedArray
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """Rows that fall into entries, group after group; within a group time does not go back.
-
-    Parameters
-    ----------
-    group : of each row, ascending from 0.
-    now : the time that each row comes at.
-    due : when an entry is due that begins with the row.
-    """
-
-    group: Int64s
-    now: Int64s
-    due: Int64s
-
-    def cut(self, known: Int64s) -> tuple[Int64s, Bools]:
-        """(first row of each entry, whether it goes on with a known one); of groups, when known entries are due."""
-        count = len(self.group)
-        begin = np.searchsorted(self.group, np.arange(len(known)))
-        ends = np.append(begin[1:], count)[: len(known)]
-        start = self._behind(np.arange(len(known)), known)
-        following = np.maximum(self._behind(self.group, self.due), np.arange(count) + 1)
-        following = np.where(following < ends[self.group], following, count)
-        begins = _reached(start[start < ends], following)
-        first = begins.copy()
-        first[begin[start > begin]] = True
-        first_rows = np.flatnonzero(first)
-        return first_rows, ~begins[first_rows]
-
-    def _behind(self, group: Int64s, due: Int64s) -> Int64s:
-        """For groups and moments, the first row of the group that comes later than the moment, else the group's end."""
-        asking = np.repeat([False, True], [len(self.group), len(group)])
-        merged_order = np.lexsort((asking, np.concatenate([self.now, due]), np.concatenate([self.group, group])))
-        asks = asking[merged_order]
-        result = np.empty(len(group), dtype=np.int64)
-        result[merged_order[asks] - len(self.group)] = np.cumsum(~asks)[asks]
-        return result
-
-
-def _reached(starts: Int64s, following: Int64s) -> Bools:
-    """Which rows are reached from these by following pointers; the number of rows points nowhere.
-
-    Each turn doubles how far it has come.
-    """
-    count = len(following)
-    jump = np.append(following, count)
-    reached = np.zeros(count + 1, dtype=np.bool_)
-    reached[starts] = True
-    while True:
-        further = jump[np.flatnonzero(reached)]
-        if (further == count).all():
-            return reached[:count]
-        reached[further] = True
-        jump = jump[jump]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from millpond._plan.nodes import Suppress as Node
 from millpond._plan.operators.held import held_schema
 from millpond._plan.operators.spec import BYTES, Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
-from millpond.windows import SessionWindows, SlidingWindows, TimeWindows
+from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,13 @@ class SuppressParams(Params):
     wait : from the time of an entry until it goes, in ms.
     until_close : whether entries have the time of their window's end, and tombstones are dropped.
     suffix : the fields of a windowed key that are serialized behind the key, in order; none of a plain key.
+    buffer : how much is held back at most.
     """
 
     wait: int
     until_close: bool
     suffix: tuple[str, ...]
+    buffer: BufferConfig
 
 
 class Suppress(Spec[Node]):
@@ -40,9 +42,10 @@ class Suppress(Spec[Node]):
 
     def params(self, site: Site[Node]) -> SuppressParams:
         """See `Spec`."""
-        windows = site.node.windows
-        fields = ("end", "start") if isinstance(windows, SessionWindows) else ("start",)
-        return SuppressParams(_wait(site.node), site.node.limit_ms is None, () if windows is None else fields)
+        node = site.node
+        fields = ("end", "start") if isinstance(node.windows, SessionWindows) else ("start",)
+        suffix = () if node.windows is None else fields
+        return SuppressParams(_wait(node), node.limit_ms is None, suffix, node.buffer)
 
     def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The changes that are held back, under their serialized keys where these are windows."""

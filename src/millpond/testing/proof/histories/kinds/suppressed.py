@@ -7,18 +7,13 @@ time is taken. Law: as in `kinds`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from millpond.suppress import windows_of
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site
-from millpond.testing.proof.oracle.records import Key, Windowed, key_bytes, session_bytes
-from millpond.testing.proof.oracle.tables.table_filter import TableFilter
-from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.records import Windowed, key_bytes
 from millpond.testing.proof.oracle.windows.suppress import Suppress
-from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
-from millpond.testing.proof.oracle.windows.windowed import WindowAggregate
 from millpond.windows import BufferConfig, Suppressed
 
 UNBOUNDED = BufferConfig.unbounded()
@@ -49,25 +44,20 @@ def _windowed(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 def _windowed_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     aggregate = _aggregate_above(inputs[0])
-    order = _order(aggregate)
+    order = _struct_bytes if aggregate is None else aggregate.serialized
     if aggregate is None or not params["close"]:
         return [Suppress(site.topology, inputs[0], params["ms"], key_order=order)]
     wait = aggregate.last_moment_ms() + 1
     return [Suppress(site.topology, inputs[0], wait, window_ms=aggregate.length_ms(), key_order=order)]
 
 
-def _aggregate_above(node: Any) -> WindowAggregate | None:
-    """The aggregate whose keys a table has, through steps that leave keys as they are."""
-    while isinstance(node, TableFilter | TableMapValues | Suppress):
+def _aggregate_above(node: Any) -> Any:
+    """The aggregate whose keys a table has, through steps that leave keys as they are; None: there is none."""
+    while not hasattr(node, "serialized"):
+        if not hasattr(node, "_parent"):
+            return None
         node = node._parent
-    return node if isinstance(node, WindowAggregate) else None
-
-
-def _order(aggregate: WindowAggregate | None) -> Callable[[Key], bytes]:
-    """The bytes that decide the order of keys: Kafka's; those of a struct where nobody knows of which windows."""
-    if aggregate is None:
-        return _struct_bytes
-    return session_bytes if isinstance(aggregate, SessionWindowAggregate) else key_bytes
+    return node
 
 
 def _struct_bytes(key: Windowed) -> bytes:

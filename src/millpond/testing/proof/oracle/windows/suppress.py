@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond.testing.proof.oracle.clock import Clock
-from millpond.testing.proof.oracle.graph import Place, Topology
+from millpond.testing.proof.oracle.graph import EngineFailsError, Place, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
 from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
@@ -22,6 +22,20 @@ class _Pending:
     time: int
     record: Record
     before: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much is held back at most (KIP-328's BufferConfig).
+
+    `size_of` gives the bytes of a key, serialized, and a value. With `refuses` it is an error if there is more; else
+    the oldest are sent early.
+    """
+
+    records: float
+    size: float = float("inf")
+    refuses: bool = False
+    size_of: Callable[[bytes, Value], int] = lambda key, value: len(key) + len(str(value or "").encode())
 
 
 class Suppress(Table):
@@ -37,6 +51,7 @@ class Suppress(Table):
         *,
         window_ms: int | None = None,
         key_order: Callable[[Key], bytes] = key_bytes,
+        room: Room | None = None,
     ) -> None:
         """Ask the parent for old values, with force. With `window_ms`, until windows of this length close."""
         super().__init__()
@@ -46,6 +61,7 @@ class Suppress(Table):
         self._window_close = window_ms is not None
         self._window_ms = window_ms or 0
         self._key_order = key_order
+        self._room = room
         self._before = topology.semantics.repaired(28)
         self._clock = self._made_clock()
         self._pending: dict[Key, _Pending] = {}
@@ -95,6 +111,17 @@ class Suppress(Table):
         else:
             held.record = record
         self._release()
+        while self._pending and self._is_full():
+            if self._room is not None and self._room.refuses:
+                raise EngineFailsError("the buffer is full")
+            self._send(min(self._pending, key=lambda key: (self._pending[key].time, self._key_order(key))))
+
+    def _is_full(self) -> bool:
+        room = self._room
+        if room is None:
+            return False
+        sizes = (room.size_of(self._key_order(key), held.record.value) for key, held in self._pending.items())
+        return len(self._pending) > room.records or sum(sizes) > room.size
 
     def _release(self) -> None:
         due = [

@@ -7,7 +7,7 @@ records, and sessions that come within the gap of each other become one.
 from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Node, Topology
-from millpond.testing.proof.oracle.records import Record, Value, Windowed, key_bytes
+from millpond.testing.proof.oracle.records import Record, Value, Windowed, key_bytes, session_bytes
 from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
 
@@ -84,6 +84,11 @@ class SessionWindowAggregate(WindowAggregate):
 
     def _visible(self, window: Windowed) -> bool:
         return self.stored(window) or (self._semantics.repaired(15) and window.end >= self.close())
+
+    @staticmethod
+    def serialized(window: Windowed) -> bytes:
+        """Sessions: key, end, start."""
+        return session_bytes(window)
 
     @staticmethod
     def emission_order(window: Windowed) -> tuple[int | bytes, ...]:

@@ -134,6 +134,11 @@ class WindowAggregate(Table):
         raise NotImplementedError
 
     @staticmethod
+    def serialized(window: Windowed) -> bytes:
+        """The bytes that order windows where they are held back."""
+        return key_bytes(window)
+
+    @staticmethod
     def emission_order(window: Windowed) -> tuple[int | bytes, ...]:
         """The order of the store: time windows by start."""
         return (window.start, key_bytes(window.key))
