@@ -221,10 +221,11 @@ def allocator(batches: Iterator[Any]) -> Iterator[Any]:
         yield pd.DataFrame({"found": [os.environ.get(name) for name in ALLOCATORS]})
 
 
-ALLOCATORS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MIMALLOC_PURGE_DELAY")
+ARROWS = ("MIMALLOC_PURGE_DELAY", "ARROW_DEFAULT_MEMORY_POOL")
+ALLOCATORS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", *ARROWS)
 
 
-def test_workers_on_this_machine_keep_the_memory_that_they_have(spark: SparkSession) -> None:
+def test_workers_on_this_machine_have_one_allocator_that_keeps_memory_until_a_task_ends(spark: SparkSession) -> None:
     found = [row.found for row in spark.range(1).mapInPandas(allocator, "found string").collect()]
-    wanted = [*settings.ALLOCATOR.values(), settings.SESSION["spark.executorEnv.MIMALLOC_PURGE_DELAY"]]
-    assert found == wanted
+    given: dict[str, str] = {**settings.SESSION, **settings.LOCAL}
+    assert found == [*settings.ALLOCATOR.values(), *(given.get(f"spark.executorEnv.{name}") for name in ARROWS)]

@@ -17,7 +17,7 @@ from millpond._engine.keys import keyform as form
 from millpond._engine.rows.columns import gather
 from millpond.errors import SourceError
 
-RESULT_BYTES = 16 << 20
+RESULT_BYTES = 8 << 20
 """Of one piece of results, at most, unless a single row has more."""
 LARGEST_RECORD = 64 << 20
 """Of a record's key and value, at most: larger ones are refused where they come from."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 
-SLICE_BYTES = 16 << 20
+SLICE_BYTES = 8 << 20
 """Of a slice's rows, about: what an operator needs for them is some times as many."""
 
 

@@ -25,7 +25,7 @@ from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.wire import END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
-from millpond._spark.session.worker import SPOOL, say, settle
+from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
 from millpond._spark.sources.spool import LARGE, in_order
@@ -102,6 +102,7 @@ class Pack:
         yield from wire_batches(count_rows(drops, self.metrics, _task()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
+        give_back()
 
     def packed(self, gathered: pa.Table, clock: Clock, drops: Drops) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
@@ -185,6 +186,7 @@ class Unpack:
                 yield self._passing(batch.take(pa.array(passing)))
         if self.ends:
             yield from end_rows(self.schema, "root")
+        give_back()
 
     def _widened(self, rows: pa.Table, operator: int, label: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
         for part in rows.combine_chunks().to_batches(max_chunksize=PART_ROWS):
@@ -231,6 +233,7 @@ class UnpackExits:
             shard = self.exits.labels.place(label)[1]
             yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards, numbers)
         yield from end_rows(self.schema, "sink")
+        give_back()
 
     def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows of one sink, or of all sinks of one topic, which have keys of one type."""

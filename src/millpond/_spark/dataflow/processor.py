@@ -32,7 +32,7 @@ from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
 from millpond._spark.dataflow.state import SparkChunkStore
 from millpond._spark.dataflow.wire import END, Labels, output_port
-from millpond._spark.session.worker import CACHE, say, settle
+from millpond._spark.session.worker import CACHE, give_back, say, settle
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
@@ -79,7 +79,8 @@ class LevelProcessor(StatefulProcessor):
         yield from wire_frames(self.ran(int(key[0]), _blobs(rows), self._state))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """The end of a task: nothing is held open, and what it took is given back."""
+        give_back()
 
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
         """What the label's rows become: results of its operator, or the rows as they are, where it has none here.

@@ -46,6 +46,14 @@ SESSION = {
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+_ON_LINUX = {
+    # The C library has it, as all else that a worker allocates: of two allocators each would keep what its largest part
+    # of a task has taken, and this one gives all of it back when it is asked to (`worker.give_back`).
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    # on a cluster millpond may reach workers in archives that come after the daemon
+    "spark.python.daemon.module": daemon.MODULE,
+}
+
 LOCAL = {
     # Spark's default asks for links around each rename, and Hadoop without its native library starts a process for
     # each question: 60 in a batch of one join. Both write beside and rename.
@@ -56,14 +64,13 @@ LOCAL = {
     "spark.shuffle.sort.bypassMergeThreshold": "1",
     # they tell a broken disk from a broken network
     "spark.shuffle.checksum.enabled": "false",
-    # on a cluster millpond may reach workers in archives that come after the daemon
-    **({"spark.python.daemon.module": daemon.MODULE} if sys.platform == "linux" else {}),
+    **(_ON_LINUX if sys.platform == "linux" else {}),
 }
 """What it sets besides where Spark runs on this machine alone."""
 
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
-"""Environment of the JVM and its workers on this machine: memory that is given back is got again a moment later,
-cleared by the system each time. The first is the most that the C library takes; others pass both over.
+"""Environment of the JVM and its workers on this machine: memory that is given back within a task is got again a moment
+later, cleared by the system each time. The first is the most that the C library takes; others pass both over.
 """
 
 COLLECTOR = {

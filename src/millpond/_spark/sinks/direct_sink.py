@@ -25,7 +25,7 @@ from millpond._spark.dataflow.wire import END, Exits
 from millpond._spark.formats.formats import format_for, is_primitive, type_of
 from millpond._spark.formats.json import nullable, readable
 from millpond._spark.formats.json_encode import encoded
-from millpond._spark.session.worker import settle
+from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
 from millpond.io.formats import Format, FormatName
@@ -89,6 +89,7 @@ class WriteDirectly:
         """Write, and yield one row."""
         settle()
         yield from self.write(self._records(batches))
+        give_back()
 
     def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Records of each sink in order; behind them, if the task had all its rows, what says so."""

@@ -24,7 +24,7 @@ from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
 from millpond._spark.dataflow.wire import END, Exits
-from millpond._spark.session.worker import settle
+from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers, of_batch
 from millpond.errors import SinkError
@@ -160,6 +160,7 @@ class FilesFromBlobs:
         """Write, and yield the files' names."""
         settle()
         yield from self.write(self._parts(batches))
+        give_back()
 
     def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
         numbers = Numbers(self.write.batch)
@@ -205,6 +206,7 @@ class FilesFromColumns:
         """Write, and yield the files' names."""
         settle()
         yield from self.write(self._parts(batches))
+        give_back()
 
     def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for batch in batches:
