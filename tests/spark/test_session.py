@@ -228,4 +228,4 @@ ALLOCATORS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", *ARROWS)
 def test_workers_on_this_machine_have_one_allocator_that_keeps_memory_until_a_task_ends(spark: SparkSession) -> None:
     found = [row.found for row in spark.range(1).mapInPandas(allocator, "found string").collect()]
     given: dict[str, str] = {**settings.SESSION, **settings.LOCAL}
-    assert found == [*settings.ALLOCATOR.values(), *(given.get(f"spark.executorEnv.{name}") for name in ARROWS)]
+    assert found == [*settings.WORKERS_ALLOCATOR.values(), *(given.get(f"spark.executorEnv.{name}") for name in ARROWS)]

@@ -18,6 +18,8 @@ from millpond._engine.rows.columns import LET_GO, held_keys, ints, stacked
 
 PART_ROWS = 16_384
 """Rows that are handed out at a time."""
+CHUNK_BYTES = 1 << 19
+"""Smaller batches are put together before rows are taken from each: less than a blob has where rows are many."""
 BEFORE_KEY = 4
 """Columns of a position that come before the key: order_ts, srcpart, offset, and the key's first bytes."""
 
@@ -92,14 +94,49 @@ def sort_by_position(table: pa.Table, names: Sequence[str]) -> pa.Table:
 def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str]) -> Iterator[pa.Table]:
     """The same in parts of at most `PART_ROWS` rows; of the columns, those that are `kept`.
 
-    Each part is taken when it is asked for, so that it gets the memory of the one before.
+    Each part is taken when it is asked for, so that it gets the memory of the one before. The rows do not lie twice in
+    memory (law 9): they are taken from where they lie, and small batches alone are put together.
     """
     order = order_by([ints(table, name) for name in names], held_keys(table))
     straight = is_sorted([order])
-    rows = table.select([name for name in table.column_names if name in kept]).combine_chunks()
+    batches = table.select([name for name in table.column_names if name in kept]).to_batches()
     del table
+    chunks = list(_chunks(batches))
+    starts = np.cumsum([0, *map(len, chunks)])
     for start in range(0, len(order), PART_ROWS):
-        yield rows.slice(start, PART_ROWS) if straight else rows.take(pa.array(order[start : start + PART_ROWS]))
+        if straight:
+            yield pa.Table.from_batches(chunks).slice(start, PART_ROWS)
+        else:
+            yield _taken(chunks, starts, order[start : start + PART_ROWS])
+
+
+def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of `CHUNK_BYTES` or more; the list is used up."""
+    batches.reverse()
+    held: list[pa.RecordBatch] = []
+    size = 0
+    while batches:
+        held.append(batches.pop())
+        size += held[-1].nbytes
+        if size >= CHUNK_BYTES or not batches:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, size = [], 0
+
+
+def _taken(chunks: Sequence[pa.RecordBatch], starts: Int64s, rows: Int64s) -> pa.Table:
+    """Rows of these chunks in the order given: first chunk by chunk, and then the few of them in their order."""
+    number = (starts.searchsorted(rows, side="right") - 1).astype(np.uint16)
+    by_chunk = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number, minlength=len(chunks)))
+    parts = []
+    for chunk, start, begin, end in zip(chunks, starts, [0, *ends], ends, strict=False):
+        if begin < end:
+            parts.append(chunk.take(pa.array(rows[by_chunk[begin:end]] - start)))
+    if len(parts) == 1:
+        return pa.Table.from_batches(parts)
+    back = np.empty(len(rows), dtype=np.int64)
+    back[by_chunk] = np.arange(len(rows))
+    return pa.Table.from_batches(parts).combine_chunks().take(pa.array(back))
 
 
 def merged(one: Iterator[pa.Table], other: Iterator[pa.Table], names: Sequence[str]) -> Iterator[pa.Table]:

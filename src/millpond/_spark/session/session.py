@@ -120,13 +120,15 @@ def sockets(folder: str) -> dict[str, str]:
 
 def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
     """The settings for Spark on this machine alone."""
-    # the JVM takes them over when it is started, and its workers from it
+    # the JVM takes them over when it is started; its workers have their own, unless somebody has chosen for both
     for name, value in settings.ALLOCATOR.items():
         os.environ.setdefault(name, value)
+    chosen = {name for name, value in settings.ALLOCATOR.items() if os.environ[name] != value}
+    workers = {f"spark.executorEnv.{n}": v for n, v in settings.WORKERS_ALLOCATOR.items() if n not in chosen}
     # of two collectors the JVM takes none and ends
     named = any(COLLECTOR_OPTION.search(text) for text in _java_options(config))
     collector = {} if named else settings.COLLECTOR
-    return {**settings.LOCAL, **collector, **sockets(_folder_of_sockets())}
+    return {**settings.LOCAL, **workers, **collector, **sockets(_folder_of_sockets())}
 
 
 def _folder_of_sockets() -> str:

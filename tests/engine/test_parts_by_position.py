@@ -1,0 +1,62 @@
+"""Rows handed out in order of position: from whatever batches they come, and without lying twice in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millpond._engine.rows import position
+from millpond._engine.rows.position import parts_by_position
+
+NAMES = ("order_ts", "srcpart")
+MEASURED = """
+import numpy as np, pyarrow as pa
+from millpond._engine.rows import position
+
+position.PART_ROWS = 1_000
+at, value = np.random.default_rng(1).permutation(40_000), "x" * 1_000
+
+def batch(rows):
+    columns = {"order_ts": rows, "srcpart": rows, "value": pa.array([value] * len(rows))}
+    return pa.RecordBatch.from_pydict(columns)
+
+held = [pa.Table.from_batches([batch(rows) for rows in np.array_split(at, 20)])]
+size = held[0].nbytes
+parts = sum(len(part) for part in position.parts_by_position(held.pop(), ("order_ts", "srcpart"), {"value"}))
+print(parts, pa.default_memory_pool().max_memory() / size)
+"""
+
+
+@pytest.mark.parametrize("chunk_bytes", [0, 3_000, 1 << 30])
+@pytest.mark.parametrize("sorted_already", [True, False])
+def test_rows_come_in_order_whatever_batches_they_lie_in(
+    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int, sorted_already: bool
+) -> None:
+    monkeypatch.setattr(position, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(position, "PART_ROWS", 70)
+    rng = np.random.default_rng(2)
+    at = np.arange(1_000) if sorted_already else rng.permutation(1_000)
+    texts = [None if n % 7 == 0 else f"value {n}" for n in at]
+    rows = pa.table({"order_ts": at // 10, "srcpart": at, "value": texts, "left out": at})
+    edges = [0, *np.sort(rng.integers(0, 1_000, 30)), 1_000]
+    cut = pa.concat_tables([rows.slice(begin, end - begin) for begin, end in pairwise(edges)])
+    parts = list(parts_by_position(cut, NAMES, {"srcpart", "value"}))
+    assert max(map(len, parts)) == 70
+    found = pa.concat_tables(parts)
+    assert found.column("srcpart").to_pylist() == list(range(1_000))
+    assert found.column("value").to_pylist() == [None if n % 7 == 0 else f"value {n}" for n in range(1_000)]
+    assert found.column_names == ["srcpart", "value"]
+    assert list(parts_by_position(rows.slice(0, 0), NAMES, {"value"})) == []
+
+
+def test_the_rows_of_a_sinks_shard_lie_in_memory_once() -> None:
+    ended = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True)
+    rows, most = ended.stdout.split()
+    assert int(rows) == 40_000
+    # the order, what it is made of and one part come on top
+    assert float(most) < 1.5
