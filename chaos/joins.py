@@ -1,4 +1,4 @@
-"""The joins that are put to the test, each as the handles build it and as the oracle does.
+"""The joins and aggregates that are put to the test, each as the handles build it and as the oracle does.
 
 Both constructions are those of the random histories (`millpond.testing.proof.histories`); the functions of values are
 native columns here.
@@ -21,13 +21,14 @@ SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class Join:
-    """One join of the topics `left` and `right`.
+    """One join of the topics `left` and `right`, or what takes the records of both.
 
     Parameters
     ----------
     kind : its name among the kinds of histories.
     sides : what each topic is read as: "stream", "table" or "global".
     params : of the kind.
+    then : kinds with parameters, one behind the other, that its results go through.
     levels : stateful levels that it takes.
     timed : whether it keeps time, and so each partition of its inputs is a world of its own.
     """
@@ -35,6 +36,7 @@ class Join:
     kind: str
     sides: tuple[str, str]
     params: Mapping[str, Any] = field(default_factory=dict)
+    then: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     levels: int = 1
     timed: bool = False
 
@@ -51,6 +53,22 @@ JOINS = {
     "foreign_key": Join("foreign_key", ("table", "table"), {"how": "left"}, levels=2),
     "one_to_many": Join("one_to_many", ("table", "table"), levels=2),
     "stream_global": Join("stream_global", ("stream", "global"), {"how": "left"}),
+    "count": Join("merge", ("stream", "stream"), then=(("stream_aggregate", {"fold": "count"}),)),
+    "session": Join(
+        "window_cogroup",
+        ("stream", "stream"),
+        {"windows": "session", "size": 150, "grace": 500, "close": True, "fold": "log"},
+        then=(("windowed_stream", {}),),
+        timed=True,
+    ),
+    "suppress": Join(
+        "window_cogroup",
+        ("stream", "stream"),
+        {"windows": "tumbling", "size": 300, "grace": 500, "close": False, "fold": "log"},
+        then=(("windowed_suppress", {"ms": 0, "close": True}), ("windowed_stream", {})),
+        levels=2,
+        timed=True,
+    ),
 }
 
 
@@ -61,7 +79,10 @@ def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
         KINDS[kind].handles(Site(builder, library, topics[side], "string"), [], {})[0]
         for side, kind in zip(SIDES, join.sides, strict=True)
     ]
-    return KINDS[join.kind].handles(Site(builder, library, "joined", "string"), _ordered(join, inputs), join.params)[0]
+    made = KINDS[join.kind].handles(Site(builder, library, "joined", "string"), _ordered(join, inputs), join.params)[0]
+    for number, (kind, params) in enumerate(join.then):
+        made = KINDS[kind].handles(Site(builder, library, f"then{number}", "string"), [made], params)[0]
+    return made
 
 
 def oracle(join: Join) -> Topology:
@@ -70,7 +91,10 @@ def oracle(join: Join) -> Topology:
     sites = {side: OracleSite(topology, side, "string", False) for side in SIDES}
     inputs = [KINDS[kind].nodes(sites[side], [], {})[0] for side, kind in zip(SIDES, join.sides, strict=True)]
     site = OracleSite(topology, "joined", "string", False)
-    topology.sink(KINDS[join.kind].nodes(site, _ordered(join, inputs), join.params)[0])
+    made = KINDS[join.kind].nodes(site, _ordered(join, inputs), join.params)[0]
+    for kind, params in join.then:
+        made = KINDS[kind].nodes(site, [made], params)[0]
+    topology.sink(made)
     return topology
 
 
@@ -108,8 +132,13 @@ def _both() -> Callable[..., Any]:
     return lambda prefix, suffix: F.concat(F.length(prefix).cast("string"), F.lit(":"), prefix, suffix)
 
 
+def _shown() -> Callable[..., Any]:
+    return lambda value: value.cast("string")
+
+
 _NATIVE: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     values.plus: _plus,
     values.referrer("string"): _ref,
     values.both_keys("string"): _both,
+    str: _shown,
 }

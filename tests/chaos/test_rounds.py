@@ -24,7 +24,7 @@ def test_rounds_have_as_many_kills_as_are_asked_for_and_each_join_gets_its_share
         kills[each.join] += len(each.strikes)
     assert kills.total() == 212
     assert set(kills) == {*JOINS}
-    assert min(kills.values()) >= 20
+    assert min(kills.values()) >= 16
 
 
 def test_a_seed_gives_the_same_rounds_and_records_again_and_another_one_others() -> None:

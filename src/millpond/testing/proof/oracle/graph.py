@@ -161,6 +161,8 @@ class Topology:
         self.wall_clock = 0
         self.source_time = -1
         self.now = -1
+        self.place: Place | None = None
+        """Of what is being let go, where it has its turn."""
         self.arrived = False
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
@@ -215,12 +217,12 @@ class Topology:
             if not due:
                 break
             place, number = min(due)
-            self.now = place[0]
+            self.now, self.place = place[0], place
             self.timed[number].let_go(place)
             self._commit()
             if free:
                 self._drain()
-        self.now = present
+        self.now, self.place = present, None
 
     def _drain(self) -> None:
         while self.waiting:

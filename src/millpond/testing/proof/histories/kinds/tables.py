@@ -47,12 +47,12 @@ def _filter(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     return [method(site.library.lift(text.even, "boolean"), name=site.name, store=site.store(params))]
 
 
-def _filter_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+def _filter_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     def holds(_key: Any, value: str) -> bool:
         return bool(text.even(value))
 
     kept = bool(params.get("stored"))
-    return [TableFilter(inputs[0], holds, negate=params["negate"], materialized=kept)]
+    return [TableFilter(inputs[0], holds, negate=params["negate"], materialized=kept, topology=site.topology)]
 
 
 def _map_values(site: Site, inputs: list[Any], params: Params) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
 from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.testing.proof.oracle.tables.table import Table
@@ -23,9 +24,14 @@ class TableFilter(Table):
         *,
         negate: bool = False,
         materialized: bool = False,
+        topology: Topology | None = None,
     ) -> None:
-        """Ask the parent for old values without force: only an already materialised one gives them."""
+        """Ask the parent for old values without force: only an already materialised one gives them.
+
+        With a topology, records count for its time (row 21) where they are materialised here, dropped or not.
+        """
         super().__init__()
+        self._topology = topology if materialized else None
         self._parent = parent
         self._predicate = predicate
         self._negate = negate
@@ -58,6 +64,8 @@ class TableFilter(Table):
 
     def receive(self, record: Record, port: int) -> None:
         """Filter both halves of a change."""
+        if self._topology is not None:
+            self.reach(self._topology, record.ts, port)
         new = self._keep(record.key, record.value)
         old = self._old(record)
         if self._suppresses and self.send_old and old is None and new is None:

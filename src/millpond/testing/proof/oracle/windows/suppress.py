@@ -127,7 +127,7 @@ class Suppress(Table):
         due = [
             (held.time, self._key_order(key), key)
             for key, held in self._pending.items()
-            if held.time <= self._clock.time - self._wait_ms
+            if held.time <= self._clock.time - self._wait_ms or self._is_behind(key, held)
         ]
         for time, _, key in sorted(due):
             if isinstance(self._clock, SourceTime):
@@ -136,22 +136,27 @@ class Suppress(Table):
             with self._clock.letting_go(time + self._wait_ms):
                 self._send(key)
 
+    def _is_behind(self, key: Key, held: _Pending) -> bool:
+        """Whether an entry comes, with what an operator above lets go, when its own turn has passed."""
+        if not isinstance(self._clock, SourceTime) or self._topology.place is None:
+            return False
+        return self._place(key, held) < self._topology.place
+
+    def _place(self, key: Key, held: _Pending) -> Place:
+        """Where an entry has its turn: at the last moment of its wait."""
+        assert isinstance(self._clock, SourceTime)
+        last = held.time + self._wait_ms - 1
+        return last + self._clock.lag, last, 0, self._key_order(key)
+
     def _due(self) -> Place | None:
         """The next entry whose wait has ended, if there is one."""
         assert isinstance(self._clock, SourceTime)
-        last, lag = self._wait_ms - 1, self._clock.lag
-        return min(
-            (
-                (held.time + last + lag, held.time + last, 0, self._key_order(key))
-                for key, held in self._pending.items()
-                if held.time + last + lag < self._clock.of_sources
-            ),
-            default=None,
-        )
+        places = (self._place(key, held) for key, held in self._pending.items())
+        return min((place for place in places if place[0] < self._clock.of_sources), default=None)
 
     def _let_go(self, place: Place) -> None:
         for key, held in self._pending.items():
-            if (held.time + self._wait_ms - 1, self._key_order(key)) == (place[1], place[3]):
+            if self._place(key, held) == place:
                 self._send(key)
                 return
 

@@ -83,7 +83,10 @@ class SessionWindowAggregate(WindowAggregate):
         return window.end > self._newest_end - self._retention
 
     def _visible(self, window: Windowed) -> bool:
-        return self.stored(window) or (self._semantics.repaired(15) and window.end >= self.close())
+        """Whether a record may merge it; where time moves on without records of its own (row 21), while it is open."""
+        if self._semantics.repaired(15) and window.end >= self.close():
+            return True
+        return self.stored(window) and not self._semantics.repaired(21)
 
     @staticmethod
     def serialized(window: Windowed) -> bytes:
