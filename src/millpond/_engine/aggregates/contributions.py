@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from millpond._engine.state.table import Table
 from millpond._plan.physical import Operator
 from millpond.errors import FunctionError
 
-MOST_ROWS = 65_536
+MOST_ROWS = 131_072
 """Rows that are folded at a time."""
 
 Meta = Callable[[Int64s, Int64s], dict[str, "pa.Array | Picked"]]
@@ -55,10 +54,9 @@ class Contributions:
         """The key of each aggregate."""
         return self.identity["key"]
 
-    @cached_property
-    def order(self) -> Int64s:
-        """The contributions aggregate after aggregate, in their order within each."""
-        return np.argsort(self.group, kind="stable")
+    def ordered(self, begin: int, end: int) -> Int64s:
+        """These contributions, aggregate after aggregate, in their order within each."""
+        return begin + np.argsort(self.group[begin:end], kind="stable")
 
 
 @dataclass
@@ -94,8 +92,7 @@ def folded(rows: Contributions, fold: Fold, standing: Standing, *, whole: bool) 
 
     sizes = sizes_of(rows.events)[rows.row]
     for begin, end in stretches(sizes, growth, whole=whole):
-        order = rows.order
-        chosen = order if end - begin == len(rows) else order[(order >= begin) & (order < end)]
+        chosen = rows.ordered(begin, end)
         done = fold.run(_work(rows, chosen, standing))
         yield chosen, done
         _settle(rows, chosen, done, standing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from millpond._engine.rows.columns import ints
 from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.lookups import Lookup
 
+_DENSE = 4
+"""Of so many numbers for each row all are marked that are there, instead of sorted."""
+_MOST_CODES = 2**62
 Ends = Callable[[Int64s], Int64s]
 """The ends of windows that begin at these times."""
 
@@ -85,10 +88,35 @@ def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
 
 def numbered(*columns: Int64s) -> Int64s:
     """A number for each row, the same where all columns are; they ascend with the columns, the last one first."""
-    order = np.lexsort(columns)
-    fresh = np.zeros(len(order), dtype=np.int64)
-    for column in columns:
+    count = len(columns[0])
+    code, codes = _packed(columns)
+    if codes <= _DENSE * count:
+        there = np.zeros(codes, dtype=np.bool_)
+        there[code] = True
+        dense: Int64s = (np.cumsum(there) - 1)[code]
+        return dense
+    order = np.argsort(code) if codes < _MOST_CODES else np.lexsort(columns)
+    fresh = np.zeros(count, dtype=np.int64)
+    for column in (code,) if codes < _MOST_CODES else columns:
         fresh[1:] |= np.diff(column[order]) != 0
-    number = np.empty(len(order), dtype=np.int64)
+    number = np.empty(count, dtype=np.int64)
     number[order] = np.cumsum(fresh)
     return number
+
+
+def _packed(columns: Sequence[Int64s]) -> tuple[Int64s, int]:
+    """One number for each row that orders rows as the columns do, and how many such numbers there may be.
+
+    Times of windows are multiples of their advance, so that a few numbers are enough. Of `_MOST_CODES` and more the
+    numbers say nothing.
+    """
+    code, codes = np.zeros(len(columns[0]), dtype=np.int64), min(1, len(columns[0]))
+    for column in columns if codes else ():
+        low, high = int(column.min()), int(column.max())
+        if (high - low) * codes >= _MOST_CODES:
+            return code, _MOST_CODES
+        above = column - low
+        step = max(1, int(np.gcd.reduce(above)))
+        code += (above if step == 1 else above // step) * codes
+        codes *= (high - low) // step + 1
+    return code, codes
