@@ -55,19 +55,22 @@ JOINS = {
     "stream_global": Join("stream_global", ("stream", "global"), {"how": "left"}),
     "count": Join("merge", ("stream", "stream"), then=(("stream_aggregate", {"fold": "count"}),)),
     "session": Join(
-        "window_cogroup",
+        "merge",
         ("stream", "stream"),
-        {"windows": "session", "size": 150, "grace": 500, "close": True, "fold": "log"},
-        then=(("windowed_stream", {}),),
-        timed=True,
+        then=(
+            ("window_aggregate", {"windows": "session", "size": 150, "grace": 500, "close": True, "fold": "log"}),
+            ("windowed_stream", {}),
+        ),
     ),
     "suppress": Join(
-        "window_cogroup",
+        "merge",
         ("stream", "stream"),
-        {"windows": "tumbling", "size": 300, "grace": 500, "close": False, "fold": "log"},
-        then=(("windowed_suppress", {"ms": 0, "close": True}), ("windowed_stream", {})),
+        then=(
+            ("window_aggregate", {"windows": "tumbling", "size": 300, "grace": 500, "close": False, "fold": "log"}),
+            ("windowed_suppress", {"ms": 0, "close": True}),
+            ("windowed_stream", {}),
+        ),
         levels=2,
-        timed=True,
     ),
 }
 

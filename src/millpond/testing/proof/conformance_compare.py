@@ -8,7 +8,7 @@ the set of rows named is the smallest one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from millpond.testing.proof.conformance_runners import Output, run_oracle
@@ -81,7 +81,7 @@ def judge(history: History, output: Output) -> Verdict:
 def explain(history: History, output: Output) -> frozenset[int]:
     """The smallest set of rows whose repair turns the faithful oracle's output into this one, if any."""
     faithful = Semantics(history.version)
-    if first_difference([step.expect for step in history.steps], run_oracle(history, faithful)) is not None:
+    if first_difference([step.expect for step in history.steps], _as_seen(history, faithful)) is not None:
         return frozenset()
     repaired = Semantics(history.version, faithful=False)
     run_oracle(history, repaired)
@@ -91,6 +91,24 @@ def explain(history: History, output: Output) -> frozenset[int]:
             continue
         for chosen in combinations(rows, size):
             semantics = Semantics(history.version, rows=frozenset(chosen))
-            if first_difference(run_oracle(history, semantics), output) is None:
+            if first_difference(_as_seen(history, semantics), output) is None:
                 return frozenset(chosen)
     return frozenset()
+
+
+def new_value(result: Result) -> Result:
+    """A result without its old value, where a test observed whole changes."""
+    return replace(result, value=result.value[0][1]) if _is_whole(result) else result
+
+
+def _is_whole(result: Result) -> bool:
+    value = result.value
+    return isinstance(value, tuple) and len(value) == 2 and value[0][0] == "new"
+
+
+def _as_seen(history: History, semantics: Semantics) -> Output:
+    """What the oracle gives; by new values, where the history has been reduced to these."""
+    output = run_oracle(history, semantics)
+    if any(_is_whole(result) for step in history.steps for result in step.expect or ()):
+        return output
+    return [None if results is None else list(map(new_value, results)) for results in output]

@@ -15,6 +15,7 @@ from millpond.builder import StreamsBuilder
 from millpond.global_ktable import GlobalKTable
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.testing.proof.conformance_compare import new_value
 from millpond.testing.proof.oracle.vectors.build_vector import known_vector
 from millpond.testing.proof.oracle.vectors.joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
 from millpond.testing.proof.oracle.vectors.tables import fold_of, grouping
@@ -27,9 +28,11 @@ from millpond.testing.proof.oracle.vectors.untold import (
     told,
 )
 from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
+from millpond.testing.proof.oracle.vectors.windows import aggregator_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import Library
+from millpond.testing.proof.runners.windowed_vectors import aggregated, is_windowed, unsupported_windows
 from millpond.windows import JoinWindows
 
 Vector = Mapping[str, Any]
@@ -87,10 +90,13 @@ class VectorTopology:
 
     def table_table(self) -> None:
         """Chains of table joins and filters."""
+        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
+        if operators[0].get("op") == "window-aggregate":
+            self._windowed_join(operators)
+            return
         both = "both" in self.vector["inputs"]
         node = self._table("both" if both else "left", 0)
         right = node if both else self._table("right", 1)
-        operators = self.vector["params"].get("operators") or [{"type": self.vector["join_type"]}]
         for place, operator in enumerate(operators):
             if operator.get("op") == "table-filter":
                 holds = self._library.lift(predicate(self.vector), "boolean")
@@ -179,6 +185,20 @@ class VectorTopology:
             kept = f"mapped-{place}" if operator.get("materialized") else None
             self._observe(source.map_values(self._library.lift(function, kind), store=kept))
 
+    def map_then_filter(self) -> None:
+        """A table, its mapped values, those filtered, and the table through a topic into another one: each observed."""
+        names, source = sink_names(self.vector), self._table("input", 0, stored=False)
+        self._observe(source, names[0])
+        function, kind = mapper(self.vector)
+        mapped = source.map_values(self._library.lift(function, kind))
+        self._observe(mapped, names[1])
+        self._observe(mapped.filter(self._library.lift(predicate(self.vector), "boolean")), names[2])
+        self._observe(source.to_stream().repartition().to_table(), names[3])
+
+    def twice_repartitioned(self) -> None:
+        """A stream that is repartitioned twice."""
+        self._observe(self._stream("left").repartition().repartition())
+
     def filters(self) -> None:
         """Filtered tables, each observed."""
         everything = told(self.vector["params"], "operators")
@@ -234,6 +254,22 @@ class VectorTopology:
         else:
             self._observe(grouped.aggregate(fold.initial, python(lambda value, total: fold.add(total, value))))
 
+    def window_aggregate(self) -> None:
+        """A windowed aggregate alone."""
+        operators = self.vector["params"].get("operators") or [self.vector["params"]]
+        self._observe(self._by_window("input", operators[0]))
+
+    def _windowed_join(self, operators: list[Mapping[str, Any]]) -> None:
+        names = sink_names(self.vector)
+        left, right = (self._by_window(side, operators[place]) for place, side in enumerate(("left", "right")))
+        self._observe(left, names[0])
+        self._observe(right, names[1])
+        self._observe(self._join(left, right, operators[2], 2), names[2])
+
+    def _by_window(self, side: str, operator: Mapping[str, Any]) -> KTable:
+        table = aggregated(self._stream(side), aggregator_of(self.vector), operator)
+        return self._as_text(table) if aggregator_of(self.vector) is AGGREGATORS["count"] else table
+
     def _as_text(self, counted: KTable) -> KTable:
         """Counts, which some tests wrote as text."""
         return counted.map_values(self._library.lift(str, "string")) if self.vector["emits_text"] else counted
@@ -267,9 +303,13 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "table-source": VectorTopology.source,
     "table-mapValues": VectorTopology.map_values,
     "table-filter": VectorTopology.filters,
+    "table-mapValues+table-filter": VectorTopology.map_then_filter,
+    "other": VectorTopology.twice_repartitioned,
     "table-filter+table-aggregate": VectorTopology.filters,
     "table-aggregate": VectorTopology.table_aggregate,
     "stream-aggregate": VectorTopology.stream_aggregate,
+    "window-aggregate": VectorTopology.window_aggregate,
+    "window-aggregate(session)": VectorTopology.window_aggregate,
 }
 
 
@@ -304,10 +344,12 @@ def unsupported_vector(vector: Vector) -> str | None:
     if vector["operator"] == "table-aggregate":
         before = vector["semantics"] == "pre-3.5"
         return "two messages where a group stays are of releases before 3.5" if before else None
+    if is_windowed(vector):
+        return unsupported_windows(params)
     if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
         return "not yet: versioned tables, grace"
     for operator in params.get("operators") or ():
-        if operator.get("op") == "window-aggregate" or operator.get("grace_ms"):
+        if operator.get("grace_ms"):
             return f"not yet: {operator.get('op')}"
     return None
 
@@ -315,17 +357,10 @@ def unsupported_vector(vector: Vector) -> str | None:
 def new_values(history: History) -> History:
     """The history with whole changes reduced to their new values."""
     steps = tuple(
-        replace(step, expect=None if step.expect is None else tuple(_new(r) for r in step.expect))
+        replace(step, expect=None if step.expect is None else tuple(map(new_value, step.expect)))
         for step in history.steps
     )
     return replace(history, steps=steps)
-
-
-def _new(result: Any) -> Any:
-    value = result.value
-    if isinstance(value, tuple) and len(value) == 2 and value[0][0] == "new":
-        return replace(result, value=value[0][1])
-    return result
 
 
 def _kind(values: list[Any]) -> str:

@@ -33,7 +33,8 @@ _SORTED = Aggregator(lambda: "", lambda aggregate, value: "".join(sorted(aggrega
 _EMPTY_LOG = Aggregator(lambda: "", plus)
 
 
-def _aggregator(vector: Vector) -> Aggregator:
+def aggregator_of(vector: Vector) -> Aggregator:
+    """The aggregate of a vector, as its results show it."""
     return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
 
 
@@ -48,7 +49,7 @@ def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mappi
         if on_close:
             told(vector, "emit_interval_ms")
     emission = Emission(on_close=on_close, retention_ms=retention, lookups_cached=cached)
-    aggregator = _aggregator(vector)
+    aggregator = aggregator_of(vector)
     if kind == "time":
         spec = TimeWindows(operator["size_ms"], operator["advance_ms"], grace)
         return TimeWindowAggregate(topology, parent, aggregator, spec, emission)
