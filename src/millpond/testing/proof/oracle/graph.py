@@ -30,6 +30,7 @@ class Node:
         self._children: list[tuple[Node, int]] = []
         self._parents: list[tuple[Node, int]] = []
         self.looked_up_by: list[Node] = []
+        self._looked_up: list[Node] = []
         self._direct: dict[int, bool] = {}
         self._lag: int | str | None = "unknown"
 
@@ -41,6 +42,7 @@ class Node:
     def look_up(self, table: Node) -> None:
         """Read a table's values when records come, without being told of its changes."""
         table.looked_up_by.append(self)
+        self._looked_up.append(table)
 
     def forward(self, record: Record) -> None:
         """Hand a record to every child, depth first."""
@@ -54,7 +56,7 @@ class Node:
     def lag_above(self) -> int | None:
         """How far the operators above may lag the sources; None when no stateful operator is above."""
         if isinstance(self._lag, str):
-            lags = [parent._lag_behind() for parent, _ in self._parents]
+            lags = [above._lag_behind() for above in (*(parent for parent, _ in self._parents), *self._looked_up)]
             known = [lag for lag in lags if lag is not None]
             self._lag = max(known) if known else None
         return self._lag
