@@ -46,6 +46,7 @@ def light(level: StatefulProcessor) -> StatefulProcessor:
             return self._level.handleInputRows(key, rows, timerValues)
 
         def close(self) -> None:
-            """Nothing is held open."""
+            if self._level is not None:
+                self._level.close()
 
     return Level(CloudPickleSerializer().dumps(level))  # type: ignore[no-untyped-call]

@@ -77,10 +77,10 @@ class LevelProcessor(StatefulProcessor):
         """Run the label's operator over its blobs."""
         settle()
         yield from wire_frames(self.ran(int(key[0]), _blobs(rows), self._state))
-        give_back()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
+        give_back()
 
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
         """What the label's rows become: results of its operator, or the rows as they are, where it has none here.

@@ -68,9 +68,9 @@ LOCAL = {
 }
 """What it sets besides where Spark runs on this machine alone."""
 
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
-"""Environment of the JVM on this machine: what RocksDB, buffers and compilers free goes back to the system soon. The C
-library would raise both limits by itself, and keep a hundred megabytes more. Other C libraries pass both over.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+"""Environment of the JVM on this machine: what RocksDB, buffers and compilers free goes back to the system where it is
+much. Smaller limits save 150 MB, and cost a tenth of the speed. Other C libraries pass both over.
 """
 
 WORKERS_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}

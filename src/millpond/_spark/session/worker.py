@@ -33,7 +33,7 @@ def settle() -> int:
 
 
 def give_back() -> None:
-    """At the end of a task, or of a label's rows: free memory goes to the system, where it is much (law 9).
+    """At the end of a task: free memory goes to the system, where it is much (law 9).
 
     While a level's workers are busy those that pack and write are not, and the other way round; each of them would keep
     what its largest task has taken.
