@@ -117,7 +117,7 @@ def make_archive(python: Path, stamp: Path) -> None:
         made = "" if done.returncode else (done.stdout.strip().splitlines() or [""])[-1]
         problem = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
     if not made:
-        print(f"There is none, so topologies start a second later or two: {problem}", flush=True)
+        print(f"There is none, so topologies start a second or two later: {problem}", flush=True)
     stamp.write_text(f"{mark}\n{made}")
 
 

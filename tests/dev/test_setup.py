@@ -104,7 +104,7 @@ def test_setup_goes_on_where_no_archive_can_be_made_and_does_not_try_again(tmp_p
     for _ in range(2):
         make_archive(python, tmp_path / "stamp")
     assert asked() == 1
-    assert "There is none, so topologies start a second later or two: no" in capsys.readouterr().out
+    assert "There is none, so topologies start a second or two later: no" in capsys.readouterr().out
 
 
 def test_jars_that_are_missing_strange_or_altered_are_each_named(tmp_path):
