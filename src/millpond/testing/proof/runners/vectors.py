@@ -28,7 +28,7 @@ from millpond.testing.proof.oracle.vectors.untold import (
     told,
 )
 from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
-from millpond.testing.proof.oracle.vectors.windows import aggregator_of
+from millpond.testing.proof.oracle.vectors.windows import aggregator_of, retention_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import Library
@@ -334,17 +334,19 @@ def unsupported_vector(vector: Vector) -> str | None:
             raise NotToldError(f"no topology for vectors of {vector['operator']!r}")
         return f"no operator yet for {vector['operator']}"
     try:
-        params = described(vector).get("params", {})
+        whole = described(vector)
     except NotToldError:
         raise
     except NotBuildableError as reason:
         return str(reason)
+    params = whole.get("params", {})
     if vector["operator"] in ("stream-stream", "stream-aggregate"):
         return None
     if vector["operator"] == "table-aggregate":
         before = vector["semantics"] == "pre-3.5"
         return "two messages where a group stays are of releases before 3.5" if before else None
     if is_windowed(vector):
+        retention_of(whole, (params.get("operators") or [params])[0])
         return unsupported_windows(params)
     if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
         return "not yet: versioned tables, grace"

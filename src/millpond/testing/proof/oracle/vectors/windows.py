@@ -38,17 +38,28 @@ def aggregator_of(vector: Vector) -> Aggregator:
     return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
 
 
+def retention_of(vector: Vector, operator: Mapping[str, Any]) -> int | None:
+    """How long a vector's store keeps windows, in ms, where the test has made it.
+
+    Raises
+    ------
+    NotToldError : the test has the processor in its own hands, and the vector does not tell how it was set up.
+    """
+    if "operators" in vector["params"]:
+        return None
+    if operator["emit"] == "ON_WINDOW_CLOSE":
+        told(vector, "emit_interval_ms")
+    return told(vector, "retention_gaps") * operator["gap_ms"] if operator["type"] == "session" else None
+
+
 def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]) -> WindowAggregate:
     kind, grace = operator["type"], operator["grace_ms"]
-    on_close = operator["emit"] == "ON_WINDOW_CLOSE"
     cached = any(variant["display"] == "[3] ON_WINDOW_CLOSE, true" for variant in vector.get("variants", ()))
-    retention = None
-    if "operators" not in vector["params"]:  # a processor alone, in the hands of its test
-        if kind == "session":
-            retention = told(vector, "retention_gaps") * operator["gap_ms"]
-        if on_close:
-            told(vector, "emit_interval_ms")
-    emission = Emission(on_close=on_close, retention_ms=retention, lookups_cached=cached)
+    emission = Emission(
+        on_close=operator["emit"] == "ON_WINDOW_CLOSE",
+        retention_ms=retention_of(vector, operator),
+        lookups_cached=cached,
+    )
     aggregator = aggregator_of(vector)
     if kind == "time":
         spec = TimeWindows(operator["size_ms"], operator["advance_ms"], grace)
