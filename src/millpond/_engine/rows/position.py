@@ -103,9 +103,10 @@ def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str
     del table
     chunks = list(_chunks(batches))
     starts = np.cumsum([0, *map(len, chunks)])
+    whole = pa.Table.from_batches(chunks) if straight and chunks else None
     for start in range(0, len(order), PART_ROWS):
-        if straight:
-            yield pa.Table.from_batches(chunks).slice(start, PART_ROWS)
+        if whole is not None:
+            yield whole.slice(start, PART_ROWS)
         else:
             yield _taken(chunks, starts, order[start : start + PART_ROWS])
 

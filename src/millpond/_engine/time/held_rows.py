@@ -54,10 +54,11 @@ class HeldRows:
         """
         rows = {**rows, "due": pa.array(due), "domain": pa.array(domain)}
         goes = due < self._times.end[self._times.index(domain)]
-        if not goes.all():
-            self._table.put({name: taken(rows[name], np.flatnonzero(~goes)) for name in self._table.schema.names})
-        if goes.any():
-            given = {name: taken(rows[name], np.flatnonzero(goes)) for name in self._table.schema.names}
+        stay, leave = np.flatnonzero(~goes), np.flatnonzero(goes)
+        if len(stay):
+            self._table.put({name: taken(rows[name], stay) for name in self._table.schema.names})
+        if len(leave):
+            given = {name: taken(rows[name], leave) for name in self._table.schema.names}
             for piece in in_pieces(given):
                 self._own += piece.cast(self._table.schema).combine_chunks().to_batches()
 
