@@ -48,7 +48,7 @@ def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int]]) -> 
     expected: dict[int, list[tuple[int, ...]]] = {}
     furthest: dict[int, int] = {}
     for at in sorted(range(len(rows)), key=lambda n: (order_ts[n], srcpart[n], n)):
-        part = path[at] if srcpart[at] >= LET_GO else srcpart[at]
+        part = (path[at] if srcpart[at] >= LET_GO else srcpart[at]) % 2**32  # the rest says which source or operator
         if ts[at] > furthest.get(part, -1):
             furthest[part] = ts[at]
             expected.setdefault(part, []).append((order_ts[at], srcpart[at], at, 0, path[at], ts[at]))

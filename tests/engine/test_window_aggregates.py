@@ -17,8 +17,8 @@ from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.topologies import window_aggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from tests.engine.kit import by_step, driver_of, run
+from millpond.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from tests.engine.kit import PLUS, by_step, driver_of, run
 
 KEYS = st.sampled_from(["a", "b", "é", None])
 VALUES = st.sampled_from(["1", "2", "3", None])
@@ -146,3 +146,21 @@ def test_with_the_record_cache_a_window_gives_one_change_and_none_if_it_is_gone_
         assert said == [({"key": "b", "start": 0, "end": 10}, 1, 4), ({"key": "a", "start": 0, "end": 10}, 3, 7)]
     else:
         assert said == [({"key": "b", "start": 4, "end": 4}, 1, 4), ({"key": "a", "start": 0, "end": 7}, 3, 7)]
+
+
+@pytest.mark.parametrize("first", ["of the source", "of a join"])
+def test_of_windows_that_close_at_one_moment_those_of_the_operator_written_first_come_first(first: str) -> None:
+    def closed(stream: Any) -> Any:
+        grouped = stream.group_by_key().windowed_by(TimeWindows(10, 10, 0)).emit_strategy(EmitStrategy(True))
+        return grouped.reduce(python(lambda one, other: f"{one}&{other}"))
+
+    def build(builder: Any) -> None:
+        one, other = (builder.stream(name, key="string", value="string") for name in ("in", "other"))
+        made = {"of the source": one, "of a join": one.join(other, PLUS, windows=JoinWindows(5, 5, 0))}
+        results = [closed(made[name]) for name in sorted(made, key=lambda name: name != first)]
+        for result in results:
+            result.to_stream().to("out")
+
+    steps = [("in", "k", "x", 0), ("other", "k", "y", 1), ("in", "z", "end", 100), ("other", "z", "end", 100)]
+    said = [value for _, value, _ in run(driver_of(build, shards=3), *steps)]
+    assert said == (["x", "x+y"] if first == "of the source" else ["x+y", "x"])

@@ -70,12 +70,12 @@ def partitions(position: Sequence[Int64s]) -> Int64s:
     """Partition of the source record of each row, by its position.
 
     Results that time brought about stand in none of a source: where a partition has a time of its own, their
-    second path slot says which one it was (`closing`).
+    second path slot says which one it was, beside the operator (`released`).
     """
-    known: Int64s = position[1] & ((1 << PARTITION_BITS) - 1)
-    if len(position) <= len(ROOT_POSITION) + 1:
-        return known
-    return np.where(position[1] >= LET_GO, position[len(ROOT_POSITION) + 1], known)
+    said = position[1]
+    if len(position) > len(ROOT_POSITION) + 1:
+        said = np.where(said >= LET_GO, position[len(ROOT_POSITION) + 1], said)
+    return said & ((1 << PARTITION_BITS) - 1)
 
 
 def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:

@@ -2,9 +2,9 @@
 
 Law 3: such a result stands after all records of the last time at which it could still have been different,
 and so before the first record of a later time. Among those of one moment the order is Kafka's: its turn (of a windowed
-join timestamp, right before left), key bytes, arrival. The first eight bytes of the key are part of the position, the
-whole key goes with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards
-there are.
+join timestamp, right before left), key bytes, the operator (that which was written down first), arrival. The first
+eight bytes of the key are part of the position, the whole key goes with the row (`held_key`): so the order stays,
+whatever key the row gets later and however many shards there are.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from millpond._engine.operators.operator import HEADERS, OperatorContext
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, array, ints, joined, position_columns
 from millpond._engine.rows.position import ranks
 
-_COUNT_BITS, _OPERATOR_BITS = 38, 10
-_BELOW = 1 << 61
-"""More than any of `_numbers`: what operators above let go of at the same place comes first."""
+_OPERATORS = 1 << 10
+_OF_OPERATOR = 1 << 48
+"""Room for what one operator numbers: of operators that let go at one place the first one comes first."""
+_BELOW = _OPERATORS * _OF_OPERATOR
+"""More than any such number: what operators above let go of at the same place comes first."""
 
 
 def in_order(
@@ -65,9 +67,13 @@ def first_bytes(encoded: pa.Array) -> Int64s:
 def _positions(context: OperatorContext, own: list[Int64s], rank: Int64s) -> list[Int64s]:
     """Position columns of results that are in order, `own` being what each brings itself."""
     operator = context.operator
-    columns = own[: 3 + operator.slot]
-    columns += [np.full(len(rank), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
-    columns += [_numbers(operator.id, [*own, rank]) * operator.fan]
+    first = operator.id % _OPERATORS * _OF_OPERATOR
+    number = first + _numbers([*own, rank]) * operator.fan
+    *columns, part = own
+    if operator.slot > 1:
+        columns += [first + part]
+        columns += [np.full(len(rank), _BELOW + operator.id, dtype=np.int64)] * (operator.slot - 2)
+    columns += [number]
     return columns + [np.zeros(len(rank), dtype=np.int64)] * (context.slots - operator.slot - 1)
 
 
@@ -80,12 +86,10 @@ def _partition(context: OperatorContext, rows: pa.Table) -> Int64s:
     return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
 
 
-def _numbers(operator: int, same: list[Int64s]) -> Int64s:
-    """Numbers that tell apart what has all else in common: by operator, then counted through."""
+def _numbers(same: list[Int64s]) -> Int64s:
+    """Numbers that tell apart what has all else in common: counted through."""
     rows = np.arange(len(same[0]), dtype=np.int64)
     fresh = np.zeros(len(rows), dtype=np.bool_)
     for column in same:
         fresh |= np.append(True, column[1:] != column[:-1])[: len(rows)]
-    count = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
-    number = operator & ((1 << _OPERATOR_BITS) - 1)
-    return (number << _COUNT_BITS) + count
+    return rows - np.maximum.accumulate(np.where(fresh, rows, 0))

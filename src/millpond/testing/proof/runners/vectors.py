@@ -28,7 +28,7 @@ from millpond.testing.proof.oracle.vectors.untold import (
     told,
 )
 from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
-from millpond.testing.proof.oracle.vectors.windows import aggregator_of, retention_of
+from millpond.testing.proof.oracle.vectors.windows import aggregator_of, operators_of, retention_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import Library
@@ -256,8 +256,7 @@ class VectorTopology:
 
     def window_aggregate(self) -> None:
         """A windowed aggregate alone."""
-        operators = self.vector["params"].get("operators") or [self.vector["params"]]
-        self._observe(self._by_window("input", operators[0]))
+        self._observe(self._by_window("input", operators_of(self.vector["params"])[0]))
 
     def _windowed_join(self, operators: list[Mapping[str, Any]]) -> None:
         names = sink_names(self.vector)
@@ -346,7 +345,7 @@ def unsupported_vector(vector: Vector) -> str | None:
         before = vector["semantics"] == "pre-3.5"
         return "two messages where a group stays are of releases before 3.5" if before else None
     if is_windowed(vector):
-        retention_of(whole, (params.get("operators") or [params])[0])
+        retention_of(whole, operators_of(params)[0])
         return unsupported_windows(params)
     if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
         return "not yet: versioned tables, grace"

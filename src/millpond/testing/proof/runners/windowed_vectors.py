@@ -8,6 +8,7 @@ from typing import Any
 from millpond.aggregates import python
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.testing.proof.oracle.vectors.windows import operators_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
 
@@ -43,7 +44,7 @@ def unsupported_windows(params: Params) -> str | None:
     """Why windowed aggregates of these parameters cannot be built; None when they can."""
     if params.get("in_order_iterator_store"):
         return "its store, which only the test has, decides the order of results"
-    for operator in params.get("operators") or [params]:
+    for operator in operators_of(params):
         if operator.get("type") == "sliding" and operator.get("time_difference_ms") == 0:
             return "refused when it is written down: sliding windows of difference 0"
     return None

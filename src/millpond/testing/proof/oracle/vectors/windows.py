@@ -6,7 +6,7 @@ test's store are taken from the vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millpond.testing.proof.oracle.functions import plus
@@ -36,6 +36,11 @@ _EMPTY_LOG = Aggregator(lambda: "", plus)
 def aggregator_of(vector: Vector) -> Aggregator:
     """The aggregate of a vector, as its results show it."""
     return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
+
+
+def operators_of(params: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The operators of a vector's parameters; where the vector is of a processor alone, these are that one's."""
+    return params.get("operators") or [params]
 
 
 def retention_of(vector: Vector, operator: Mapping[str, Any]) -> int | None:
@@ -80,8 +85,7 @@ def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mappi
 
 
 def _windowed(topology: Topology, vector: Vector) -> None:
-    operators = vector["params"].get("operators")
-    operator = operators[0] if operators else vector["params"]
+    operator = operators_of(vector["params"])[0]
     aggregate = _aggregate(topology, stream_source(topology, "input"), vector, operator)
     cache(topology, aggregate, store(vector, 0))
     observe(topology, aggregate, vector)
