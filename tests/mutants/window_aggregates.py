@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine.aggregates.windows import sliding
+from millpond._engine.aggregates.windows import sliding, sliding_in_order, sliding_out_of_order
 from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.operators.aggregates import (
     session_window_aggregate,
@@ -60,7 +60,18 @@ def gap_is_not_included(patch: Patch) -> None:
 
 def no_right_window(patch: Patch) -> None:
     """A sliding record that comes behind later ones does not make the window that begins behind it."""
-    patch.setattr(sliding._Making, "_begin_right", lambda self, source, seen: None)
+    patch.setattr(sliding_out_of_order._Making, "_begin_right", lambda self, source, seen: None)
+
+
+def ending_window_begins_empty(patch: Patch) -> None:
+    """The window that ends with a record in order does not hold what was before it."""
+    changes = sliding_in_order.changes_in_order
+
+    def alone(*arguments: Any) -> Any:
+        found = changes(*arguments)
+        return replace(found, parent=np.where(found.level > 0, -1, found.parent))
+
+    patch.setattr(sliding, "changes_in_order", alone)
 
 
 def end_is_not_included(patch: Patch) -> None:
@@ -133,6 +144,7 @@ OF_WINDOWS = [
     (forgets_open_windows, "hopping"),
     (closes_a_moment_early, "tumbling on close"),
     (no_right_window, "sliding"),
+    (ending_window_begins_empty, "sliding"),
     (end_is_not_included, "sliding"),
     (gap_is_not_included, "session"),
     (merges_one_only, "session"),

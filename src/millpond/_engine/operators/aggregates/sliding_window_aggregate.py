@@ -15,7 +15,8 @@ from millpond._engine.aggregates.contributions import stretches, values_of
 from millpond._engine.aggregates.fold import Fold
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.chains import Links, States, fold_chains
-from millpond._engine.aggregates.windows.sliding import Slid, Stored, slid
+from millpond._engine.aggregates.windows.sliding import slid
+from millpond._engine.aggregates.windows.sliding_changes import Slid, Stored
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows, numbered
 from millpond._engine.arrays import Bools, Int64s
