@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond._engine.exchange.routing import Ends, Move, Outlet, Route, Seen
+from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Edge, Flow, Physical
 
 
@@ -61,6 +62,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
             broadcast=edge.broadcast,
             reach_port=physical.reach_port(edge) if edge.tells_reach else None,
         ),
+        flags=side.value == FLAG,
     )
 
 

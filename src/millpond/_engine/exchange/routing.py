@@ -105,6 +105,7 @@ class Outlet:
     port : the edge's number; the receiver tells its sides apart by it.
     target : number of the operator or exit; None when rows are only counted.
     key, value, old : column names.
+    flags : whether rows bring true in place of their values.
     active : boolean column that marks its rows; None: all rows.
     moves : what it adds to the path.
     seen : from where lookups see its rows; None when that is not wanted.
@@ -129,6 +130,7 @@ class Outlet:
     extras: tuple[tuple[str, str], ...] = ()
     ends: Ends = Ends()
     route: Route = Route()
+    flags: bool = False
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,7 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
     key = array(part, outlet.key)
     hashes = part.column(outlet.route.hash) if outlet.route.hash else pa.array(hash_keys(key))
     columns |= {"ts": part.column("ts"), "hash": hashes, "key": key}
-    columns["value"] = part.column(outlet.value)
+    columns["value"] = _flags(part.column(outlet.value)) if outlet.flags else part.column(outlet.value)
     if outlet.old:
         columns["old"] = part.column(outlet.old)
     if outlet.stored_ts:
@@ -315,6 +317,12 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         columns[HELD_KEY] = held
     columns |= {name: part.column(column) for name, column in outlet.extras}
     return pa.table(columns)
+
+
+def _flags(values: pa.ChunkedArray) -> pa.Array:
+    """True where there is a value, null where there is none."""
+    there = valid(values)
+    return pa.array(there, mask=~there)
 
 
 def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Sequence[Move]) -> dict[str, pa.Array]:

@@ -65,7 +65,7 @@ class Side:
 
     Parameters
     ----------
-    value : type of the values.
+    value : type of the values; `FLAG` where all that matters is whether there is one: rows bring true in its place.
     carries : columns beside key and value.
     marks : names of further columns that the operator before adds, on a direct side.
     key : function of key and value that gives the key under which rows come in, while they stand in the shard of

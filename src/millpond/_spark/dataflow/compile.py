@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -29,6 +30,7 @@ from millpond._engine.expressions.program import Program
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY
 from millpond._engine.time.watermark import Watermark, watermark_of
+from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.light import light
@@ -336,7 +338,7 @@ def context_of(physical: Physical, operator: Operator, *, headers: bool) -> Oper
     reads = physical.reads(operator)
     extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
     kept = tuple(each.typed(arrow_type) for each in operator.keeps)
-    values = tuple(arrow_type(kind) for kind in reads.values)
+    values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
     operator = replace(operator, params=operator.params.typed(arrow_type))
     return OperatorContext(operator, physical.slots, arrow_type(reads.key), values, headers, extras, kept)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from millpond._plan.folds import Fold
+from millpond._plan.folds import COUNT, Fold
 from millpond._plan.nodes import Aggregated
-from millpond._plan.operators.spec import STAMP, Params, Results, Side, Site, Spec, TableSchema
+from millpond._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema
 
 N = TypeVar("N", bound=Aggregated)
 
@@ -25,9 +25,10 @@ class AggregateParams(Params):
 
 
 def records(site: Site[N]) -> tuple[Side, ...]:
-    """A side for each stream that is aggregated: records with key and value."""
+    """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
     shapes = (site.input(number).shape for number in range(len(site.node.inputs)))
-    return tuple(Side(shape.value, drops_null_value=True, looked_up=False) for shape in shapes)
+    values = (FLAG if site.node.fold.how == COUNT else shape.value for shape in shapes)
+    return tuple(Side(value, drops_null_value=True, looked_up=False) for value in values)
 
 
 class AggregateSpec(Spec[N]):
