@@ -69,7 +69,8 @@ def tumbling_count(builder: Any, topics: Topics) -> Any:
     """How many in each minute."""
     import millpond as mp
 
-    return _grouped(builder, topics).windowed_by(mp.TimeWindows.of_size_with_no_grace("1 minute")).count()
+    windows = mp.TimeWindows.of_size_with_no_grace("1 minute")
+    return _grouped(builder, topics).windowed_by(windows).count().to_stream()
 
 
 def hopping_sum(builder: Any, topics: Topics) -> Any:
@@ -78,7 +79,7 @@ def hopping_sum(builder: Any, topics: Topics) -> Any:
 
     windows = mp.TimeWindows.of_size_with_no_grace("5 minutes").advance_by("1 minute")
     summed = _grouped(builder, topics).windowed_by(windows).agg(total=mp.sum(lambda sale: sale["cents"]))
-    return summed.map_values(lambda sums: sums["total"])
+    return summed.map_values(lambda sums: sums["total"]).to_stream()
 
 
 def sliding_avg(builder: Any, topics: Topics) -> Any:
@@ -87,14 +88,15 @@ def sliding_avg(builder: Any, topics: Topics) -> Any:
 
     windows = mp.SlidingWindows.of_time_difference_with_no_grace("1 minute")
     means = _grouped(builder, topics).windowed_by(windows).agg(mean=mp.avg(lambda sale: sale["cents"]))
-    return means.map_values(lambda found: found["mean"])
+    return means.map_values(lambda found: found["mean"]).to_stream()
 
 
 def session_count(builder: Any, topics: Topics) -> Any:
     """How many in each session, which ends after a minute without any."""
     import millpond as mp
 
-    return _grouped(builder, topics).windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("1 minute")).count()
+    windows = mp.SessionWindows.of_inactivity_gap_with_no_grace("1 minute")
+    return _grouped(builder, topics).windowed_by(windows).count().to_stream()
 
 
 def table_aggregate(builder: Any, topics: Topics) -> Any:

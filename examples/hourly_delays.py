@@ -45,7 +45,7 @@ def topology(flights: DataFrame, output: Path) -> mp.Topology:
             flights=mp.count(), mean=mp.avg(lambda flight: flight["delay"]), most=mp.max(lambda flight: flight["delay"])
         )
     )
-    delays.to(mp.Writer("parquet", path=str(output)), name="delays")
+    delays.to_stream().to(mp.Writer("parquet", path=str(output)), name="delays")
     return builder.build()
 
 

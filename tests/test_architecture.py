@@ -23,14 +23,22 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
-    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped", "suppress"}),
+    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped", "joins", "suppress"}),
     frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
 GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
-    frozenset({"millpond.kstream", "millpond.ktable", *(f"millpond.grouped.{name}" for name in GROUPED)}),
+    frozenset(
+        {
+            "millpond.kstream",
+            "millpond.ktable",
+            "millpond.wtable",
+            "millpond.joins.wtables",
+            *(f"millpond.grouped.{name}" for name in GROUPED),
+        }
+    ),
 )
 WITH_PYSPARK = frozenset(
     {"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session", "prepare"}

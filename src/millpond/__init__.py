@@ -83,7 +83,9 @@ from millpond.windows import (
     Suppressed,
     TimeWindows,
     UnlimitedWindows,
+    previous,
 )
+from millpond.wtable import WTable
 
 __all__ = [
     "BufferConfig",
@@ -122,6 +124,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "UnlimitedWindows",
+    "WTable",
     "Writer",
     "avg",
     "collect_list",
@@ -134,6 +137,7 @@ __all__ = [
     "latest",
     "max",
     "min",
+    "previous",
     "python",
     "session",
     "stddev",

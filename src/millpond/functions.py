@@ -60,6 +60,22 @@ class FunctionBackend(Protocol):
         """Type of the keys of windowed aggregates: a struct of `key`, and `start` and `end` as longs."""
         ...
 
+    def key_of_windowed(self, kind: Any) -> Any:
+        """Type of the field `key` of such keys."""
+        ...
+
+    def window_type(self) -> Any:
+        """Type of windows: a struct of `start` and `end` as longs."""
+        ...
+
+    def windowed_parts(self, key: Any) -> tuple[Any, Any]:
+        """(key, window) of the key of a windowed aggregate; the window is a struct of `start` and `end`."""
+        ...
+
+    def field(self, record: Any, name: str) -> Any:
+        """A field of structs."""
+        ...
+
     def initial(self, initializer: Function) -> tuple[Any, Any]:
         """(type, plain value) of what an initializer gives; null is None."""
         ...

@@ -18,7 +18,6 @@ from millpond._plan.nodes import (
     Repartition,
     SelectKey,
     Shape,
-    StreamStream,
     StreamTable,
     ToTable,
 )
@@ -30,8 +29,11 @@ from millpond.grouped.streams import StreamGrouping
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
+from millpond.joins.stream_stream import stream_join_node
+from millpond.joins.wtables import pointing_node
 from millpond.ktable import KTable
-from millpond.windows import JoinWindows
+from millpond.windows import Duration, JoinWindows
+from millpond.wtable import WTable
 
 
 class KStream(StreamGrouping):
@@ -245,11 +247,13 @@ class KStream(StreamGrouping):
 
     def join(
         self,
-        other: KTable | KStream | GlobalKTable,
+        other: KTable | KStream | GlobalKTable | WTable,
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
         key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
@@ -257,24 +261,31 @@ class KStream(StreamGrouping):
 
         Parameters
         ----------
-        other : a table or a stream with the same type of key, or a global table.
+        other : a table or a stream with the same type of key, a global table, or a table by key and window.
         joiner : Column function of (left, right) or (key, left, right) that makes the value; with a global
             table also of (key, mapped key, left, right).
         windows : of two streams, how far apart their timestamps may be.
         key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
             where it gives null nothing is found.
+        window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
+            whose value is looked up, a struct of the longs `start` and `end` in ms; null: none.
+        keep : for such a table, how long after its end and grace a window is still found, a duration ("2 days").
         generation : of two streams, whose results to reproduce: "current", "spurious" (0.10.2 to 3.0: what
             the deprecated `JoinWindows.of` means too), "old" (0.10.1), "old-0.10.0".
         """
+        if isinstance(other, WTable) or window_of is not None or keep is not None:
+            return KStream(self._construction, pointing_node(self, other, joiner, "inner", window_of, keep, name))
         return self._join(other, joiner, "inner", windows, key, generation, name)
 
     def left_join(
         self,
-        other: KTable | KStream | GlobalKTable,
+        other: KTable | KStream | GlobalKTable | WTable,
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
         key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream:
@@ -282,6 +293,8 @@ class KStream(StreamGrouping):
 
         Of two streams, that result comes once the window and its grace have passed.
         """
+        if isinstance(other, WTable) or window_of is not None or keep is not None:
+            return KStream(self._construction, pointing_node(self, other, joiner, "left", window_of, keep, name))
         return self._join(other, joiner, "left", windows, key, generation, name)
 
     def outer_join(
@@ -317,7 +330,7 @@ class KStream(StreamGrouping):
                 hint="Re-key the stream first: stream.select_key(...).join(table, ...).",
             )
         if isinstance(other, KStream):
-            return self._join_stream(other, joiner, how, windows, generation, name)
+            return KStream(self._construction, stream_join_node(self, other, joiner, how, windows, generation, name))
         if not isinstance(other, KTable):
             raise TopologyError(
                 "A stream joins with a table, a global table or a stream.",
@@ -342,38 +355,6 @@ class KStream(StreamGrouping):
             how=how,
             joiner=joiner,
             generation=self._construction.generation,
-        )
-        return KStream(self._construction, self._attach(node))
-
-    def _join_stream(
-        self,
-        other: KStream,
-        joiner: Function,
-        how: How,
-        windows: JoinWindows | None,
-        generation: str | Generation | None,
-        name: str | None,
-    ) -> KStream:
-        if not isinstance(windows, JoinWindows):
-            raise TopologyError(
-                "The join of two streams needs windows.",
-                given=repr(windows),
-                hint='join(other, joiner, JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"))',
-            )
-        self._require_same_key(other, "join")
-        joiner, value = self._joiner(joiner, other)
-        topologys = self._construction.generation
-        chosen = topologys if generation is None else Generation.of(generation)
-        current = chosen is Generation.CURRENT
-        node = StreamStream(
-            self._construction.name(name, StreamStream.stem, self.name, other.name),
-            (self._node.name, other._node.name),
-            Shape("stream", self.key_type, value),
-            how=how,
-            joiner=joiner,
-            windows=windows,
-            generation=Generation.SPURIOUS if generation is None and current and windows.eager else chosen,
-            relaxed=current,
         )
         return KStream(self._construction, self._attach(node))
 

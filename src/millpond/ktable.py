@@ -17,7 +17,8 @@ from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
 from millpond.suppress import suppress_node
-from millpond.windows import Suppressed
+from millpond.windows import Duration, Suppressed
+from millpond.wtable import WTable
 
 if TYPE_CHECKING:
     from millpond.kstream import KStream
@@ -85,10 +86,12 @@ class KTable(Handle):
 
     def join(
         self,
-        other: KTable | GlobalKTable,
+        other: KTable | GlobalKTable | WTable,
         joiner: Function,
         *,
         foreign_key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
@@ -97,25 +100,40 @@ class KTable(Handle):
         Parameters
         ----------
         other : a table with the same type of key; with `foreign_key`, of any key; or a global table, whose
-            changes give no results of their own accord.
+            changes give no results of their own accord; or a table by key and window.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
         foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
             key of the other table that it refers to; null: none. The result has this table's keys: a row for
             each of its rows whose reference is there.
+        window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
+            that a row points at, a struct of the longs `start` and `end` in ms; null: none.
+        keep : for such a table, how long after its end and grace a window still joins, a duration ("2 days").
         name, store : names of the operator and of its queryable table.
         """
+        if isinstance(other, WTable) or window_of is not None or keep is not None:
+            from millpond.joins.wtables import pointing_node
+
+            node = pointing_node(self, other, joiner, "inner", window_of, keep, name, store)
+            return KTable(self._construction, node)
         return self._join(other, joiner, "inner", foreign_key, name, store)
 
     def left_join(
         self,
-        other: KTable | GlobalKTable,
+        other: KTable | GlobalKTable | WTable,
         joiner: Function,
         *,
         foreign_key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
         """Left join: a row for each of this table's keys; right may be null. Parameters as for `join`."""
+        if isinstance(other, WTable) or window_of is not None or keep is not None:
+            from millpond.joins.wtables import pointing_node
+
+            node = pointing_node(self, other, joiner, "left", window_of, keep, name, store)
+            return KTable(self._construction, node)
         return self._join(other, joiner, "left", foreign_key, name, store)
 
     def outer_join(

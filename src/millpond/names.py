@@ -14,7 +14,7 @@ from millpond.errors import MissingName
 NOT_YET = {
     "the operators": "add_global_store add_processor add_sink add_source add_state_store "
     "flat_transform flat_transform_values process process_values transform transform_values",
-    "the module": "VersionedTable WTable avro debezium protobuf",
+    "the module": "VersionedTable avro debezium protobuf",
 }
 _NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
 _STREAM = {
@@ -65,6 +65,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ("filter", "filter_not", "map_values", "outer_join", "to", "to_stream"),
         "builder.table(...): a global table is there to be looked up, and gives no results of its own accord",
     ),
+    "WTable": {
+        **{name: f"to_stream(key=...).{name}(...)" for name in ("flat_map", "group_by", "merge", "peek", "select_key")},
+        "to_table": "to_stream(key=...).to_table()",
+        "foreign_key_join": "to_stream(key=...).to_table().join(other, joiner, foreign_key=...)",
+        "queryable_store_name": "store=... of the aggregate",
+    },
     "Topology": {"test": "millpond.testing.TopologyTestDriver(topology)", "run": "start(spark, checkpoint=...)"},
     "StreamsBuilder": {
         "k_stream": "stream(...)",

@@ -17,7 +17,7 @@ from millpond.testing.proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
-KINDS = {"KStream": mp.KStream, "KTable": mp.KTable, "GlobalKTable": mp.GlobalKTable}
+KINDS = {"KStream": mp.KStream, "KTable": mp.KTable, "WTable": mp.WTable, "GlobalKTable": mp.GlobalKTable}
 KINDS |= {"KGroupedStream": mp.KGroupedStream, "KGroupedTable": mp.KGroupedTable}
 KINDS |= {"Topology": mp.Topology, "StreamsBuilder": mp.StreamsBuilder}
 WINDOWS = mp.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
@@ -157,8 +157,8 @@ def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_call
 def test_what_is_not_there_yet_says_so(name: str) -> None:
     with pytest.raises(TopologyError, match="not there yet"):
         getattr(Names().stream, name)
-    with pytest.raises(AttributeError, match="WTable"):
-        mp.WTable  # noqa: B018
+    with pytest.raises(AttributeError, match="avro"):
+        mp.avro  # noqa: B018
 
 
 def test_what_stands_for_another_name_is_there_and_what_is_not_there_yet_is_not() -> None:

@@ -10,7 +10,7 @@ from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
 from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.runners.library import ArrowLibrary
+from millpond.testing.proof.runners.library import ArrowLibrary, as_written
 
 Step = tuple[str, Any, Any, int]
 Said = list[tuple[Any, Any, int]]
@@ -24,7 +24,7 @@ def driver_of(build: Callable[[Any], Any], *, shards: int = 2) -> EngineDriver:
     builder = arrow_builder("test")
     result = build(builder)
     if result is not None:
-        result.to("out")
+        as_written(result).to("out")
     return EngineDriver(builder.build(), shards=shards)
 
 

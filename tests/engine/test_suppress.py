@@ -127,7 +127,7 @@ def test_until_a_window_closes_needs_windows_that_close() -> None:
 
 def test_windows_are_known_behind_steps_that_leave_keys_as_they_are() -> None:
     table = windowed_table(TimeWindows(10, 10, 0)).filter(LIBRARY.lift(lambda value: value > 1, "boolean"))
-    table.suppress(CLOSE).to("out")
+    table.suppress(CLOSE).to_stream().to("out")
     with pytest.raises(TopologyError, match="Only a table by windows that close"):
         table.to_stream().to_table().suppress(CLOSE)
 
@@ -213,7 +213,7 @@ def test_final_results_may_have_a_limit_that_shuts_down() -> None:
     stream = builder.stream("in", key="string", value="string").group_by_key()
     table = stream.windowed_by(TimeWindows(10, 10, 0)).count(name="n")
     buffer = BufferConfig.max_records(1).shut_down_when_full()
-    table.suppress(Suppressed.until_window_closes(buffer)).to("out")
+    table.suppress(Suppressed.until_window_closes(buffer)).to_stream().to("out")
     driver = EngineDriver(builder.build(), shards=1)
     for key, ts in (("a", 0), ("a", 11), ("a", 12), ("a", 30)):
         driver.pipe("in", key, "1", ts=ts)
@@ -234,7 +234,7 @@ def test_what_is_given_must_say_until_when() -> None:
 def test_with_the_record_cache_above_it_the_last_change_is_sent_all_the_same(record_cache: bool) -> None:
     builder = arrow_builder("test")
     counts = builder.stream("in", key="string", value="string").group_by_key().windowed_by(TimeWindows(10, 10, 0))
-    counts.count().suppress(CLOSE).to("out")
+    counts.count().suppress(CLOSE).to_stream().to("out")
     driver = EngineDriver(builder.build(), record_cache=record_cache)
     said = run(driver, ("in", "a", "x", 0), ("in", "b", "y", 3), ("in", "a", "z", 4), ("in", "b", "w", 10))
     assert said == [({"key": "a", "start": 0, "end": 10}, 2, 4), ({"key": "b", "start": 0, "end": 10}, 1, 3)]
@@ -292,7 +292,7 @@ def test_each_partition_holds_back_by_its_own_time(size: int, until: int | None,
         grouped = builder.stream("in", key="string", value="string").group_by_key().windowed_by(TimeWindows(10, 10, 3))
         grouped.aggregate(lambda: "", python(lambda value, aggregate: value)).suppress(
             CLOSE if until is None else limit(until)
-        ).to("out")
+        ).to_stream().to("out")
         driver = EngineDriver(builder.build(), shards=shards, partitioned=True)
         results: dict[int, list[Any]] = {partition: [] for partition in leads}
         for start in range(0, len(RECORDS), size):

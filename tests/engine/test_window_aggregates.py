@@ -139,7 +139,7 @@ def test_a_late_record_is_counted_once_however_many_of_its_windows_are_closed() 
 @pytest.mark.parametrize("windows", [TimeWindows(10, 10, 5), SessionWindows(4, 6)], ids=["tumbling", "session"])
 def test_with_the_record_cache_a_window_gives_one_change_and_none_if_it_is_gone_within_the_batch(windows: Any) -> None:
     builder = arrow_builder("test")
-    builder.stream("in", key="string", value="string").group_by_key().windowed_by(windows).count().to("out")
+    builder.stream("in", key="string", value="string").group_by_key().windowed_by(windows).count().to_stream().to("out")
     driver = EngineDriver(builder.build(), record_cache=True)
     said = run(driver, ("in", "a", "x", 0), ("in", "a", "y", 3), ("in", "b", "z", 4), ("in", "a", "w", 7))
     if isinstance(windows, TimeWindows):

@@ -114,9 +114,9 @@ def windows(b: mp.StreamsBuilder) -> None:
     left, _ = streams(b)
     grouped = left.group_by_key()
     seconds = mp.TimeWindows.of_size_with_no_grace("1 second")
-    grouped.windowed_by(seconds).count().to("counts")
-    grouped.windowed_by(seconds).emit_strategy(mp.EmitStrategy.on_window_close()).count().to("closed")
-    grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("100 ms")).count().to("sessions")
+    grouped.windowed_by(seconds).count().to_stream().to("counts")
+    grouped.windowed_by(seconds).emit_strategy(mp.EmitStrategy.on_window_close()).count().to_stream().to("closed")
+    grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("100 ms")).count().to_stream().to("sessions")
 
 
 def one_topic(b: mp.StreamsBuilder) -> None:
@@ -132,7 +132,7 @@ def held_back(b: mp.StreamsBuilder) -> None:
     left.to_table().suppress(mp.Suppressed.until_time_limit("10 ms", unbounded)).to("latest")
     seconds = mp.TimeWindows.of_size_with_no_grace("1 second")
     counts = left.group_by_key().windowed_by(seconds).count()
-    counts.suppress(mp.Suppressed.until_window_closes(unbounded)).to("closed")
+    counts.suppress(mp.Suppressed.until_window_closes(unbounded)).to_stream().to("closed")
 
 
 TOPOLOGIES: list[Callable[[mp.StreamsBuilder], None]] = [
@@ -277,10 +277,10 @@ def test_stores_are_read_by_key_range_and_window(spark: SparkSession) -> None:
     left, _ = streams(b)
     grouped = left.group_by_key()
     grouped.agg(mean=mp.avg(lambda value: value), store="means").to("means")
-    grouped.windowed_by(mp.TimeWindows.of_size_and_grace("1 second", "1 hour")).count(store="windows").to("windows")
-    grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_and_grace("100 ms", "1 hour")).count(store="sessions").to(
-        "s"
-    )
+    tumbling = mp.TimeWindows.of_size_and_grace("1 second", "1 hour")
+    grouped.windowed_by(tumbling).count(store="windows").to_stream().to("windows")
+    bursts = mp.SessionWindows.of_inactivity_gap_and_grace("100 ms", "1 hour")
+    grouped.windowed_by(bursts).count(store="sessions").to_stream().to("s")
     left.join(b.global_table("all", key="string", value="long", store="all"), both, key=lambda key, value: key).to("g")
     driver = TopologyTestDriver(b.build())
     assert driver.runs_in == "process", driver.why_spark

@@ -57,15 +57,17 @@ def topology():
     builder = mp.StreamsBuilder("windowed")
     grouped = builder.stream("in", key="string", value="long").group_by_key()
     tumbling = mp.TimeWindows.of_size_and_grace("10 ms", "5 ms")
-    grouped.windowed_by(tumbling).count().to("tumbling")
+    grouped.windowed_by(tumbling).count().to_stream().to("tumbling")
     grouped.windowed_by(mp.TimeWindows.of_size_with_no_grace("10 ms").advance_by("5 ms")).agg(
         total=mp.sum(lambda value: value * F.lit(2)), mean=mp.avg(lambda value: value)
-    ).to("hopping")
-    grouped.windowed_by(mp.SlidingWindows.of_time_difference_with_no_grace("5 ms")).count().to("sliding")
+    ).to_stream().to("hopping")
+    grouped.windowed_by(mp.SlidingWindows.of_time_difference_with_no_grace("5 ms")).count().to_stream().to("sliding")
     sessions = grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("4 ms"))
-    sessions.aggregate(lambda: F.lit(0), lambda value, sum: value + sum, lambda one, other: one + other).to("session")
+    sessions.aggregate(lambda: F.lit(0), lambda value, sum: value + sum, lambda one, other: one + other).to_stream().to(
+        "session"
+    )
     final = grouped.windowed_by(tumbling).emit_strategy(mp.EmitStrategy.on_window_close())
-    final.reduce(lambda one, other: F.greatest(one, other)).to("final")
+    final.reduce(lambda one, other: F.greatest(one, other)).to_stream().to("final")
     return builder.build()
 
 
@@ -81,3 +83,53 @@ def test_windows_of_every_kind_give_what_their_columns_say(spark):
     for key, value, ts in RECORDS:
         driver.pipe("in", key=key, value=value, ts=ts)
     assert {name: results(driver, name) for name in EXPECTED} == EXPECTED
+
+
+def joined_windows():
+    builder = mp.StreamsBuilder("joined windows")
+    stream = builder.stream("views", key="string", value="long")
+    views = stream.group_by_key().windowed_by(mp.TimeWindows.of_size_and_grace("10 ms", "1 second")).count()
+    titles = builder.table("titles", key="string", value="string")
+    asked = builder.stream("asked", key="string", value="long")
+    text = F.concat_ws
+
+    def window(start):
+        return F.struct(start.alias("start"), (start + F.lit(10).cast("long")).alias("end"))
+
+    views.left_join(views, lambda now, then: text("/", now, then), shift=mp.previous(2)).to_stream().to("shifted")
+    views.left_join(titles, lambda count, title: text(" ", title, count)).to_stream(key="start").to("titled")
+    views.outer_join(views.filter(lambda count: count > 1), lambda all, many: text("/", all, many)).to_stream().to(
+        "both"
+    )
+    back = views.join(views, lambda now, then: now - then, shift=window_of_next, keep="1 day", name="back")
+    back.to_stream(key=lambda key, window: F.concat(key, window["start"])).to("back")
+    asked.left_join(views, lambda start, count: count, window_of=window, keep="1 day").to("answered")
+    pointers = builder.table("pointers", key="string", value="long")
+    pointers.join(views, lambda start, count: count, window_of=window, keep="1 day").to("pointed")
+    return builder.build()
+
+
+def window_of_next(window):
+    """The window of ten behind another one."""
+    return F.struct(window["end"].alias("start"), (window["end"] + F.lit(10).cast("long")).alias("end"))
+
+
+def test_joins_of_tables_by_window_give_what_their_columns_say(spark):
+    driver = TopologyTestDriver(joined_windows(), spark)
+    driver.pipe("pointers", key="a", value=20, ts=0)
+    for ts in (1, 2, 21, 11):
+        driver.pipe("views", key="a", value=0, ts=ts)
+    driver.pipe("titles", key="a", value="A", ts=30)
+    driver.pipe("asked", key="a", value=0, ts=31)
+    driver.pipe("asked", key="a", value=50, ts=32)
+
+    def read(name):
+        return [(r.key[1] if isinstance(r.key, tuple) else r.key, r.value, r.ts) for r in driver.read(name)]
+
+    assert read("shifted") == [(0, "1", 1), (0, "2", 2), (20, "1/2", 21), (10, "1", 11)]
+    titled = [(0, "1", 1), (0, "2", 2), (20, "1", 21), (10, "1", 11)]
+    assert read("titled") == [*titled, (0, "A 2", 30), (10, "A 1", 30), (20, "A 1", 30)]
+    assert read("both") == [(0, "1", 1), (0, "1/2", 2), (0, "2/2", 2), (20, "1", 21), (10, "1", 11)]
+    assert read("back") == [("a10", 0, 21), ("a0", 1, 11)]
+    assert read("answered") == [("a", 2, 31), ("a", None, 32)]
+    assert read("pointed") == [("a", 1, 21)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millpond._plan.nodes import Aggregated, Shape
+from millpond._plan.nodes import Aggregated, Node, Shape
 from millpond.grouped.folding import Folding, Group
 from millpond.handle import type_text
 from millpond.names import missing, public
@@ -49,6 +49,12 @@ class Grouped:
         """The table of the aggregates, attached."""
         from millpond.ktable import KTable
 
+        return KTable(self._group.construction, self._node(make, folding, name, stem, store))
+
+    def _node(
+        self, make: Callable[..., Aggregated], folding: Folding, name: str | None, stem: str, store: str | None
+    ) -> Node:
+        """Its node, attached."""
         node = make(
             self._group.construction.name(name, stem, *self._group.inputs[-1:]),
             folding.inputs,
@@ -57,4 +63,4 @@ class Grouped:
             columns=folding.columns,
             store=store,
         )
-        return KTable(self._group.construction, self._group.construction.add(node))
+        return self._group.construction.add(node)

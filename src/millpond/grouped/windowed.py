@@ -1,7 +1,7 @@
 """TimeWindowedKStream, SessionWindowedKStream: grouped records by window, on the way to a table of aggregates.
 
-Handle layer. `KGroupedStream.windowed_by` makes them. The tables that they give have structs of the key and of the
-window's start and end, in ms since 1970, as keys (docs/semantics, sections 13 and 14).
+Handle layer. `KGroupedStream.windowed_by` makes them. The WTables that they give have structs of the key and of the
+window's start and end, in ms since 1970, as keys (docs/semantics, sections 13, 14 and 20).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from millpond.grouped.folding import (
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
-    from millpond.ktable import KTable
+    from millpond.wtable import WTable
 
 W = TypeVar("W", bound="Windowing")
 NODES: dict[type, type[WindowAggregate]] = {
@@ -56,9 +56,12 @@ class Windowing(Grouped):
         other._emit = strategy
         return other
 
-    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> KTable:
+    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
         make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
-        return self._add(make, folding, name, stem, store)
+        from millpond.wtable import WTable, wait_of
+
+        node = self._node(make, folding, name, stem, store)
+        return WTable(self._group.construction, node, self._windows, wait_of(self._windows))
 
     def _result_key(self) -> Any:
         return self._group.functions.windowed_type(self._group.key)
@@ -70,7 +73,7 @@ class Windowing(Grouped):
 class WindowedStream(Windowing):
     """What both kinds of windowed streams share."""
 
-    def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
+    def count(self, *, name: str | None = None, store: str | None = None) -> WTable:
         """How many records there are of each key and window: a long.
 
         Parameters
@@ -79,7 +82,7 @@ class WindowedStream(Windowing):
         """
         return self._windowed(counting(self._group), name, "count", store)
 
-    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> KTable:
+    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> WTable:
         """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`."""
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
@@ -88,7 +91,7 @@ class WindowedStream(Windowing):
 class TimeWindowedKStream(WindowedStream):
     """Records by key and by tumbling, hopping, sliding or unlimited windows."""
 
-    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
+    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each key and window made into one; see `KGroupedStream.reduce`."""
         return self._windowed(reducing(self._group, reducer), name, "reduce", store)
 
@@ -99,7 +102,7 @@ class TimeWindowedKStream(WindowedStream):
         *,
         name: str | None = None,
         store: str | None = None,
-    ) -> KTable:
+    ) -> WTable:
         """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`."""
         return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
 
@@ -107,7 +110,7 @@ class TimeWindowedKStream(WindowedStream):
 class SessionWindowedKStream(WindowedStream):
     """Records by key and session."""
 
-    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
+    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each session made into one; sessions that grow together are reduced with one another.
 
         Parameters
@@ -125,7 +128,7 @@ class SessionWindowedKStream(WindowedStream):
         *,
         name: str | None = None,
         store: str | None = None,
-    ) -> KTable:
+    ) -> WTable:
         """The records of each session, folded.
 
         Parameters
@@ -144,7 +147,7 @@ class TimeWindowedCogroupedKStream(Windowing):
 
     _parts: tuple[Part, ...]
 
-    def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> KTable:
+    def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each key and window, folded; see `CogroupedKStream.aggregate`."""
         return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
 
@@ -161,7 +164,7 @@ class SessionWindowedCogroupedKStream(Windowing):
         *,
         name: str | None = None,
         store: str | None = None,
-    ) -> KTable:
+    ) -> WTable:
         """The records of each session, folded; `merger` as for `SessionWindowedKStream.aggregate`."""
         return self._windowed(cogrouping(self._parts, initializer, merger), name, "cogroup", store)
 

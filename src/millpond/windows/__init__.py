@@ -13,6 +13,7 @@ from millpond.windows.aggregate_windows import (
 )
 from millpond.windows.durations import DAY_MS, Duration, duration_ms
 from millpond.windows.join_windows import JoinWindows
+from millpond.windows.shifts import Previous, previous
 from millpond.windows.suppressed import BufferConfig, Suppressed
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Duration",
     "EmitStrategy",
     "JoinWindows",
+    "Previous",
     "SessionWindows",
     "SlidingWindows",
     "Suppressed",
@@ -28,4 +30,5 @@ __all__ = [
     "UnlimitedWindows",
     "Windows",
     "duration_ms",
+    "previous",
 ]

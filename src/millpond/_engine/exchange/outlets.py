@@ -59,6 +59,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         ),
         route=Route(
             shard_by=None if side.key is None else columns.key,
+            by_window=side.windowed,
             broadcast=edge.broadcast,
             reach_port=physical.reach_port(edge) if edge.tells_reach else None,
         ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.exchange.shards import shard_of
@@ -85,12 +86,14 @@ class Route:
     ----------
     hash : column that holds the hash of the key already; None: it is computed.
     shard_by : column whose hash decides the shard; None: the key.
+    by_window : whether keys are of windows: rows go by the key alone, with the window's ends beside it.
     broadcast : whether rows go to every shard.
     reach_port : every shard is told on this port how far the rows reach; None: it is not.
     """
 
     hash: str | None = None
     shard_by: str | None = None
+    by_window: bool = False
     broadcast: bool = False
     reach_port: int | None = None
 
@@ -301,6 +304,8 @@ def _as_edge(part: pa.Table, outlet: Outlet, slots: int) -> pa.Table:
         start = visible_columns(slots) if outlet.seen.from_root else paths
         columns |= _moved(part, start, visible_columns(slots), outlet.seen.moves)
     key = array(part, outlet.key)
+    if outlet.route.by_window:
+        key, columns["start"], columns["end"] = (pc.struct_field(key, name) for name in ("key", "start", "end"))
     hashes = part.column(outlet.route.hash) if outlet.route.hash else pa.array(hash_keys(key))
     columns |= {"ts": part.column("ts"), "hash": hashes, "key": key}
     columns["value"] = _flags(part.column(outlet.value)) if outlet.flags else part.column(outlet.value)

@@ -29,6 +29,7 @@ from millpond._engine.operators.aggregates import (
     time_window_aggregate,
 )
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
+from millpond._engine.operators.wtables import window_join
 from millpond._engine.rows.slices import slices
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
@@ -49,6 +50,10 @@ OPERATORS = {
     "session_window_aggregate": session_window_aggregate.run,
     "sliding_window_aggregate": sliding_window_aggregate.run,
     "suppress": suppress.run,
+    "stream_wtable": window_join.run,
+    "table_wtable": window_join.run,
+    "wtable_table": window_join.run,
+    "wtable_wtable": window_join.run,
 }
 """The function of each stem."""
 

@@ -147,6 +147,11 @@ class Events:
         parts = [ints(table, name) for table in self.tables if len(table)]
         return parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
 
+    def numbers(self, name: str) -> Int64s:
+        """A column of whole numbers that some sides carry; 0 in rows of the others."""
+        parts = [ints(t, name) if name in t.column_names else np.zeros(len(t), dtype=np.int64) for t in self.tables]
+        return np.concatenate(parts)[self._order]
+
     def _held_keys(self) -> pa.Array | None:
         parts = [held_keys(table) for table in self.tables]
         if all(part is None for part in parts):

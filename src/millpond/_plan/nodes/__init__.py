@@ -52,6 +52,7 @@ from millpond._plan.nodes.steps import (
     sinks_among,
     sources_among,
 )
+from millpond._plan.nodes.wtables import StreamWTable, TableWTable, WTableJoin, WTableTable, WTableWTable
 
 __all__ = [
     "Aggregated",
@@ -85,13 +86,18 @@ __all__ = [
     "StreamAggregate",
     "StreamStream",
     "StreamTable",
+    "StreamWTable",
     "Suppress",
     "TableAggregate",
     "TableTable",
+    "TableWTable",
     "TimeWindowAggregate",
     "ToStream",
     "ToTable",
     "UserFunction",
+    "WTableJoin",
+    "WTableTable",
+    "WTableWTable",
     "WindowAggregate",
     "sinks_among",
     "sources_among",

@@ -174,8 +174,8 @@ class Suppress(Node):
         raise TopologyError(
             "Only a table by windows that close can be suppressed until they do.",
             given=f"{self.inputs[0]!r}" + ("" if self.windows is None else f", by {self.windows}"),
-            hint="Aggregate by TimeWindows, SlidingWindows or SessionWindows first, with no operators but filter and "
-            "map_values between; or use Suppressed.until_time_limit(...).",
+            hint="Aggregate by TimeWindows, SlidingWindows or SessionWindows first, and suppress what the aggregate "
+            "returns; or use Suppressed.until_time_limit(...).",
         )
 
 

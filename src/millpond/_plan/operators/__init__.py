@@ -19,6 +19,7 @@ from millpond._plan.operators.stream_stream import StreamStream
 from millpond._plan.operators.stream_table import StreamTable
 from millpond._plan.operators.table import Table
 from millpond._plan.operators.table_table import TableTable
+from millpond._plan.operators.wtables import StreamWTable, TableWTable, WTableTable, WTableWTable
 
 TABLE = Table()
 """What keeps a table, behind whatever makes it."""
@@ -36,6 +37,10 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
     nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
     nodes.Suppress: (Suppress(),),
+    nodes.StreamWTable: (StreamWTable(),),
+    nodes.TableWTable: (TableWTable(),),
+    nodes.WTableTable: (WTableTable(),),
+    nodes.WTableWTable: (WTableWTable(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 

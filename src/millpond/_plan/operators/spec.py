@@ -25,6 +25,8 @@ NUMBER = "number"
 """Type of a column of 64-bit integers, whatever the function backend calls it."""
 BYTES = "serialized"
 """Type of a column of serialized keys, whatever the function backend calls it."""
+WINDOW = "window"
+"""Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
@@ -51,12 +53,14 @@ class Carried:
     name, kind : its name and type.
     function : of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column.
     null_reason : why a row ends without result where it is null; None where it may be null.
+    of_key : whether the function goes by the key alone, so that it is called for rows without value, too.
     """
 
     name: str
     kind: Any
     function: Function | None = None
     null_reason: str | None = None
+    of_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Side:
     key : function of key and value that gives the key under which rows come in, while they stand in the shard of
         their own; None: they come under their own.
     drops_null_key, drops_null_value : records that end on the way in, counted.
+    windowed : whether its keys are of windows: rows come in, and lie, under the key alone, with the window's `start`
+        and `end` beside it.
     direct : whether rows come from the node's operator before, packed where they are made.
     broadcast : whether every shard gets all rows.
     looked_up : whether the operator looks its rows up from the other side, and so must know from where they are seen.
@@ -85,6 +91,7 @@ class Side:
     key: Function | None = None
     drops_null_key: bool = True
     drops_null_value: bool = False
+    windowed: bool = False
     direct: bool = False
     broadcast: bool = False
     looked_up: bool = True
@@ -96,6 +103,11 @@ class Side:
     def function(self) -> Function | None:
         """The user's function whose result rows bring: their key, or a column beside it."""
         return self.key or next((each.function for each in self.carries if each.function is not None), None)
+
+    @property
+    def called_for_deleted(self) -> bool:
+        """Whether that function is called for rows without value, too."""
+        return any(each.of_key for each in self.carries)
 
     @property
     def null_reason(self) -> str | None:
@@ -117,8 +129,9 @@ class Reads:
 
     @property
     def extras(self) -> Named:
-        """Names and types of what sides carry beside key and value."""
-        return tuple((each.name, each.kind) for side in self.sides for each in side.carries)
+        """Names and types of what sides carry beside key and value; windows are numbers to the engine."""
+        carried = (each for side in self.sides for each in side.carries)
+        return tuple((each.name, each.kind) for each in carried if each.kind != WINDOW)
 
 
 @dataclass(frozen=True)

@@ -97,12 +97,14 @@ class Stage:
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
-        function = self._physical.side(edge).function
+        side = self._physical.side(edge)
+        function = side.function
         if function is not None:
             flow = self._physical.flows[edge.flow]
             columns = self.naming(flow)
             key, value = F.col(columns.key), F.col(columns.value)
-            called = self.condition(flow) & value.isNotNull()
+            called = self.condition(flow)
+            called = called if side.called_for_deleted else called & value.isNotNull()
             self._with(extra_column(edge), F.when(called, function(key, value)))
 
     def _has_other_ends(self, flow: Flow) -> bool:

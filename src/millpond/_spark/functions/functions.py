@@ -139,6 +139,23 @@ class ColumnFunctions:
         fields = (("key", key), ("start", LongType()), ("end", LongType()))
         return StructType([StructField(name, kind, True) for name, kind in fields])
 
+    def key_of_windowed(self, kind: DataType) -> DataType:
+        """Type of the field `key`."""
+        assert isinstance(kind, StructType), "keys of windowed aggregates are structs"
+        return kind["key"].dataType
+
+    def window_type(self) -> DataType:
+        """A struct of `start` and `end`."""
+        return StructType([StructField(name, LongType(), True) for name in ("start", "end")])
+
+    def windowed_parts(self, key: Column) -> tuple[Column, Column]:
+        """(key, struct of start and end)."""
+        return key["key"], self.record(key, {name: key[name] for name in ("start", "end")})
+
+    def field(self, record: Column, name: str) -> Column:
+        """A field of structs."""
+        return record[name]
+
     def initial(self, initializer: Function) -> tuple[DataType, Any]:
         """(type, value) of what an initializer gives: a Column without operands, or a plain value."""
         given = initializer()

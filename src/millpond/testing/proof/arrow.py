@@ -83,6 +83,23 @@ class ArrowFunctions:
         """A struct of `key`, `start` and `end`."""
         return pa.struct([("key", key), ("start", pa.int64()), ("end", pa.int64())])
 
+    def key_of_windowed(self, kind: pa.DataType) -> pa.DataType:
+        """Type of the field `key`."""
+        return kind.field("key").type
+
+    def window_type(self) -> pa.DataType:
+        """A struct of `start` and `end`."""
+        return pa.struct([("start", pa.int64()), ("end", pa.int64())])
+
+    def windowed_parts(self, key: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """(key, struct of start and end)."""
+        ends = {name: self.field(key, name) for name in ("start", "end")}
+        return self.field(key, "key"), self.record(key, ends)
+
+    def field(self, record: pa.Array, name: str) -> pa.Array:
+        """A field of structs."""
+        return pc.struct_field(record, name)
+
     def initial(self, initializer: Function) -> tuple[pa.DataType, Any]:
         """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
         scalar = pa.scalar(initializer())

@@ -49,11 +49,12 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 
 def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     """The rows with what the edge carries beside key and value, where it carries anything."""
-    function = physical.side(edge).function
-    if function is None:
+    side = physical.side(edge)
+    if side.function is None:
         return rows
     key, value = array(rows, "key"), array(rows, "value")
-    return rows.append_column(extra_column(edge), _where(valid(value), function, key, value))
+    called = np.ones(len(rows), dtype=np.bool_) if side.called_for_deleted else valid(value)
+    return rows.append_column(extra_column(edge), _where(called, side.function, key, value))
 
 
 def _with_made(rows: pa.Table, results: Results) -> pa.Table:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from millpond.wtable import WTable
+
 ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}
 
 
@@ -43,3 +45,8 @@ class ColumnLibrary:
         from millpond._spark.functions.functions import python_udf
 
         return python_udf(function, kind)
+
+
+def as_written(handle: Any) -> Any:
+    """A stream or a table as it can be written; of one by key and window its stream, with both in the key."""
+    return handle.to_stream() if isinstance(handle, WTable) else handle

@@ -161,7 +161,7 @@ class Recorded:
         left = self._stream("left").select_key(self._ref)
         self._joined_streams(left, self._stream("right")).to(OUTPUT)
 
-    def _of_stream(self, grouped: KGroupedStream | TimeWindowedKStream | SessionWindowedKStream) -> KTable:
+    def _of_stream(self, grouped: KGroupedStream | TimeWindowedKStream | SessionWindowedKStream) -> Any:
         name = self._params.get("agg", "log")
         if name == "count":
             return grouped.count()
@@ -188,7 +188,7 @@ class Recorded:
         steps = (lambda value, aggregate: add(aggregate, value), lambda value, aggregate: subtract(aggregate, value))
         return grouped.aggregate(fold.initial, *map(python, steps))
 
-    def _suppressed(self, table: KTable) -> KTable:
+    def _suppressed(self, table: Any) -> Any:
         spec = self._params.get("suppress")
         if spec is None:
             return table
@@ -248,12 +248,12 @@ class Recorded:
         windowed = self._stream("input").group_by_key().windowed_by(self._windows_of_aggregate())
         if self._params.get("emit", "update") == "close":
             windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
-        self._suppressed(self._of_stream(windowed)).to(OUTPUT)
+        self._suppressed(self._of_stream(windowed)).to_stream().to(OUTPUT)
 
     def _stream_stream_window(self) -> None:
         joined = self._joined_streams(self._stream("left"), self._stream("right"))
         size, grace = self._params["size_ms"], self._params["window_grace_ms"]
-        self._of_stream(joined.group_by_key().windowed_by(TimeWindows(size, size, grace))).to(OUTPUT)
+        self._of_stream(joined.group_by_key().windowed_by(TimeWindows(size, size, grace))).to_stream().to(OUTPUT)
 
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)

@@ -31,9 +31,10 @@ from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, st
 from millpond.testing.proof.oracle.vectors.windows import aggregator_of, operators_of, retention_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
-from millpond.testing.proof.runners.library import Library
+from millpond.testing.proof.runners.library import Library, as_written
 from millpond.testing.proof.runners.windowed_vectors import aggregated, is_windowed, unsupported_windows
 from millpond.windows import JoinWindows
+from millpond.wtable import WTable
 
 Vector = Mapping[str, Any]
 OUTPUT = "out"
@@ -71,7 +72,7 @@ class VectorTopology:
 
     def _observe(self, handle: Any, name: str | None = None) -> None:
         output = name or OUTPUT
-        handle.to(output)
+        as_written(handle).to(output)
         self.outputs[output] = name
 
     def _force_old(self, table: KTable) -> None:
@@ -81,7 +82,7 @@ class VectorTopology:
 
     # -- operators -------------------------------------------------------------------------------------------
 
-    def _join(self, left: Any, right: KTable, operator: Mapping[str, Any], place: int) -> Any:
+    def _join(self, left: Any, right: KTable | WTable, operator: Mapping[str, Any], place: int) -> Any:
         said = self.vector.get("joiner") or ""
         kind = "long" if "integers" in said else "string"
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[operator["type"]]
@@ -265,11 +266,11 @@ class VectorTopology:
         self._observe(right, names[1])
         self._observe(self._join(left, right, operators[2], 2), names[2])
 
-    def _by_window(self, side: str, operator: Mapping[str, Any]) -> KTable:
+    def _by_window(self, side: str, operator: Mapping[str, Any]) -> WTable:
         table = aggregated(self._stream(side), aggregator_of(self.vector), operator)
         return self._as_text(table) if aggregator_of(self.vector) is AGGREGATORS["count"] else table
 
-    def _as_text(self, counted: KTable) -> KTable:
+    def _as_text(self, counted: Any) -> Any:
         """Counts, which some tests wrote as text."""
         return counted.map_values(self._library.lift(str, "string")) if self.vector["emits_text"] else counted
 

@@ -7,19 +7,19 @@ from typing import Any
 
 from millpond.aggregates import python
 from millpond.kstream import KStream
-from millpond.ktable import KTable
 from millpond.testing.proof.oracle.vectors.windows import operators_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
+from millpond.wtable import WTable
 
 Params = Mapping[str, Any]
 
 
-def aggregated(stream: KStream, fold: Aggregator, operator: Params) -> KTable:
+def aggregated(stream: KStream, fold: Aggregator, operator: Params) -> WTable:
     """A stream aggregated by key and window, as an operator of a vector says."""
     emit = EmitStrategy(operator["emit"] == "ON_WINDOW_CLOSE")
     grouped: Any = stream.group_by_key().windowed_by(_windows(operator)).emit_strategy(emit)
-    table: KTable
+    table: WTable
     if fold is AGGREGATORS["count"]:
         table = grouped.count()
         return table

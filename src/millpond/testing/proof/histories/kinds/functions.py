@@ -101,6 +101,7 @@ class ArrowFunctions:
         "string": pa.string(),
         "long": pa.int64(),
         "boolean": pa.bool_(),
+        "struct<start:bigint,end:bigint>": pa.struct([("start", pa.int64()), ("end", pa.int64())]),
         "array<string>": pa.list_(pa.string()),
         "array<struct<key:string,value:string>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])),
         "array<struct<key:bigint,value:string>>": pa.list_(pa.struct([("key", pa.int64()), ("value", pa.string())])),

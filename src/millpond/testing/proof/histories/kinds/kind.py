@@ -15,6 +15,7 @@ from millpond.builder import StreamsBuilder
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.functions import Library
 from millpond.testing.proof.oracle.graph import Topology
+from millpond.testing.proof.runners.library import as_written
 
 Params = Mapping[str, Any]
 
@@ -105,7 +106,7 @@ class Kind:
 
 def sink(site: Site, inputs: list[Any], _: Params) -> list[Any]:
     """Write the input out, under the operator's name."""
-    inputs[0].to(site.name)
+    as_written(inputs[0]).to(site.name)
     return []
 
 

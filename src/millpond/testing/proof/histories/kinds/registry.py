@@ -17,6 +17,7 @@ from millpond.testing.proof.histories.kinds import (
     tables,
     window_aggregates,
     windows,
+    wtables,
 )
 from millpond.testing.proof.histories.kinds.functions import Library
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Site
@@ -31,6 +32,7 @@ KINDS: dict[str, Kind] = {
     **aggregates.KINDS,
     **window_aggregates.KINDS,
     **suppressed.KINDS,
+    **wtables.KINDS,
 }
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)

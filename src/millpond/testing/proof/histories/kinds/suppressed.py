@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from millpond.suppress import windows_of
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site
 from millpond.testing.proof.oracle.records import Windowed, key_bytes
@@ -36,10 +35,8 @@ def _suppress_node(site: OracleSite, inputs: list[Any], params: Params) -> list[
 
 
 def _windowed(site: Site, inputs: list[Any], params: Params) -> list[Any]:
-    table = inputs[0]
-    closes = params["close"] and windows_of(table._construction, table._node) is not None
-    until = Suppressed.until_window_closes(UNBOUNDED) if closes else Suppressed(params["ms"], UNBOUNDED)
-    return [table.suppress(until, name=site.name)]
+    until = Suppressed.until_window_closes(UNBOUNDED) if params["close"] else Suppressed(params["ms"], UNBOUNDED)
+    return [inputs[0].suppress(until, name=site.name)]
 
 
 def _windowed_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:

@@ -15,6 +15,7 @@ from millpond.testing.proof.histories.kinds import functions as text
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
 from millpond.testing.proof.oracle.graph import MapRecord
+from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Cogrouped
 from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
@@ -110,8 +111,33 @@ def _stream_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
 
 
+def _as_table(inputs: list[Any]) -> list[Any]:
+    return [each.to_stream().to_table() for each in inputs]
+
+
+def _as_table_nodes(site: OracleSite, inputs: list[Any]) -> list[Any]:
+    nodes = [TableSource(site.topology) for _ in inputs]
+    for node, above in zip(nodes, inputs, strict=True):
+        above.feed(node)
+    return nodes
+
+
+def _filter(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    method = inputs[0].filter_not if params["negate"] else inputs[0].filter
+    return [method(site.library.lift(text.even, "boolean"), name=site.name)]
+
+
+def _map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    return [inputs[0].map_values(site.library.lift(text.mapped, "string"), name=site.name)]
+
+
+def _negate(choices: Choices, _: str) -> Params:
+    return {"negate": choices.chance(40)}
+
+
 WINDOWED, TABLE, STREAM = ("windowed",), ("table",), ("stream",)
-_FILTER, _MAPPED, _JOIN = (tables.KINDS[name] for name in ("table_filter", "table_map_values", "table_table"))
+_FILTER, _MAPPED = (tables.KINDS[name] for name in ("table_filter", "table_map_values"))
+_GROUP = aggregates.KINDS["table_aggregate"]
 CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
     "window_aggregate": Kind(
@@ -120,9 +146,14 @@ KINDS: dict[str, Kind] = {
     "window_cogroup": Kind(
         STREAM * 2, WINDOWED, _cogroup, _aggregate_node, _cogroup_params, weight=3, timed=True, generations=CURRENT
     ),
-    "windowed_filter": replace(_FILTER, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),
-    "windowed_map_values": replace(_MAPPED, takes=WINDOWED, gives=WINDOWED, weight=1, generations=CURRENT),
-    "windowed_table": replace(_JOIN, takes=WINDOWED * 2, gives=WINDOWED, weight=3, generations=CURRENT),
+    "windowed_filter": Kind(WINDOWED, WINDOWED, _filter, _FILTER.nodes, _negate, weight=1, generations=CURRENT),
+    "windowed_map_values": Kind(WINDOWED, WINDOWED, _map_values, _MAPPED.nodes, weight=1, generations=CURRENT),
     "windowed_stream": Kind(WINDOWED, STREAM, _stream, _stream_node, weight=4, generations=CURRENT),
-    "windowed_group": replace(aggregates.KINDS["table_aggregate"], takes=WINDOWED, weight=3),
+    "windowed_group": replace(
+        _GROUP,
+        takes=WINDOWED,
+        handles=lambda site, inputs, params: _GROUP.handles(site, _as_table(inputs), params),
+        nodes=lambda site, inputs, params: _GROUP.nodes(site, _as_table_nodes(site, inputs), params),
+        weight=3,
+    ),
 }

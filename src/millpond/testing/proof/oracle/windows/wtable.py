@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from millpond.testing.proof.oracle.graph import Node, Topology
+from millpond.testing.proof.oracle.graph import Node, Place, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value, Windowed
+from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
 
 DAY_MS = 86_400_000
@@ -57,6 +58,26 @@ def window_of(key: Windowed) -> Window:
     return Window(key.start, key.end)
 
 
+class JoinTime:
+    """The time of the sources that reach a join, at the record that it is about; nothing waits for it."""
+
+    def __init__(self, topology: Topology, node: Node) -> None:
+        self._clock = SourceTime(topology, node, lambda: None, _nothing, waits=False)
+
+    def move(self, ts: int, port: int) -> None:
+        """A record has come."""
+        self._clock.move(ts, port)
+
+    @property
+    def now(self) -> int:
+        """That time, whatever the operators above hold back: what they let go stands where its time came."""
+        return self._clock.time + self._clock.lag
+
+
+def _nothing(_: Place) -> None:
+    return None
+
+
 class KeptJoin(Table):
     """A join that keeps both sides and its results; subclasses say which rows meet."""
 
@@ -64,9 +85,10 @@ class KeptJoin(Table):
 
     def __init__(self, topology: Topology, sides: tuple[Node, Node], how: str, joiner: Joiner) -> None:
         super().__init__()
-        self._topology = topology
+        self._time = JoinTime(topology, self)
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
+        self._parent = sides[0]
         self._rows: tuple[dict[Key, Stored], dict[Key, Stored]] = ({}, {})
         self._results: dict[Key, Stored] = {}
         for port, side in enumerate(sides):
@@ -86,7 +108,7 @@ class KeptJoin(Table):
 
     def keep(self, record: Record, port: int) -> Stored | None:
         """Store a change of one side; what was there before."""
-        self.reach(self._topology, record.ts, port)
+        self._time.move(record.ts, port)
         before = self._rows[port].pop(record.key, None)
         if record.value is not None:
             self._rows[port][record.key] = Stored(record.value, record.ts)

@@ -10,7 +10,15 @@ from dataclasses import replace
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Windowed
-from millpond.testing.proof.oracle.windows.wtable import KeptJoin, Shift, Window, WindowedSide, WindowOf, window_of
+from millpond.testing.proof.oracle.windows.wtable import (
+    JoinTime,
+    KeptJoin,
+    Shift,
+    Window,
+    WindowedSide,
+    WindowOf,
+    window_of,
+)
 
 LEFT, RIGHT = 0, 1
 
@@ -31,7 +39,7 @@ class StreamWTableJoin(Node):
     ) -> None:
         """Only stream records trigger."""
         super().__init__()
-        self._topology = topology
+        self._time = JoinTime(topology, self)
         self._right = right
         self._left_join = how == "left"
         self._names = names
@@ -43,6 +51,7 @@ class StreamWTableJoin(Node):
     def receive(self, record: Record, port: int) -> None:
         """Keep a window, or look one up."""
         if port == RIGHT:
+            self._time.move(record.ts, port)
             if record.value is None:
                 self._rows.pop(record.key, None)
             else:
@@ -50,7 +59,7 @@ class StreamWTableJoin(Node):
             return
         if record.value is None or (record.key is None and not self._left_join):
             return
-        self.reach(self._topology, record.ts)
+        self._time.move(record.ts, port)
         found = self._find(record)
         if found is not None or self._left_join:
             value = self._joiner(record.value, None if found is None else found.value)
@@ -58,7 +67,7 @@ class StreamWTableJoin(Node):
 
     def _find(self, record: Record) -> Stored | None:
         window = None if record.key is None else self._names(record.key, record.value)
-        if window is None or not self._right.live(window, self._topology.now):
+        if window is None or not self._right.live(window, self._time.now):
             return None
         return self._rows.get(Windowed(record.key, *window))
 
@@ -82,7 +91,7 @@ class TableWTableJoin(KeptJoin):
             return
         window = window_of(record.key)
         row = self._rows[LEFT].get(record.key.key)
-        if row is None or not self._right.live(window, self._topology.now):
+        if row is None or not self._right.live(window, self._time.now):
             return
         if self._names(record.key.key, row.value) == window:
             self.meet(record.key.key, RIGHT, record, None if before is None else before.value, row)
@@ -100,7 +109,7 @@ class TableWTableJoin(KeptJoin):
 
     def _pointed(self, key: Key, row: Stored) -> Stored | None:
         window = self._names(key, row.value)
-        if window is None or not self._right.live(window, self._topology.now):
+        if window is None or not self._right.live(window, self._time.now):
             return None
         return self._rows[RIGHT].get(Windowed(key, *window))
 
@@ -118,10 +127,10 @@ class WTableTableJoin(KeptJoin):
         kept = self.keep(record, port)
         before = None if kept is None else kept.value
         if port == LEFT:
-            if self._left.live(window_of(record.key), self._topology.now):
+            if self._left.live(window_of(record.key), self._time.now):
                 self.meet(record.key, LEFT, record, before, self._rows[RIGHT].get(record.key.key))
             return
-        for key, row in _windows_of(self._rows[LEFT], record.key, self._left, self._topology.now):
+        for key, row in _windows_of(self._rows[LEFT], record.key, self._left, self._time.now):
             self.meet(key, RIGHT, record, before, row)
 
 
@@ -149,7 +158,7 @@ class WTableWTableJoin(KeptJoin):
         """Join one change of a window."""
         kept = self.keep(record, port)
         before = None if kept is None else kept.value
-        now = self._topology.now
+        now = self._time.now
         if not self._sides[port].live(window_of(record.key), now):
             return
         if self._shift is None:

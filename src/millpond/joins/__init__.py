@@ -1,0 +1,1 @@
+"""Joins as the handles attach them: the nodes, and what is refused."""
