@@ -23,7 +23,7 @@ NUMBERS = [bytes(4), bytes(8), b"\x80\0\0\0", b"\xff" * 8, b"\x7f" + b"\xff" * 7
 
 
 def part(root: int, name: str, kind: str, *, fails: bool = False) -> Deserializer:
-    return Deserializer(root, name, f"s{root}_{name}", kind, "orders", fails)
+    return Deserializer(root, name, f"s{root}_{name}", kind, "orders", fails, formats.serde_of(Format(kind)))
 
 
 def frame(rows: list[tuple[int | None, int, bytes | None, bytes | None]]) -> pa.Table:
@@ -44,15 +44,14 @@ def frame(rows: list[tuple[int | None, int, bytes | None, bytes | None]]) -> pa.
 @pytest.mark.parametrize("kind", ["string", "int", "long", "bytes"])
 def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: SparkSession, kind: str) -> None:
     raws = [*TEXTS, None, *NO_TEXTS, *SPLIT, *NUMBERS, None]
-    values, bad = part(0, "value", kind).decoded(pa.array(raws, pa.binary()))
+    serde = formats.serde_of(Format(kind))
+    found = serde.read(pa.array(raws, pa.binary()))
     rows = spark.createDataFrame(list(enumerate(raws)), "i int, raw binary").repartition(1)
     value, reason = formats.decode(Format(kind), F.col("raw"))
     wanted = rows.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
-    assert values.to_pylist() == [bytes(v) if isinstance(v := row["value"], bytearray) else v for row in wanted]
-    assert bad.tolist() == [row["reason"] is not None for row in wanted]
-    said = [
-        part(0, "value", kind)._fault(raw) for raw, wrong in zip(raws, bad, strict=True) if wrong and raw is not None
-    ]
+    assert found.values.to_pylist() == [bytes(v) if isinstance(v := row["value"], bytearray) else v for row in wanted]
+    assert found.bad.tolist() == [row["reason"] is not None for row in wanted]
+    said = [serde.fault(raw) for raw, wrong in zip(raws, found.bad, strict=True) if wrong and raw is not None]
     assert said == [row["reason"] for row in wanted if row["reason"] is not None]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructType
 
 from millpond._engine.exchange.routing import Move, Outlet, RoutedBatch
 from millpond._engine.expressions.program import Program
@@ -15,6 +15,7 @@ from millpond._engine.rows import blob
 from millpond._spark.dataflow.packing import WIRE_ROWS, Pack, UnpackExits, wire_batches, wire_rows
 from millpond._spark.dataflow.wire import Exits, Labels, sparks_hash
 from millpond._spark.formats.deserializers import Deserializer, Deserializers
+from millpond._spark.formats.serdes import JsonSerde, TextSerde
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -69,8 +70,8 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
     held = Call("EqualTo", (ratio, Literal(pa.scalar(7))), pa.bool_())
     kept = Call("Coalesce", (Call("CaseWhen", (fine, held), pa.bool_()), Literal(pa.scalar(False))), pa.bool_())
     parts = (
-        Deserializer(0, "key", "s0_key", "string", "t", False),
-        Deserializer(0, "value", "s0_value", "json", "t", False, StructType([StructField("a", IntegerType())])),
+        Deserializer(0, "key", "s0_key", "string", "t", False, TextSerde()),
+        Deserializer(0, "value", "s0_value", "json", "t", False, JsonSerde(StructType().add("a", IntegerType()))),
     )
     pack = Pack(
         outlets=(Outlet("out", 5, 0, "s0_key", "s0_value", active="f1_active", moves=(Move(0, 1),)),),

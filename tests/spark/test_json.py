@@ -19,7 +19,6 @@ from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType
 import millpond as mp
 from millpond._spark.formats import formats
 from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.deserializers import Deserializer
 from millpond.io.formats import Format
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -32,13 +31,14 @@ FINE = "fine"
 
 def decoded(form: Format, raws: list[bytes | None]) -> list[tuple[Any, str | None]]:
     """(value, reason) of each, as a source of this format says."""
-    part = Deserializer(0, "value", "s0_value", "json", "orders", True, formats.type_of(form))
-    values, bad = part.decoded(pa.array(raws, pa.binary()))
+    serde = formats.serde_of(form)
+    read = serde.read(pa.array(raws, pa.binary()))
+    values, bad = read.values, read.bad
     assert values.type == arrow_type(formats.type_of(form))
     assert [v is None for v in values.to_pylist()] == [
         raw is None or wrong for raw, wrong in zip(raws, bad, strict=True)
     ]
-    faults = [part._fault(raw) if wrong and raw is not None else None for raw, wrong in zip(raws, bad, strict=True)]
+    faults = [serde.fault(raw) if wrong and raw is not None else None for raw, wrong in zip(raws, bad, strict=True)]
     return list(zip(values.to_pylist(maps_as_pydicts="strict"), faults, strict=True))
 
 

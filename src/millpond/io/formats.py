@@ -7,9 +7,13 @@ from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
 
-FormatName = Literal["bytes", "string", "int", "long", "json"]
-FORMAT_HINT = 'Take "bytes", "string", "int" (4 bytes), "long" (8 bytes) or mp.json("id long, name string").'
+FormatName = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json"]
+FORMAT_HINT = (
+    'Take "bytes", "string", "short" (2 bytes), "int" (4 bytes), "long" (8 bytes), "float", "double", "boolean", '
+    '"uuid", mp.decimal(10, 2) or mp.json("id long, name string").'
+)
 SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
+_MOST_DIGITS = 38
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,9 @@ class Format:
 
     Parameters
     ----------
-    kind : "bytes", "string" (UTF-8), "int" (4 bytes big-endian), "long" (8 bytes big-endian) or "json".
+    kind : "bytes", "string" (UTF-8), "short", "int" or "long" (2, 4 or 8 bytes big-endian), "float" or "double" (IEEE,
+        4 or 8 bytes big-endian), "boolean" (one byte), "uuid" (its text), or "json". Those with parameters of their own
+        are made by functions: `millpond.decimal`, `millpond.time_windowed`, `millpond.session_windowed`.
     schema : of json: a schema in DDL ("id long, name string") or a Spark type; a sink needs none.
     """
 
@@ -31,7 +37,7 @@ class Format:
         if self.kind != "json" and self.schema is not None:
             what = f"The format {self.kind!r} takes no schema."
             raise TopologyError(what, given=repr(self.schema), hint="Leave it out.")
-        if self.schema is not None and not _is_schema(self.schema):
+        if self.schema is not None and not is_schema(self.schema):
             raise TopologyError("This is not a schema.", given=repr(self.schema), hint=SCHEMA_HINT)
 
     @classmethod
@@ -45,13 +51,42 @@ class Format:
         if isinstance(given, Format):
             return given
         if isinstance(given, str):
-            return cls(given)
+            return Format(given)
         raise TopologyError("There is no such format.", given=repr(given), hint=FORMAT_HINT)
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        """Why a source cannot read it: what is wrong, what was given, and a hint. None: it can."""
+        if self.kind == "json" and self.schema is None:
+            return "JSON is read with a schema", "json without a schema", SCHEMA_HINT
+        return None
 
     def __str__(self) -> str:
         if self.schema is None:
             return self.kind
-        return f"json({self.schema if isinstance(self.schema, str) else self.schema.simpleString()})"
+        return f"{self.kind}({self.schema if isinstance(self.schema, str) else self.schema.simpleString()})"
+
+
+@dataclass(frozen=True)
+class DecimalFormat(Format):
+    """Decimals as Kafka Connect's logical type writes them; see `decimal`."""
+
+    kind: str = "decimal"
+    precision: int = 10
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        digits: tuple[Any, Any] = (self.precision, self.scale)
+        whole = {type(number) for number in digits} == {int}
+        if not whole or not 1 <= self.precision <= _MOST_DIGITS or not 0 <= self.scale <= self.precision:
+            raise TopologyError(
+                f"A decimal has 1 to {_MOST_DIGITS} digits, of which none to all stand behind the point.",
+                given=f"decimal({self.precision!r}, {self.scale!r})",
+                hint="mp.decimal(10, 2): ten digits, two of them behind the point.",
+            )
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
 
 
 def json(schema: Any = None) -> Format:
@@ -69,5 +104,25 @@ def json(schema: Any = None) -> Format:
     return Format("json", schema)
 
 
-def _is_schema(given: Any) -> bool:
+def decimal(precision: int, scale: int = 0) -> Format:
+    """The format of decimals as Kafka Connect's `Decimal` writes them: Kafka itself has no serializer of decimals.
+
+    The bytes are the number without its point in two's complement, the highest byte first and no byte more than it
+    takes, as Java's `BigInteger.toByteArray` gives it; where the point stands is not written.
+
+    Parameters
+    ----------
+    precision : digits in all, 1 to 38.
+    scale : digits behind the point.
+
+    Examples
+    --------
+    >>> str(decimal(10, 2))
+    'decimal(10, 2)'
+    """
+    return DecimalFormat(precision=precision, scale=scale)
+
+
+def is_schema(given: Any) -> bool:
+    """Whether it is a schema by its looks: a text, or a type of Spark's."""
     return (isinstance(given, str) and bool(given.strip())) or hasattr(given, "simpleString")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
-from millpond.io.formats import FORMAT_HINT, SCHEMA_HINT, Format, FormatName
+from millpond.io.formats import FORMAT_HINT, Format, FormatName
 
 Delivery = Literal["exactly_once", "at_least_once"]
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -64,12 +64,10 @@ class Topic:
                 hint=f"{part}=...: {FORMAT_HINT}",
             )
         form = Format.of(given)
-        if form.kind == "json" and form.schema is None:
-            raise TopologyError(
-                f"JSON is read with a schema, which the topic {self.name!r} needs for its {part}s.",
-                given=f"{part}=json without a schema",
-                hint=SCHEMA_HINT,
-            )
+        if form.unreadable is not None:
+            what, found, hint = form.unreadable
+            what = f"{what}, which the topic {self.name!r} needs for its {part}s."
+            raise TopologyError(what, given=f"{part}={found}", hint=hint)
         object.__setattr__(self, part, form)
 
 

@@ -15,8 +15,8 @@ from pyspark.sql.types import BinaryType, LongType
 
 from millpond._plan.nodes import Source
 from millpond._spark.dataflow.compile import HEADERS
-from millpond._spark.formats.deserializers import Deserializer
-from millpond._spark.formats.formats import is_primitive
+from millpond._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
+from millpond._spark.formats.formats import serde_of
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import TopologyError
 from millpond.io.topics import Topic
@@ -26,7 +26,7 @@ Header = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class Piped:
-    """One input record: source number, and its place in its case, which is its order_ts."""
+    """One input record: source number, its place in its case, which is its order_ts, and why it does not pass."""
 
     source: int
     key: Any
@@ -34,7 +34,7 @@ class Piped:
     ts: int
     headers: tuple[Header, ...]
     step: int
-    undecodable: bool = False
+    reason: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Inlet:
         given = {"key": key, "value": value}
         try:
             at = fitted(ts, LongType(), "ts", nullable=False)
-            decoded = [one for part in given for one in self._part(part, given[part], step)]
+            parts = [self._part(part, given[part], step) for part in given]
             told = tuple(fitted(list(headers), HEADERS, "headers"))
         except Unfit as error:
             raise TopologyError(
@@ -71,22 +71,37 @@ class Inlet:
                 hint=f"key: {self.source.shape.key.simpleString():.120}; "
                 f"value: {self.source.shape.value.simpleString():.200}.",
             ) from None
-        if len(decoded) < len(given):
-            return Piped(self.number, None, None, at, told, step, undecodable=True)
-        return Piped(self.number, decoded[0], decoded[1], at, told, step)
+        at = next((part.ts for part in parts if part.ts is not None), at)
+        reasons = {part.reason for part in parts if part.reason}
+        if reasons:
+            return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
+        return Piped(self.number, parts[0].value, parts[1].value, at, told, step)
 
-    def _part(self, part: str, given: Any, step: int) -> list[Any]:
-        """The key or the value; nothing where it cannot be decoded and is to be left out."""
+    def _part(self, part: str, given: Any, step: int) -> _Part:
+        """The key or the value: bytes of a topic are decoded."""
         kind = getattr(self.source.shape, part)
         origin = self.source.origin
-        if not isinstance(given, bytes | bytearray) or not isinstance(origin, Topic) or isinstance(kind, BinaryType):
-            return [fitted(given, kind, part)]
+        raw = isinstance(given, bytes | bytearray) and not isinstance(kind, BinaryType)
+        if not isinstance(origin, Topic) or (given is not None and not raw):
+            return _Part(fitted(given, kind, part))
         form = getattr(origin, part)
-        schema = None if is_primitive(form) else kind
-        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", schema)
-        values, bad = decoder.decoded(pa.array([bytes(given)], pa.binary()))
-        if not bad[0]:
-            return [fitted(values.to_pylist(maps_as_pydicts="strict")[0], kind, part)]
+        serde = serde_of(form)
+        found = serde.read(pa.array([bytes(given) if raw else None], pa.binary()))
+        if found.ignored is not None and found.ignored[0]:
+            return _Part(None, IGNORED)
+        if not found.bad[0]:
+            value = found.values.to_pylist(maps_as_pydicts="strict")[0]
+            return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
+        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", serde)
         if decoder.fails:
             raise decoder.refused(bytes(given), 0, step)
-        return []
+        return _Part(None, UNDECODABLE)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A key or a value, why its record does not pass (0: it does), and the time in ms that it tells."""
+
+    value: Any
+    reason: int = 0
+    ts: int | None = None

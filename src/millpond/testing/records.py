@@ -11,7 +11,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructF
 from millpond._engine.rows.columns import position_columns
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import HEADERS
-from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE
+from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP
 from millpond.testing.piped import Header, Piped
 
 
@@ -56,7 +56,7 @@ class PipedFrame:
         return [self._row(piped, case) for case, records in enumerate(cases) for piped in records]
 
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
-        reason = UNDECODABLE if piped.undecodable else NEGATIVE_TIMESTAMP if piped.ts < 0 else 0
+        reason = piped.reason or (NEGATIVE_TIMESTAMP if piped.ts < 0 else 0)
         paths = [0] * self.physical.slots
         row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []

@@ -24,7 +24,7 @@ from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.wire import END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
-from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
+from millpond._spark.formats.deserializers import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
@@ -43,7 +43,7 @@ millisecond."""
 WIRE_ROWS = 1_024
 """Of one Arrow batch behind packing, at most."""
 
-REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable"}
+REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable", IGNORED: "ignored_tombstone"}
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Spark would look at every byte of a text, make numbers by way of hexadecimal text, and copy each value into a column of
 its source's own; all of that for rows that go to Python anyway. So these get keys and values as they came, in one
-column each. For functions of Spark's, the columns that `formats` makes of plain formats mean the same; JSON, which
-Spark's own parser takes too loosely, is decoded here alone, and handed back where such a function needs it (`Decode`).
+column each. For functions of Spark's, the columns that `formats` makes of plain formats mean the same; all others are
+decoded here alone (`serdes`), and handed back where such a function needs them (`Decode`).
 Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone.
 """
 
@@ -16,24 +16,18 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType
 
 from millpond._engine.arrays import Bools
 from millpond._engine.keys import keyform
-from millpond._engine.keys.big_endian import integers
 from millpond._engine.rows.columns import ints
-from millpond._spark.formats.json_decode import decode
+from millpond._spark.formats.serdes import Serde
 from millpond._spark.session.worker import settle
 from millpond.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
 """The columns that have them as they came."""
-_NUMBERS = {"int": pa.int32(), "long": pa.int64()}
-WIDTHS = {kind: number.byte_width for kind, number in _NUMBERS.items()}
-"""Of the formats of numbers, in bytes."""
-NEGATIVE_TIMESTAMP, UNDECODABLE = 1, 2
+NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED = 1, 2, 3
 """Why a record does not pass; 0 where it does."""
-NOT_TEXT = "not valid UTF-8"
 HINT = (
     'set on_undecodable="skip", with which the same checkpoint goes on, and query.drops counts; or name the right '
     "format, with a new checkpoint."
@@ -49,10 +43,10 @@ class Deserializer:
     root : the source's number.
     part : key or value.
     name : the column that has them decoded.
-    kind : their format's.
+    kind : their format's, as errors name it.
     topic : where they come from.
     fails : whether what is not of the format fails the query, or is left out and counted.
-    schema : type of JSON's values.
+    serde : reads them.
     """
 
     root: int
@@ -61,39 +55,11 @@ class Deserializer:
     kind: str
     topic: str
     fails: bool
-    schema: DataType | None = None
-
-    def decoded(self, raw: pa.Array) -> tuple[pa.Array, Bools]:
-        """Values, null where there are none, and where bytes are not of the format."""
-        if self.kind == "bytes":
-            return raw, np.zeros(len(raw), dtype=np.bool_)
-        if self.kind == "string":
-            return _texts(raw)
-        if self.schema is not None:
-            texts, bad = _texts(raw)
-            values, flaws = decode(self.schema, texts)
-            bad[list(flaws)] = True
-            return values, bad
-        bad = self._of_other_width(raw)
-        good = pc.if_else(pa.array(~bad), raw, None) if bad.any() else raw
-        return integers(good, _NUMBERS[self.kind]), bad
+    serde: Serde
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
-        return refused(self.part, self.topic, self.kind, partition, offset, self._fault(raw))
-
-    def _of_other_width(self, raw: pa.Array) -> Bools:
-        lengths = pc.binary_length(raw).fill_null(WIDTHS[self.kind])
-        bad: Bools = lengths.to_numpy() != WIDTHS[self.kind]
-        return bad
-
-    def _fault(self, raw: bytes) -> str:
-        if self.kind in WIDTHS:
-            return wrong_width(self.kind, str(len(raw)))
-        texts, bad = _texts(pa.array([raw], pa.binary()))
-        if self.schema is None or bad[0]:
-            return NOT_TEXT
-        return decode(self.schema, texts)[1][0]
+        return refused(self.part, self.topic, self.kind, partition, offset, self.serde.fault(raw))
 
 
 @dataclass(frozen=True)
@@ -135,16 +101,20 @@ class Deserializers:
         root = frame.column("root").fill_null(-1).to_numpy()
         given = {part: keyform.flat(frame.column(RAW[part])) for part in {p.part for p in self.parts}}
         faults: list[tuple[Deserializer, Bools]] = []
+        ignored = np.zeros(len(frame), dtype=np.bool_)
         for part in self.parts:
-            mine = root == part.root
-            raw = given[part.part]
-            values, bad = part.decoded(raw if mine.all() else pc.if_else(pa.array(mine), raw, None))
-            frame = frame.append_column(part.name, values)
-            faults.append((part, bad))
+            mine, raw = root == part.root, given[part.part]
+            found = part.serde.read(raw if mine.all() else pc.if_else(pa.array(mine), raw, None))
+            frame = frame.append_column(part.name, found.values)
+            faults.append((part, found.bad))
+            if found.ignored is not None:
+                ignored |= found.ignored & mine
+            if found.ts is not None:
+                frame = _with_times(frame, found.ts)
         frame = frame.drop_columns(list(self.needed))
         if self.whole:
             _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
-            return _with_reason(frame, [bad for _, bad in faults])
+            return _with_reason(frame, [bad for _, bad in faults], ignored)
         # Spark has looked already; what only we cannot read must not pass for a tombstone
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)
@@ -182,10 +152,17 @@ def _raise_first(faults: Sequence[tuple[Deserializer, Bools]], frame: pa.Table, 
         raise part.refused(given[part.part][at].as_py(), partition, offset)
 
 
-def _with_reason(frame: pa.Table, faults: Sequence[Bools]) -> pa.Table:
+def _with_times(frame: pa.Table, told: pa.Array) -> pa.Table:
+    """The frame with the times that its records tell, where they tell one."""
+    at, ts = frame.schema.get_field_index("ts"), frame.column("ts")
+    return frame.set_column(at, frame.schema.field(at), pc.coalesce(told, ts))
+
+
+def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa.Table:
     skipped = reduce(np.logical_or, faults)
     negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
-    return frame.append_column("reason", pa.array(np.where(skipped, UNDECODABLE, negative).astype(np.int8)))
+    reasons = np.where(skipped, UNDECODABLE, np.where(ignored, IGNORED, negative))
+    return frame.append_column("reason", pa.array(reasons.astype(np.int8)))
 
 
 def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
@@ -195,22 +172,3 @@ def refused(part: str, topic: str, kind: str, partition: object, offset: object,
         given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",
         hint=HINT,
     )
-
-
-def wrong_width(kind: str, length: str) -> str:
-    """What is wrong with bytes that are not as long as a number of this format."""
-    return f"{kind} takes {WIDTHS[kind]} bytes, there are {length}"
-
-
-def _texts(raw: pa.Array) -> tuple[pa.Array, Bools]:
-    """Byte strings as texts, and where they are none: looked for by halves, Arrow only says that there are some."""
-    # what the session has made large stays so
-    kind = pa.large_string() if pa.types.is_large_binary(raw.type) else pa.string()
-    try:
-        return raw.cast(kind), np.zeros(len(raw), dtype=np.bool_)
-    except pa.ArrowInvalid:
-        if len(raw) == 1:
-            return pa.nulls(1, kind), np.ones(1, dtype=np.bool_)
-        half = len(raw) // 2
-        (first, bad), (second, worse) = _texts(raw[:half]), _texts(raw[half:])
-        return pa.concat_arrays([first, second]), np.concatenate([bad, worse])

@@ -1,26 +1,54 @@
 """Formats: their types, and as Spark columns, values to bytes, and bytes of plain formats to values.
 
 Law 6: a null is a tombstone and nothing else is; bytes that are not of the format give a null value together
-with a reason, so that they can never pass for one. JSON is decoded in the workers (`json_decode`).
+with a reason, so that they can never pass for one. All but the plain formats are read in the workers (`serdes`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
 
-from millpond._spark.formats.deserializers import NOT_TEXT, WIDTHS, wrong_width
+from millpond._spark.formats import serdes
 from millpond._spark.formats.json import encode_json, nullable, readable
+from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
 from millpond.errors import TopologyError
-from millpond.io.formats import Format
+from millpond.io.formats import DecimalFormat, Format
 
 _PLAIN: dict[str, DataType] = {
     "bytes": BinaryType(),
     "string": StringType(),
     "int": IntegerType(),
     "long": LongType(),
+}
+_SIMPLE: dict[str, DataType] = _PLAIN | {
+    "short": ShortType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "uuid": StringType(),
+}
+_SERDES: dict[str, type[Serde]] = {
+    "bytes": serdes.BytesSerde,
+    "string": serdes.TextSerde,
+    "boolean": serdes.BooleanSerde,
+    "uuid": serdes.UuidSerde,
 }
 ENCODING = {"spark.sql.ansi.enabled": "false"}
 """What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
@@ -33,8 +61,10 @@ def type_of(form: Format) -> DataType:
     ------
     TopologyError : the schema does not parse, or JSON cannot be read as this type.
     """
+    if isinstance(form, DecimalFormat):
+        return DecimalType(form.precision, form.scale)
     if form.kind != "json":
-        return _PLAIN[form.kind]
+        return _SIMPLE[form.kind]
     kind = _schema(form)
     if not readable(kind):
         raise TopologyError(
@@ -65,15 +95,31 @@ def format_for(kind: DataType) -> Format:
 
 
 def is_primitive(form: Format) -> bool:
-    """Whether values of the format are texts, bytes or numbers, which need no parsing."""
+    """Whether values of the format are texts, bytes or integers, which Spark has expressions to read."""
     return form.kind in _PLAIN
+
+
+def serde_of(form: Format, kind: DataType | None = None) -> Serde:
+    """What reads and writes the format in the workers.
+
+    Parameters
+    ----------
+    kind : type of the values; None: the format's own.
+    """
+    if isinstance(form, DecimalFormat):
+        return serdes.DecimalSerde(form.precision, form.scale)
+    if form.kind in serdes.NUMBERS:
+        return serdes.NumberSerde(form.kind)
+    if form.kind == "json":
+        return serdes.JsonSerde(type_of(form) if kind is None else kind)
+    return _SERDES[form.kind]()
 
 
 def describe_format(form: Format | None) -> str:
     """A format in describe() and in a checkpoint: however its schema was spelt."""
     if form is None:
         return "by type"
-    return form.kind if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
+    return str(form) if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
 
 
 # -- from bytes --------------------------------------------------------------------------------------------
@@ -131,8 +177,8 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
         fits = form.schema is None or type_of(form) == nullable(kind)
         hint = "A sink's JSON needs no schema: mp.json()."
     else:
-        fits = type(_PLAIN[form.kind]) is type(kind)
-        cast = _PLAIN[form.kind].simpleString()
+        fits = type(type_of(form)) is type(kind) and (type_of(form) == kind or isinstance(kind, StringType))
+        cast = type_of(form).simpleString()
         hint = f'Take the format "{format_for(kind).kind}", or change the values with .cast("{cast}").'
     if not fits:
         raise TopologyError(
@@ -146,8 +192,22 @@ def encode(form: Format, value: Column) -> Column:
     """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`."""
     if form.kind == "bytes":
         return value
-    # text as UTF-8, numbers as their two's complement, the highest byte first
-    return encode_json(value) if form.kind == "json" else value.cast("binary")
+    if form.kind == "json":
+        return encode_json(value)
+    if is_primitive(form):
+        # text as UTF-8, numbers as their two's complement, the highest byte first
+        return value.cast("binary")
+    written: Column = F.arrow_udf(_writer(serde_of(form)), BinaryType())(value)  # type: ignore[call-overload]
+    return written
+
+
+def _writer(serde: Serde) -> Callable[[pa.Array], pa.Array]:
+    """What writes values where Spark has no expression for it, and no wire rows are there to write straight from."""
+
+    def write(values: pa.Array) -> pa.Array:
+        return serde.write(values).cast(pa.binary())
+
+    return write
 
 
 def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Column:

@@ -1,6 +1,6 @@
 """Writing to Kafka straight from wire rows: blobs become records in the one function that writes them.
 
-Where all sinks are topics of text, bytes, numbers and JSON, no expression of Spark's is needed behind the last
+Where all sinks are topics whose formats the workers write, no expression of Spark's is needed behind the last
 exchange; the rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard
 is put into its order and written before the next is read, and the ends (`wire`) stand behind all of them.
 """
@@ -22,9 +22,9 @@ from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.dataflow.wire import END, Exits
-from millpond._spark.formats.formats import format_for, is_primitive, type_of
+from millpond._spark.formats.formats import format_for, is_primitive, serde_of, type_of
 from millpond._spark.formats.json import nullable, readable
-from millpond._spark.formats.json_encode import encoded
+from millpond._spark.formats.serdes import Serde
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
@@ -51,18 +51,19 @@ def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
     # a format that does not fit the type is somebody else's to refuse
     if form.kind == "json":
         return readable(kind) and (form.schema is None or type_of(form) == nullable(kind))
-    return is_primitive(form) and type_of(form) == kind
+    return type_of(form) == kind
 
 
 def _format(given: Format | FormatName | None, kind: DataType) -> Format:
     return format_for(kind) if given is None else Format.of(given)
 
 
-def json_parts(sink: Sink) -> dict[str, DataType]:
-    """Of key and value what a topic's sink writes as JSON, with its type."""
+def serdes_of(sink: Sink) -> dict[str, Serde]:
+    """Of key and value what is written by a serde: all that is no text, bytes or integer."""
     assert isinstance(sink.target, TopicSink)
     parts = {"key": (sink.target.key, sink.shape.key), "value": (sink.target.value, sink.shape.value)}
-    return {name: kind for name, (given, kind) in parts.items() if _format(given, kind).kind == "json"}
+    forms = {name: (_format(given, kind), kind) for name, (given, kind) in parts.items()}
+    return {name: serde_of(form, kind) for name, (form, kind) in forms.items() if not is_primitive(form)}
 
 
 def in_order(frame: DataFrame) -> DataFrame:
@@ -78,12 +79,12 @@ class WriteDirectly:
     ----------
     write : writes records, told apart by the number of their sink.
     exits : how sinks are told apart here.
-    json : of each sink what is JSON, see `json_parts`.
+    serdes : of each sink, see `serdes_of`.
     """
 
     write: KafkaWrite
     exits: Exits
-    json: tuple[Mapping[str, DataType], ...]
+    serdes: tuple[Mapping[str, Serde], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
@@ -115,24 +116,24 @@ class WriteDirectly:
         if not mail:
             return
         alone, position = len(mail) == 1, position_columns(self.exits.slots)
-        json = self.json[next(iter(mail))] if alone else {}
+        serdes = self.serdes[next(iter(mail))] if alone else {}
         # nobody else holds the rows, so that what is no longer needed of them goes
         held = [stacked([self._numbered(stacked(mail.pop(sink)), sink, alone=alone) for sink in sorted(mail)])]
         # whoever gets few rows of several tasks puts them in order once more; a JSON text may be shorter than its value
-        size = len(held[0]) * RECORD_BYTES if json else record_bytes(held[0])
+        size = len(held[0]) * RECORD_BYTES if serdes else record_bytes(held[0])
         kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT
         for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
-            written = {name: _bytes(columns[name], name, json) for name in ("key", "value")}
+            written = {name: _bytes(columns[name], name, serdes) for name in ("key", "value")}
             yield pa.RecordBatch.from_pydict(columns | written)
 
     def _numbered(self, rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
         """Rows with the number of their sink; beside other sinks' their keys and values, of whatever type, as bytes."""
         for name in () if alone else ("key", "value"):
             at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, name, _bytes(array(rows, name), name, self.json[sink]).cast(pa.binary()))
+            rows = rows.set_column(at, name, _bytes(array(rows, name), name, self.serdes[sink]).cast(pa.binary()))
         return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
 
 
-def _bytes(values: pa.Array, name: str, json: Mapping[str, DataType]) -> pa.Array:
-    return encoded(values, json[name]) if name in json else as_bytes(values)
+def _bytes(values: pa.Array, name: str, serdes: Mapping[str, Serde]) -> pa.Array:
+    return serdes[name].write(values) if name in serdes else as_bytes(values)

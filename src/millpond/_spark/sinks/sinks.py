@@ -16,16 +16,16 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import DataType
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import HEADERS, Compiled
 from millpond._spark.dataflow.wire import Exits
+from millpond._spark.formats.serdes import Serde
 from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, json_parts
+from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, serdes_of
 from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, limit
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
@@ -127,13 +127,13 @@ class DirectSinks:
     ----------
     exits : how they are told apart.
     topics : the sinks, by their numbers there, if they are topics.
-    json : what of each topic's records is JSON.
+    serdes : write each topic's keys and values, where these are no text, bytes or integers.
     files : the sinks, if they are files.
     """
 
     exits: Exits
     topics: tuple[TopicSink, ...] = ()
-    json: tuple[Mapping[str, DataType], ...] = ()
+    serdes: tuple[Mapping[str, Serde], ...] = ()
     files: tuple[FileOutput, ...] = ()
 
 
@@ -159,7 +159,7 @@ def _direct_sinks(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -
     files = _direct_files(compiled.frame.sparkSession, ordered, compiled.headers)
     if files is not None:
         return DirectSinks(compiled.exits, files=files)
-    return DirectSinks(compiled.exits, tuple(node.target for node in ordered), tuple(map(json_parts, ordered)))
+    return DirectSinks(compiled.exits, tuple(node.target for node in ordered), tuple(map(serdes_of, ordered)))
 
 
 def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, FileOutput]:
@@ -301,7 +301,7 @@ class BatchSinks:
             else:
                 tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
                 write = KafkaWrite(client, names, self.identity, batch, limit(tasks), driver.begins(batch))
-            made = write if direct is None else WriteDirectly(write, direct.exits, direct.json)
+            made = write if direct is None else WriteDirectly(write, direct.exits, direct.serdes)
             told = rows.mapInArrow(made, WRITTEN).collect()
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
         if driver is not None and held:

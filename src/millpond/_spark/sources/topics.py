@@ -199,9 +199,8 @@ def _decoded(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Par
 
 
 def _decoding(part: _Part) -> Deserializer:
-    schema = None if formats.is_primitive(part.form) else formats.type_of(part.form)
-    fails = part.topic.on_undecodable == "fail"
-    return Deserializer(part.number, part.part, part.name, part.form.kind, part.topic.name, fails, schema)
+    form, fails = part.form, part.topic.on_undecodable == "fail"
+    return Deserializer(part.number, part.part, part.name, form.kind, part.topic.name, fails, formats.serde_of(form))
 
 
 @dataclass(frozen=True)
