@@ -66,9 +66,10 @@ from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
-from millpond.io.formats import Format, json
+from millpond.io.formats import Format, decimal, json
 from millpond.io.kafka import Kafka
 from millpond.io.topics import DeadLetter, Topic, TopicSink
+from millpond.io.windowed_formats import session_windowed, time_windowed
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing
@@ -131,6 +132,7 @@ __all__ = [
     "collect_set",
     "count",
     "count_distinct",
+    "decimal",
     "first",
     "json",
     "last",
@@ -140,8 +142,10 @@ __all__ = [
     "previous",
     "python",
     "session",
+    "session_windowed",
     "stddev",
     "sum",
+    "time_windowed",
     "top_k",
 ]
 __version__ = "0.1.0"

@@ -88,7 +88,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "Named": "name=... of the operator",
         "Produced": "stream.to('topic', key='long', value='string')",
         "Repartitioned": "stream.repartition(name=...)",
-        "Serdes": "the formats 'string', 'int', 'long', 'bytes' and mp.json(...)",
+        "Serdes": "the formats 'string', 'long', 'double', 'uuid', ..., mp.decimal(...) and mp.json(...)",
         "StreamJoined": "name=... of the join",
         "TopologyTestDriver": "from millpond.testing import TopologyTestDriver",
     },

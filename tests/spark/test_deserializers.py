@@ -116,17 +116,8 @@ def test_what_only_python_cannot_read_fails_instead_of_passing_for_a_tombstone()
 
 def test_large_types_of_the_session_stay_large() -> None:
     raw = pa.array([b"a", b"\xff", None], pa.large_binary())
-    texts, _ = part(0, "value", "string").decoded(raw)
+    texts = formats.serde_of(Format("string")).read(raw).values
     assert (texts.type, texts.to_pylist()) == (pa.large_string(), ["a", None, None])
-    assert part(0, "value", "bytes").decoded(raw)[0].type == pa.large_binary()
-    numbers, bad = part(0, "value", "int").decoded(pa.array([bytes(4), b"x", None], pa.large_binary()))
-    assert (numbers.to_pylist(), bad.tolist()) == ([0, None, None], [False, True, False])
-
-
-def test_a_hundred_thousand_texts_of_which_a_few_are_none_are_found() -> None:
-    raws = [b"fine"] * 100_000
-    places = [0, 1, 49_999, 50_000, 99_999]
-    for place in places:
-        raws[place] = b"\xff"
-    _, bad = part(0, "value", "string").decoded(pa.array(raws, pa.binary()))
-    assert bad.nonzero()[0].tolist() == places
+    assert formats.serde_of(Format("bytes")).read(raw).values.type == pa.large_binary()
+    found = formats.serde_of(Format("int")).read(pa.array([bytes(4), b"x", None], pa.large_binary()))
+    assert (found.values.to_pylist(), found.bad.tolist()) == ([0, None, None], [False, True, False])

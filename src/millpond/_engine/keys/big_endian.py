@@ -42,12 +42,15 @@ def numbers(raw: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 def as_bytes(values: pa.Array) -> pa.Array:
     """Numbers and texts as Kafka's serializers write them, byte strings as they are; null for null.
 
-    Of all that are no number (NaN) there is one, as in Java's `doubleToLongBits`.
+    Of doubles that are no number (NaN) there is one, floats keep their bits: DoubleSerializer takes
+    `doubleToLongBits`, FloatSerializer `floatToRawIntBits`.
     """
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         return values if pa.types.is_binary(values.type) else values.cast(pa.binary())
     width = values.type.bit_width // 8
-    content = form.bits(values.fill_null(0)).astype(f">i{width}")
+    whole = values.fill_null(0)
+    raw = form.fixed_bytes(whole, width).view(f"<i{width}") if pa.types.is_float32(values.type) else form.bits(whole)
+    content = raw.reshape(-1).astype(f">i{width}")
     found = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(values), [None, pa.py_buffer(content)])
     return found if not values.null_count else pc.if_else(values.is_valid(), found, pa.scalar(None, pa.binary(width)))
 

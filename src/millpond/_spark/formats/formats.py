@@ -7,6 +7,7 @@ with a reason, so that they can never pass for one. All but the plain formats ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -23,13 +24,17 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
+    StructType,
 )
 
 from millpond._spark.formats import serdes
 from millpond._spark.formats.json import encode_json, nullable, readable
 from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
+from millpond._spark.formats.windowed import FIELDS, WindowedSerde
 from millpond.errors import TopologyError
 from millpond.io.formats import DecimalFormat, Format
+from millpond.io.windowed_formats import WindowedFormat
 
 _PLAIN: dict[str, DataType] = {
     "bytes": BinaryType(),
@@ -63,6 +68,9 @@ def type_of(form: Format) -> DataType:
     """
     if isinstance(form, DecimalFormat):
         return DecimalType(form.precision, form.scale)
+    if isinstance(form, WindowedFormat):
+        fields = zip(FIELDS, (type_of(form.inner), LongType(), LongType()), strict=True)
+        return StructType([StructField(name, kind) for name, kind in fields])
     if form.kind != "json":
         return _SIMPLE[form.kind]
     kind = _schema(form)
@@ -108,6 +116,9 @@ def serde_of(form: Format, kind: DataType | None = None) -> Serde:
     """
     if isinstance(form, DecimalFormat):
         return serdes.DecimalSerde(form.precision, form.scale)
+    if isinstance(form, WindowedFormat):
+        within = serde_of(form.inner, None if kind is None else _windowed(kind)[0])
+        return WindowedSerde(form.kind, within, form.kind == "session_windowed", form.size_ms)
     if form.kind in serdes.NUMBERS:
         return serdes.NumberSerde(form.kind)
     if form.kind == "json":
@@ -119,6 +130,8 @@ def describe_format(form: Format | None) -> str:
     """A format in describe() and in a checkpoint: however its schema was spelt."""
     if form is None:
         return "by type"
+    if isinstance(form, WindowedFormat):
+        return str(replace(form, inner=Format("json", type_of(form.inner)))) if form.inner.schema else str(form)
     return str(form) if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
 
 
@@ -173,23 +186,62 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
     ------
     TopologyError : it does not; the hint names a format or a cast that does.
     """
+    if _fits(form, kind):
+        return
     if form.kind == "json":
-        fits = form.schema is None or type_of(form) == nullable(kind)
         hint = "A sink's JSON needs no schema: mp.json()."
+    elif isinstance(form, WindowedFormat):
+        hint = f'It is for keys of windows, structs of key, start and end; here take "{format_for(kind).kind}".'
     else:
-        fits = type(type_of(form)) is type(kind) and (type_of(form) == kind or isinstance(kind, StringType))
         cast = type_of(form).simpleString()
         hint = f'Take the format "{format_for(kind).kind}", or change the values with .cast("{cast}").'
-    if not fits:
-        raise TopologyError(
-            f"The format {form.kind!r} does not write the {what}.",
-            given=f"{kind.simpleString()}, where the format is of {type_of(form).simpleString()}",
-            hint=hint,
-        )
+    raise TopologyError(
+        f"The format {form.kind!r} does not write the {what}.",
+        given=f"{kind.simpleString()}, where the format is of {_written_type(form)}",
+        hint=hint,
+    )
 
 
-def encode(form: Format, value: Column) -> Column:
-    """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`."""
+def _fits(form: Format, kind: DataType) -> bool:
+    if form.kind == "json":
+        return form.schema is None or type_of(form) == nullable(kind)
+    if isinstance(form, WindowedFormat):
+        found = _windowed(kind)
+        return len(found) == len(FIELDS) and _fits(form.inner, found[0])
+    return type(type_of(form)) is type(kind) and (type_of(form) == kind or isinstance(kind, StringType))
+
+
+def written_by_workers(form: Format, kind: DataType) -> bool:
+    """Whether no expression of Spark's is needed to write values of this type."""
+    if form.kind == "json":
+        return readable(kind) and _fits(form, kind)
+    if isinstance(form, WindowedFormat):
+        found = _windowed(kind)
+        return len(found) == len(FIELDS) and written_by_workers(form.inner, found[0])
+    return type_of(form) == kind
+
+
+def _windowed(kind: DataType) -> list[DataType]:
+    """The types of key, start and end of windowed keys; nothing where it is no type of such keys."""
+    if not isinstance(kind, StructType) or tuple(kind.names) != FIELDS:
+        return []
+    key, *times = (each.dataType for each in kind.fields)
+    return [key, *times] if all(isinstance(time, LongType) for time in times) else []
+
+
+def _written_type(form: Format) -> str:
+    if isinstance(form, WindowedFormat):
+        return f"struct<key:{_written_type(form.inner)},start:bigint,end:bigint>"
+    return "any type" if form.kind == "json" and form.schema is None else type_of(form).simpleString()
+
+
+def encode(form: Format, value: Column, kind: DataType | None = None) -> Column:
+    """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`.
+
+    Parameters
+    ----------
+    kind : type of the values; None: the format's own.
+    """
     if form.kind == "bytes":
         return value
     if form.kind == "json":
@@ -197,7 +249,7 @@ def encode(form: Format, value: Column) -> Column:
     if is_primitive(form):
         # text as UTF-8, numbers as their two's complement, the highest byte first
         return value.cast("binary")
-    written: Column = F.arrow_udf(_writer(serde_of(form)), BinaryType())(value)  # type: ignore[call-overload]
+    written: Column = F.arrow_udf(_writer(serde_of(form, kind)), BinaryType())(value)  # type: ignore[call-overload]
     return written
 
 

@@ -22,16 +22,16 @@ from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.dataflow.wire import END, Exits
-from millpond._spark.formats.formats import format_for, is_primitive, serde_of, type_of
-from millpond._spark.formats.json import nullable, readable
+from millpond._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from millpond._spark.formats.serdes import Serde
+from millpond._spark.formats.windowed import WindowedSerde
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
-_KEPT = frozenset(("key", "value", "ts", "headers", "topic"))
+_KEPT = frozenset(("key", "value", "ts", "headers", "topic", "prefix"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
@@ -47,11 +47,8 @@ def can_write_directly(plan: Plan, sinks: Iterable[Sink]) -> bool:
 
 
 def _is_written_so(given: Format | FormatName | None, kind: DataType) -> bool:
-    form = _format(given, kind)
     # a format that does not fit the type is somebody else's to refuse
-    if form.kind == "json":
-        return readable(kind) and (form.schema is None or type_of(form) == nullable(kind))
-    return type_of(form) == kind
+    return written_by_workers(_format(given, kind), kind)
 
 
 def _format(given: Format | FormatName | None, kind: DataType) -> Format:
@@ -129,10 +126,17 @@ class WriteDirectly:
 
     def _numbered(self, rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
         """Rows with the number of their sink; beside other sinks' their keys and values, of whatever type, as bytes."""
+        if any("key" in parts and isinstance(parts["key"], WindowedSerde) for parts in self.serdes):
+            rows = rows.append_column("prefix", _prefix(array(rows, "key"), self.serdes[sink].get("key")))
         for name in () if alone else ("key", "value"):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, name, _bytes(array(rows, name), name, self.serdes[sink]).cast(pa.binary()))
         return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
+
+
+def _prefix(keys: pa.Array, serde: Serde | None) -> pa.Array:
+    """What decides where a record goes, in place of its key: of a windowed key the key within (`kafka_sink`)."""
+    return serde.within(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())
 
 
 def _bytes(values: pa.Array, name: str, serdes: Mapping[str, Serde]) -> pa.Array:

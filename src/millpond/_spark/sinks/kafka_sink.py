@@ -29,6 +29,7 @@ from millpond._spark.sinks.selection import Selection
 from millpond.errors import SinkError
 from millpond.io.formats import Format
 from millpond.io.topics import TopicSink
+from millpond.io.windowed_formats import WindowedFormat
 
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
@@ -171,10 +172,11 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
     """Encoded records of all these sinks, of each row in the sinks' order.
 
     Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers; where a sink's
-    keys are combined, also prefix: the bytes that decide the partition, null where the key does. End rows, told
-    by the column `ends`, keep their number in `topic`.
+    keys are combined or windowed, also prefix: the bytes that decide the partition, null where the key does. End rows,
+    told by the column `ends`, keep their number in `topic`.
     """
-    parts_of = ["key", "value", *(["prefix"] if any(chosen.combined for _, chosen in sinks) else [])]
+    placed = any(chosen.combined or isinstance(sink.key, WindowedFormat) for sink, chosen in sinks)
+    parts_of = ["key", "value", *(["prefix"] if placed else [])]
     carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
     # the frame's own numbers of end rows are negative
     number = F.lit(0) if ends is None else F.least(F.coalesce(F.col(ends).cast("int"), F.lit(0)), F.lit(0))
@@ -203,23 +205,31 @@ def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]
 
 
 def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
-    encoded = {"value": encode(_format(frame, sink, chosen, "value"), F.col(chosen.value))}
-    encoded["prefix"] = F.lit(None).cast("binary")
+    encoded = {"value": _encoded(frame, sink, chosen, "value"), "prefix": F.lit(None).cast("binary")}
     if chosen.combined:
         prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
         encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])
+    elif isinstance(sink.key, WindowedFormat):
+        # as Kafka Streams' WindowedStreamPartitioner: all windows of a key lie in one partition
+        key, *_ = _key_fields(frame, chosen)
+        encoded["prefix"] = encode(sink.key.inner, F.col(chosen.key)["key"], key.dataType)
     if chosen.combined and sink.key is None:
         encoded["key"] = encode_combined(prefix, suffix, F.col(chosen.key))
     else:
-        encoded["key"] = encode(_format(frame, sink, chosen, "key"), F.col(chosen.key))
+        encoded["key"] = _encoded(frame, sink, chosen, "key")
     return [F.lit(number).cast("int").alias("topic"), *(encoded[part].alias(part) for part in parts)]
 
 
 def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:
-    """Prefix and suffix of combined keys."""
+    """Prefix and suffix of combined keys; key, start and end of windowed ones."""
     kind = frame.schema[chosen.key].dataType
     assert isinstance(kind, StructType)
     return kind.fields
+
+
+def _encoded(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Column:
+    name = getattr(chosen, part)
+    return encode(_format(frame, sink, chosen, part), F.col(name), frame.schema[name].dataType)
 
 
 def _format(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Format:
