@@ -23,6 +23,7 @@ from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
 from millpond.topology import Topology
+from millpond.windows import Duration
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -150,10 +151,18 @@ class StreamsBuilder:
         headers: bool = False,
         name: str | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable: ...
 
     @overload
-    def table(self, source: Topic, *, name: str | None = None, store: str | None = None) -> KTable: ...
+    def table(
+        self,
+        source: Topic,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+    ) -> KTable: ...
 
     @overload
     def table(
@@ -166,10 +175,13 @@ class StreamsBuilder:
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable: ...
 
     @overload
-    def table(self, source: Rows, *, name: str, store: str | None = None) -> KTable: ...
+    def table(
+        self, source: Rows, *, name: str, store: str | None = None, history: Duration | None = None
+    ) -> KTable: ...
 
     def table(
         self,
@@ -183,6 +195,7 @@ class StreamsBuilder:
         timestamp: str | Column | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
@@ -202,15 +215,17 @@ class StreamsBuilder:
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
             files, whose rows have an order of their own.
         store : queryable name of the table.
+        history : for how long the table remembers its past, such as "1 day": a versioned table (KIP-889), in which a
+            stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
 
         Raises
         ------
-        TopologyError : no such source, format, column or schema, or the name is taken.
+        TopologyError : no such source, format, column or schema, the name is taken, or the history is no duration.
         """
         options = _given(
             key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
         )
-        return KTable(self._construction, self._source(source, "table", name, store, options))
+        return KTable(self._construction, self._source(source, "table", name, store, options, history))
 
     @overload
     def global_table(
@@ -293,7 +308,15 @@ class StreamsBuilder:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         return Topology(plan, self._construction.functions)
 
-    def _source(self, source: Any, kind: Any, name: str | None, store: str | None, options: dict[str, Any]) -> Node:
+    def _source(
+        self,
+        source: Any,
+        kind: Any,
+        name: str | None,
+        store: str | None,
+        options: dict[str, Any],
+        history: Duration | None = None,
+    ) -> Node:
         origin = origin_of(source, options)
         name = name or default_name(origin)
         if name is None:
@@ -308,7 +331,8 @@ class StreamsBuilder:
                 hint="Read it once and use the handle twice, or give one of them name=...",
             )
         key, value = self._construction.functions.source_types(origin, name)
-        node = Source(name, (), Shape(kind, key, value), input=name, origin=origin, store=store)
+        kept = self._construction.history_ms(history)
+        node = Source(name, (), Shape(kind, key, value), input=name, origin=origin, store=store, history_ms=kept)
         self._construction.add(node)
         self._inputs.add(name)
         return node

@@ -18,7 +18,6 @@ from millpond._plan.nodes import (
     Repartition,
     SelectKey,
     Shape,
-    StreamTable,
     ToTable,
 )
 from millpond.errors import TopologyError
@@ -30,6 +29,7 @@ from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
 from millpond.joins.stream_stream import stream_join_node
+from millpond.joins.stream_table import refuse_grace, table_join_node
 from millpond.joins.wtables import pointing_node
 from millpond.ktable import KTable
 from millpond.windows import Duration, JoinWindows
@@ -239,11 +239,19 @@ class KStream(StreamGrouping):
         """
         self._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
 
-    def to_table(self, *, name: str | None = None, store: str | None = None) -> KTable:
-        """The stream read as the changes of a table: the latest value of each key, null deletes."""
+    def to_table(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+        """The stream read as the changes of a table: the latest value of each key, null deletes.
+
+        Parameters
+        ----------
+        name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+        """
         shape = Shape("table", self.key_type, self.value_type)
         name = self._construction.name(name, "to_table", self.name)
-        return KTable(self._construction, self._attach(ToTable(name, (self._node.name,), shape, store=store)))
+        kept = self._construction.history_ms(history)
+        node = ToTable(name, (self._node.name,), shape, store=store, history_ms=kept)
+        return KTable(self._construction, self._attach(node))
 
     def join(
         self,
@@ -255,6 +263,7 @@ class KStream(StreamGrouping):
         window_of: Function | None = None,
         keep: Duration | None = None,
         generation: str | Generation | None = None,
+        grace: Duration | None = None,
         name: str | None = None,
     ) -> KStream:
         """Each record with the table's value of its key, or with each record of another stream in the window.
@@ -272,10 +281,13 @@ class KStream(StreamGrouping):
         keep : for such a table, how long after its end and grace a window is still found, a duration ("2 days").
         generation : of two streams, whose results to reproduce: "current", "spurious" (0.10.2 to 3.0: what
             the deprecated `JoinWindows.of` means too), "old" (0.10.1), "old-0.10.0".
+        grace : with a versioned table, how long a record is held back, in time of the stream, so that changes of the
+            table that come late are still seen (KIP-923); the table's history must be as long.
         """
         if isinstance(other, WTable) or window_of is not None or keep is not None:
+            refuse_grace(grace, other)
             return KStream(self._construction, pointing_node(self, other, joiner, "inner", window_of, keep, name))
-        return self._join(other, joiner, "inner", windows, key, generation, name)
+        return self._join(other, joiner, "inner", windows, key, generation, grace, name)
 
     def left_join(
         self,
@@ -287,6 +299,7 @@ class KStream(StreamGrouping):
         window_of: Function | None = None,
         keep: Duration | None = None,
         generation: str | Generation | None = None,
+        grace: Duration | None = None,
         name: str | None = None,
     ) -> KStream:
         """As `join`, and each record that meets none joined with null (one without a key, too: KIP-962).
@@ -294,8 +307,9 @@ class KStream(StreamGrouping):
         Of two streams, that result comes once the window and its grace have passed.
         """
         if isinstance(other, WTable) or window_of is not None or keep is not None:
+            refuse_grace(grace, other)
             return KStream(self._construction, pointing_node(self, other, joiner, "left", window_of, keep, name))
-        return self._join(other, joiner, "left", windows, key, generation, name)
+        return self._join(other, joiner, "left", windows, key, generation, grace, name)
 
     def outer_join(
         self,
@@ -307,7 +321,7 @@ class KStream(StreamGrouping):
         name: str | None = None,
     ) -> KStream:
         """As `left_join` of two streams, for unmatched records of both."""
-        return self._join(other, joiner, "outer", windows, None, generation, name)
+        return self._join(other, joiner, "outer", windows, None, generation, None, name)
 
     # ------------------------------------------------------------------------------------------------------
 
@@ -319,8 +333,11 @@ class KStream(StreamGrouping):
         windows: JoinWindows | None,
         key: Function | None,
         generation: str | Generation | None,
+        grace: Duration | None,
         name: str | None,
     ) -> KStream:
+        if not isinstance(other, KTable):
+            refuse_grace(grace, other)
         if isinstance(other, GlobalKTable):
             return KStream(self._construction, lookup_node(self, other, joiner, how, key, name))
         if key is not None:
@@ -343,20 +360,7 @@ class KStream(StreamGrouping):
                 given=f"windows={windows!r}, generation={generation!r}",
                 hint="Leave them out, or join with a stream.",
             )
-        return self._join_table(other, joiner, how, name)
-
-    def _join_table(self, other: KTable, joiner: Function, how: How, name: str | None) -> KStream:
-        self._require_same_key(other, "join")
-        joiner, value = self._joiner(joiner, other)
-        node = StreamTable(
-            self._construction.name(name, StreamTable.stem, self.name, other.name),
-            (self._node.name, other._node.name),
-            Shape("stream", self.key_type, value),
-            how=how,
-            joiner=joiner,
-            generation=self._construction.generation,
-        )
-        return KStream(self._construction, self._attach(node))
+        return KStream(self._construction, table_join_node(self, other, joiner, how, grace, name))
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
         mapper = adapt(mapper, ("key", "value"), "mapper")

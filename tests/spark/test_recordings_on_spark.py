@@ -25,7 +25,7 @@ KINDS = (
     "table_aggregate",
 )
 FAMILY = 8
-ALLOWED = {1, 2, 4, 5, 6, 8, 9, 12, 14, 19, 21, 28}  # see tests/engine/test_recordings.py
+ALLOWED = {1, 2, 3, 4, 5, 6, 8, 9, 12, 14, 18, 19, 21, 28}  # see tests/engine/test_recordings.py
 
 
 def chosen(kind: str, runner: SparkRunner) -> list[History]:

@@ -14,6 +14,7 @@ from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
 from millpond.io.topics import Topic, TopicSink
+from millpond.windows import Duration, duration_ms
 
 
 class Construction:
@@ -103,6 +104,27 @@ class Construction:
     def input_of(self, node: Node) -> Node:
         """The first node that a node reads."""
         return self._nodes[node.inputs[0]]
+
+    def history_ms(self, history: Duration | None) -> int | None:
+        """A table's history retention in ms, as it was given.
+
+        Raises
+        ------
+        TopologyError : it is no duration, or the generation has no versioned tables.
+        """
+        if history is not None and self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no versioned tables.",
+                given=f"history={history!r}, generation {self.generation.value!r}",
+                hint="Leave history out, or use a later generation.",
+            )
+        return None if history is None else duration_ms(history, "history")
+
+    def history_of(self, node: Node) -> int | None:
+        """The history retention of a versioned table, in ms; of what is computed of it, too (KIP-914)."""
+        while node.history_ms is None and node.passes_changes:
+            node = self.input_of(node)
+        return node.history_ms
 
     def name(self, name: str | None, stem: str, *inputs: str) -> str:
         """The given name, or one that is made up.

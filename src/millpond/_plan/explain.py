@@ -34,6 +34,7 @@ def _node_line(node: Node) -> str:
         text += f" <- {', '.join(node.inputs)}"
     details = "".join(f", {name} {value}" for name, value in node.details())
     store = f", store {node.store}" if node.store else ""
+    store += "" if node.history_ms is None else f", versioned with a history of {node.history_ms} ms"
     return f"{text}: {shape.kind} of {_type(shape.key)} -> {_type(shape.value)}{details}{store}"
 
 

@@ -73,6 +73,16 @@ class Plan:
         return reach
 
     @cached_property
+    def time_sources(self) -> dict[str, frozenset[str]]:
+        """Names of the sources that move the time of each node: all that reach it, but for inputs that move none."""
+        reach: dict[str, frozenset[str]] = {}
+        for node in self.nodes:
+            moving = node.inputs if node.moves_time is None else [node.inputs[side] for side in node.moves_time]
+            reach[node.name] = frozenset() if node.inputs else frozenset({node.name})
+            reach[node.name] = reach[node.name].union(*(reach[name] for name in moving))
+        return reach
+
+    @cached_property
     def in_step(self) -> dict[str, frozenset[str]]:
         """Names of what moves each node at once: sources, and joins by a foreign key.
 

@@ -55,6 +55,7 @@ class Flow:
     drops_null_key : whether records without a key end here, counted.
     silent : whether rows are among its own that only say what lookups see (`Operator.emits_views`).
     drops_silent : whether such rows end here.
+    late : whether rows say if they are not the latest change of their key in a versioned table (`Operator.emits_late`).
     """
 
     id: int
@@ -74,6 +75,7 @@ class Flow:
     drops_null_key: bool
     silent: bool = False
     drops_silent: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Edge:
     old : True when rows also carry the old value, since it is not what the target knows from before.
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
+    drops_late : whether changes end here that are not the latest of their key in a versioned table, counted.
     direct : True between the two operators of one node: rows are packed where they are made, since no
         function stands between.
     broadcast : True for the updates of a global table, which go to every shard.
@@ -115,6 +118,7 @@ class Edge:
     old: bool = False
     silent: bool = False
     drops_silent: bool = False
+    drops_late: bool = False
     direct: bool = False
     broadcast: bool = False
 
@@ -188,6 +192,11 @@ class Operator:
     def stores(self) -> tuple[str, ...]:
         """Names of the tables it keeps that users see."""
         return tuple(table.name for table in self.keeps if table.shown)
+
+    @property
+    def emits_late(self) -> bool:
+        """Whether results say if they are not the latest change of their key."""
+        return self.spec.emits_late
 
     @property
     def stem(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
-from millpond._plan.operators import TABLE, fans_out, operators_of
+from millpond._plan.operators import fans_out, keeper_of, operators_of
 from millpond._plan.operators.spec import Side, Site, Spec
 from millpond._plan.operators.views import lookups_of
 from millpond._plan.physical import Edge, Flow, Operator, Physical, Time
@@ -69,7 +69,7 @@ class _Rewrite:
 
     def _specs(self, node: Node) -> tuple[Spec[Any], ...]:
         """The operators of a node, first to last."""
-        return (*operators_of(node), TABLE) if node.name in self._rules.kept else operators_of(node)
+        return (*operators_of(node), keeper_of(node)) if node.name in self._rules.kept else operators_of(node)
 
     def _site(self, node: Node) -> Site[Any]:
         return Site(self._plan, self._rules, node)
@@ -140,6 +140,7 @@ class _Rewrite:
             suppress=False,
             drops_null_key=operator is None and node.shape.kind != "stream",
             silent=operator is not None and operator.emits_views,
+            late=operator is not None and operator.emits_late,
         )
         self._flows.append(flow)
         specs = self._specs(node)
@@ -172,7 +173,7 @@ class _Rewrite:
         if child.is_sink:
             self._sink_edges.append((flow.id, child.name))
         elif child.name in self._rules.kept:
-            self._enter(flow, flow.path, self._operators[(child.name, TABLE.stem)], side=0)
+            self._enter(flow, flow.path, self._operators[(child.name, keeper_of(child).stem)], side=0)
         else:
             self._descend(flow)
 
@@ -200,6 +201,7 @@ class _Rewrite:
             drops_null_key=begins or (node.drops_null_key and not self._relaxed(node)),
             silent=(parent.silent and not ends_views) or (suppress and node.name in rules.split),
             drops_silent=parent.silent and ends_views,
+            late=parent.late and (node.passes_changes or node.takes_old),
         )
         self._flows.append(flow)
         return flow
@@ -224,6 +226,7 @@ class _Rewrite:
             old=flow.carries_old and self._brings_old(flow, reads),
             silent=flow.silent and reads.silent != "any",
             drops_silent=flow.silent and reads.silent == "dropped",
+            drops_late=flow.late and reads.drops_late,
             direct=reads.direct,
             broadcast=reads.broadcast,
         )

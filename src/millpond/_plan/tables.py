@@ -28,6 +28,8 @@ class TableRules:
         joins of which both sides are reached by one record, and what is computed from them (KAFKA-6443).
     split : loose tables that a join looks up without a store between: they also say what lookups see.
     aliases : store name -> (join, side) whose own store of that side is this table.
+    versioned : tables that remember their past, and what is computed of them where it is looked up: filters and
+        mapped values without stores (KIP-914).
     """
 
     suppressing: frozenset[str]
@@ -37,12 +39,17 @@ class TableRules:
     loose: frozenset[str]
     split: frozenset[str]
     aliases: dict[str, tuple[str, int]]
+    versioned: frozenset[str] = frozenset()
 
 
 def table_rules(plan: Plan) -> TableRules:
     """The rules, applied to the nodes of `plan`."""
     sends = _SendsOld(plan).names
-    suppressing = frozenset(n.name for n in plan.nodes if n.asks_old and n.name in sends)
+    versioned = _versioned(plan)
+    # behind a versioned table nothing is suppressed: a change that is not the latest is worth something
+    suppressing = frozenset(
+        n.name for n in plan.nodes if n.asks_old and n.name in sends and not versioned.intersection(n.inputs)
+    )
     loose = _loose(plan)
     fused = frozenset(name for name in suppressing - loose if _fuses(plan, name, suppressing))
     carries = _carries_old(plan, suppressing - fused) | (loose & sends)
@@ -52,10 +59,14 @@ def table_rules(plan: Plan) -> TableRules:
         for n in plan.nodes
         # A global table's store is a copy that a join with it keeps anyway.
         if n.shape.kind != "global"
-        and not n.keeps_table
-        and ((n.store is not None and n.store not in aliases) or (n.begins_table and n.name in carries))
+        and (not n.keeps_table or n.history_ms is not None)
+        and (
+            (n.store is not None and n.store not in aliases)
+            or (n.begins_table and n.history_ms is None and n.name in carries)
+            or (n.history_ms is not None and not _only_looked_up(plan, n))
+        )
     )
-    return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases)
+    return TableRules(suppressing, fused, carries, kept, loose, _split(plan, loose - kept), aliases, versioned)
 
 
 class _SendsOld:
@@ -69,7 +80,7 @@ class _SendsOld:
             self._construct(node)
 
     def _construct(self, node: Node) -> None:
-        if node.store is not None:
+        if node.store is not None or node.history_ms is not None:
             self._materialized.add(node.name)
         # A node that merely asks forces nothing: only what is already materialized answers.
         if node.asks_old and node.shape.kind == "table" and self._enable(node.inputs[0], force=False):
@@ -106,6 +117,24 @@ class _SendsOld:
         elif node.store is None:
             for parent in node.inputs:
                 self._look_up(parent)
+
+
+def _versioned(plan: Plan) -> frozenset[str]:
+    """A store without a past ends it; so does a join or an aggregate, which begins a table of its own."""
+    found: set[str] = set()
+    for node in plan.nodes:
+        if node.history_ms is not None or (node.passes_changes and found.issuperset(node.inputs)):
+            found.add(node.name)
+    return frozenset(found)
+
+
+def _only_looked_up(plan: Plan, node: Node) -> bool:
+    """Whether all that read a versioned table are joins that remember its past themselves."""
+    children = plan.children[node.name]
+    return bool(children) and all(
+        side in child.looks_up_as_of or (child.passes_changes and _only_looked_up(plan, child))
+        for child, side in children
+    )
 
 
 def _loose(plan: Plan) -> frozenset[str]:
@@ -153,7 +182,9 @@ def _carries_old(plan: Plan, in_need: frozenset[str]) -> frozenset[str]:
 def _aliases(plan: Plan, carries: frozenset[str]) -> dict[str, tuple[str, int]]:
     aliases: dict[str, tuple[str, int]] = {}
     for node in plan.nodes:
-        if node.store is None or node.name in carries or not node.begins_table or node.keeps_table:
+        if node.store is None or node.name in carries or not node.begins_table:
+            continue
+        if not _only_looked_up(plan, node) if node.history_ms is not None else node.keeps_table:
             continue
         for child, side in plan.children[node.name]:
             if side in child.keeps_sides:

@@ -49,7 +49,7 @@ def settle_timing(
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=timed.dropped_move, tells_reach=timed.reaches)
+            edges[edge.id] = replace(edge, keeps_time=timed.dropped_move, tells_reach=timed.tells_reach(edge.side))
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
@@ -87,8 +87,8 @@ def _behind(flows: Sequence[Flow], edges: Sequence[Edge], operator: int) -> set[
 
 
 def _sources_of(plan: Plan, nodes: Sequence[str]) -> tuple[str, ...]:
-    """The sources that reach these nodes; global tables move no time."""
-    names = frozenset[str]().union(*(plan.ancestors[node] for node in nodes))
+    """The sources that move these nodes' time; global tables move none."""
+    names = frozenset[str]().union(*(plan.time_sources[node] for node in nodes))
     return tuple(s.name for s in plan.sources if s.name in names and s.shape.kind != "global")
 
 

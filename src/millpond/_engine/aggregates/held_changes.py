@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keybytes import windowed_bytes
 from millpond._engine.operators.operator import Events
-from millpond._engine.rows.columns import LET_GO, ints, joined
+from millpond._engine.rows.columns import ints, joined
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.table import Table
 from millpond._engine.time.held_rows import HeldRows
-from millpond._engine.time.times import Times
+from millpond._engine.time.times import Times, moments
 from millpond._plan.operators.aggregates.suppress import SuppressParams
 
 NEVER = -(2**62)
@@ -122,14 +122,8 @@ class Changes:
 
     @cached_property
     def moment(self) -> Int64s:
-        """Twice the time that each row comes at; one more, where it stands behind what goes then.
-
-        That is where an operator above has let it go: what goes at one time has its turn (`time.held`), and what this
-        one lets go at a time t has the turn 2t.
-        """
-        _, srcpart, turn, *_ = self.events.position
-        now = 2 * self.times.at_row
-        return np.asarray(now + ((srcpart >= LET_GO) & (turn > now)))
+        """See `moments`."""
+        return moments(self.events, self.times)
 
     @cached_property
     def batch(self) -> pa.Table:

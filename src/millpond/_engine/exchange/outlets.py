@@ -17,7 +17,8 @@ from millpond._plan.physical import Edge, Flow, Physical
 class FlowColumns:
     """Names of the columns that hold a flow's rows.
 
-    `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see.
+    `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see, `late`
+    what marks changes of a versioned table that are not the latest of their key.
     """
 
     key: str
@@ -26,6 +27,7 @@ class FlowColumns:
     active: str | None = None
     index: str | None = None
     silent: str | None = None
+    late: str | None = None
 
 
 Naming = Callable[[Flow], FlowColumns]
@@ -53,6 +55,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
             null_key=edge.drops_null_key,
             null_value=edge.drops_null_value,
             silent=edge.drops_silent,
+            late=columns.late if edge.drops_late else None,
             counts_null_key=side.key is not None or physical.node(flow).shape.kind == "stream",
             keeps_time=edge.keeps_time,
             counts_null=None if side.null_reason is None else (computed, side.null_reason),
@@ -62,6 +65,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
             by_window=side.windowed,
             broadcast=edge.broadcast,
             reach_port=physical.reach_port(edge) if edge.tells_reach else None,
+            nulls_reach=side.nulls_reach,
         ),
         flags=side.value == FLAG,
     )

@@ -29,6 +29,7 @@ from millpond._engine.rows.columns import (
     visible_columns,
 )
 from millpond._engine.time.reach import told_reach
+from millpond._plan.operators.spec import OUT_OF_ORDER
 
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
@@ -68,6 +69,7 @@ class Ends:
     counts_null_key : False where a null key was counted before (where a table begins).
     keeps_time : whether records that end move time all the same.
     counts_null : (column, reason): rows with a value but null there are counted, and pass.
+    late : column that marks rows which end and are counted: changes that are not the latest of their key.
     """
 
     null_key: bool = False
@@ -76,6 +78,7 @@ class Ends:
     counts_null_key: bool = True
     keeps_time: bool = False
     counts_null: tuple[str, str] | None = None
+    late: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Route:
     by_window : whether keys are of windows: rows go by the key alone, with the window's ends beside it.
     broadcast : whether rows go to every shard.
     reach_port : every shard is told on this port how far the rows reach; None: it is not.
+    nulls_reach : whether rows without a value count for that.
     """
 
     hash: str | None = None
@@ -96,6 +100,7 @@ class Route:
     by_window: bool = False
     broadcast: bool = False
     reach_port: int | None = None
+    nulls_reach: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,7 +248,7 @@ def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64
     """What every shard is told of how far the edge's rows reach."""
     if outlet.target is None or outlet.route.reach_port is None:
         return
-    for case, steps in told_reach(edge, cases, slots):
+    for case, steps in told_reach(edge, cases, slots, nulls=outlet.route.nulls_reach):
         for shard in range(case * shards, (case + 1) * shards):
             yield RoutedBatch(outlet.target, shard, outlet.route.reach_port, steps)
 
@@ -264,6 +269,10 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
     if outlet.silent and outlet.ends.silent:
         mask = mask & ~bools(frame, outlet.silent)
+    if outlet.ends.late:
+        late = bools(frame, outlet.ends.late)
+        drops[(outlet.node, OUT_OF_ORDER)] += int((mask & late).sum())
+        mask = mask & ~late
     if outlet.ends.null_key:
         keyed = valid(frame.column(outlet.key))
         if outlet.ends.counts_null_key:

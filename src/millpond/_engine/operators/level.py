@@ -29,6 +29,7 @@ from millpond._engine.operators.aggregates import (
     time_window_aggregate,
 )
 from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
+from millpond._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from millpond._engine.operators.wtables import window_join
 from millpond._engine.rows.slices import slices
 from millpond._engine.state.runs import State
@@ -38,6 +39,9 @@ OPERATORS = {
     "table": table.run,
     "table_table": table_table.run,
     "stream_table": stream_table.run,
+    "stream_versioned_table": stream_versioned_table.run,
+    "stream_table_grace": stream_table_grace.run,
+    "versioned_table": versioned_table.run,
     "stream_stream": stream_stream.run,
     "foreign_key_send": foreign_key_send.run,
     "foreign_key_receive": foreign_key_receive.run,

@@ -13,9 +13,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Bools
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.keys.keys import group_keys
+from millpond._engine.rows.columns import bools
 from millpond._engine.state.layout import Layout
 from millpond._engine.state.manifest import Level, Piece
+from millpond._engine.state.merge import hashes
 
 MOST_DOMAINS = 16
 """Domains that a run's description tells apart, at most: a topic's partitions are seldom more for one key's shard."""
@@ -33,12 +36,39 @@ class Floors:
         if not self.floors or layout.time is None:
             return np.ones(len(rows), dtype=np.bool_)
         time = rows.column(layout.time).to_numpy(zero_copy_only=False)
-        domain = np.zeros(1, dtype=np.int64)
+        return np.asarray(time >= self._floor_of(rows, layout))
+
+    def _floor_of(self, rows: pa.RecordBatch, layout: Layout) -> Int64s:
+        """The floor of each row's domain."""
+        domain = np.zeros(rows.num_rows, dtype=np.int64)
         if layout.domain is not None:
             domain = rows.column(layout.domain).to_numpy(zero_copy_only=False)
         domains, floors = self._arrays
         at = np.minimum(np.searchsorted(domains, domain), len(domains) - 1)
-        return np.asarray(time >= np.where(domains[at] == domain, floors[at], _NEVER))
+        return np.where(domains[at] == domain, floors[at], _NEVER)
+
+    def outlived(self, rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Bools:
+        """Of the kept rows, which are all versions of some keys, those that no lookup of these times can find any more.
+
+        A version goes when the one after it is no later than the floor of its domain, and with it all before it; the
+        latest one, where it deletes the key and lies below the floor.
+        """
+        assert layout.time is not None
+        assert layout.ends is not None
+        time = rows.column(layout.time).to_numpy(zero_copy_only=False)[keep]
+        at = pa.array(keep)
+        groups = group_keys(hashes(rows)[keep], rows.column("key").take(at))
+        order = np.lexsort((time, groups.group_of_row))
+        last = np.zeros(len(order), dtype=np.bool_)
+        last[groups.starts[1:] - 1] = True
+        until = np.where(last, time[order] + 1, np.append(time[order][1:], 0))
+        floors = self._floor_of(rows, layout)[keep[order]]
+        gone = (until <= floors) & (~last | bools(rows, layout.ends)[keep[order]])
+        places = np.arange(len(order), dtype=np.int64)
+        kept_before = np.maximum.accumulate(np.where(gone, -1, places))
+        result = np.zeros(len(order), dtype=np.bool_)
+        result[order] = kept_before < np.repeat(groups.starts[:-1], groups.sizes)
+        return result
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +82,7 @@ class Floors:
         a run goes when its times are below all floors.
         """
         run = piece.run
-        if run.time is None or not self.floors:
+        if run.time is None or not self.floors or layout.ends is not None:
             return True
         if layout.appended and run.latest:
             return any(time >= self.floors.get(domain, _NEVER) for domain, time in run.latest)

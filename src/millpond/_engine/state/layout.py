@@ -34,6 +34,7 @@ class Layout:
     time, domain : columns by which rows are let go; without `retained` the time says only what runs are read.
     retained : whether rows are let go by time.
     due : flags of the rows that are found by time, as in `TableSchema`.
+    ends : of versions of a key, the flag of those that delete it, as in `Retention`.
     """
 
     schema: pa.Schema
@@ -43,6 +44,7 @@ class Layout:
     domain: str | None = None
     retained: bool = False
     due: tuple[str, ...] | None = None
+    ends: str | None = None
 
     @classmethod
     def of(cls, table: TableSchema) -> Layout:
@@ -52,13 +54,24 @@ class Layout:
         retention = table.retention
         if retention is None:
             return cls(schema, table.identity, table.order, next(iter(table.order), None))
-        return cls(schema, table.identity, table.order, retention.time, retention.domain, retained=True, due=table.due)
+        return cls(
+            schema,
+            table.identity,
+            table.order,
+            retention.time,
+            retention.domain,
+            retained=True,
+            due=table.due,
+            ends=retention.ends,
+        )
 
     @property
     def stored(self) -> pa.Schema:
         """What the manifest says of the table: the columns, and how rows are told apart, sorted and let go."""
         retention = (self.time, self.domain) if self.retained else None
-        said = {"identity": self.identity, "order": self.order, "retention": retention, "due": self.due}
+        said: dict[str, Any] = {"identity": self.identity, "order": self.order, "retention": retention, "due": self.due}
+        if self.ends is not None:
+            said |= {"ends": self.ends}
         return self.schema.with_metadata({PLACES: json.dumps(said)})
 
     @property

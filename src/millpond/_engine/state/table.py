@@ -108,7 +108,10 @@ class Table:
         return self._found(queries, find_within(queries, layers, self._load, first, low, high))
 
     def as_of(self, hashes: npt.ArrayLike, keys: Keys, at: Int64s, columns: Sequence[str] | None = None) -> Lookup:
-        """Of each of some distinct keys the row with the largest value of the order column that is at most `at`."""
+        """For each of some keys the row with the largest value of the order column that is at most `at`.
+
+        A key may be asked for several times; a row that answers several questions is read once.
+        """
         first = self.layout.order[0]
         assert self.layout.identity in ((), ("key", first)), f"{self.name}: two rows of a key may have one {first}"
         queries = Queries.of(np.asarray(hashes, dtype=np.int64), keys)
@@ -126,7 +129,7 @@ class Table:
                 again.append(gone[number > _LEAST])
                 found.append(Hits(hit.batch, hit.rows[~dead], hit.queries[~dead]))
             asking = np.sort(np.concatenate([_NOWHERE, *again]))
-        return self._lookup(queries, iter(found), columns)
+        return self._lookup(queries, iter(found), columns, shared=True)
 
     def due(self, low: int, high: int, flag: str | None = None) -> Iterator[Hits]:
         """Places of the rows of all keys with low <= time < high, where the column `flag` holds.
@@ -240,13 +243,17 @@ class Table:
             keep = np.flatnonzero(self._floors.wanted(rows, self.layout))
             return keep[order(rows, keep, self.layout)]
         keep = newest(rows, self.layout, drop_tombstones=drop_tombstones)
+        if drop_tombstones and self.layout.ends is not None:
+            return keep[~self._floors.outlived(rows, keep, self.layout)] if self._floors.floors else keep
         if drop_tombstones and self.layout.retained:
             keep = keep[self._floors.wanted(rows, self.layout)[keep]]
         return keep
 
     # -- finding -------------------------------------------------------------------------------------------
 
-    def _lookup(self, queries: Queries, hits: Iterator[Hits], columns: Sequence[str] | None) -> Lookup:
+    def _lookup(
+        self, queries: Queries, hits: Iterator[Hits], columns: Sequence[str] | None, *, shared: bool = False
+    ) -> Lookup:
         index = np.full(len(queries.hashes), -1, dtype=np.int64)
         live: list[Hits] = []
         count = 0
@@ -254,7 +261,11 @@ class Table:
             if not self.layout.appended:
                 alive = ~tombstones(hit.batch, hit.rows)
                 hit = Hits(hit.batch, hit.rows[alive], hit.queries[alive])
-            index[queries.asked(hit.queries)] = np.arange(count, count + len(hit.rows))
+            asked, places = queries.asked(hit.queries), np.arange(len(hit.rows))
+            if shared:
+                rows, places = np.unique(hit.rows, return_inverse=True)
+                hit = Hits(hit.batch, rows, rows)
+            index[asked] = count + places
             count += len(hit.rows)
             live.append(hit)
         return Lookup(index, self.gather(live, columns))

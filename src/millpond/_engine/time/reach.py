@@ -1,4 +1,5 @@
-"""Reach: how far the timestamps of an edge's rows go, told to every shard of a windowed join.
+"""Reach: how far the timestamps of an edge's rows go, told to every shard of a windowed join, or of a
+versioned table.
 
 A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
 section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
@@ -21,9 +22,12 @@ from millpond._engine.rows.position import order_by
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 
 
-def told_reach(rows: pa.Table, cases: Int64s | None, slots: int) -> Iterator[tuple[int, pa.Table]]:
-    """(case, what every shard is told) of how far rows with a key and a value reach."""
-    stored = valid(rows.column("key")) & valid(rows.column("value"))
+def told_reach(
+    rows: pa.Table, cases: Int64s | None, slots: int, *, nulls: bool = False
+) -> Iterator[tuple[int, pa.Table]]:
+    """(case, what every shard is told) of how far rows with key and value reach; `nulls`: with a key."""
+    stored = valid(rows.column("key"))
+    stored = stored if nulls else stored & valid(rows.column("value"))
     cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases
     for case in np.unique(cases[stored]):
         chosen = pa.array(np.flatnonzero(stored & (cases == case)))

@@ -53,7 +53,10 @@ class Times:
         told_domain = self._domain(told.partition)
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(partitions(events.position))
-        self.domains = np.unique(np.concatenate([mine, told_domain, np.array(sorted(stored), dtype=np.int64)]))
+        self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
+        reaching = [self._domain(ints(told, "partition")) for told in self._told_reach if told is not None]
+        known = np.array(sorted(stored), dtype=np.int64)
+        self.domains = np.unique(np.concatenate([mine, told_domain, known, *reaching]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
         order_ts, srcpart = events.position[:2]
@@ -68,7 +71,6 @@ class Times:
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
-        self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
 
     def _rest(self, state: State, wall: int | None) -> Quiet:
         """Moves the time of the domains that rest on."""
@@ -173,6 +175,17 @@ class Times:
         rank[order_by(columns)] = np.arange(len(rank))
         events, *ranks = np.split(rank, np.cumsum([len(position[0]) for position in parts])[:-1])
         return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
+
+
+def moments(events: Events, times: Times) -> Int64s:
+    """Twice the time that each row comes at; one more, where it stands behind what an operator lets go then.
+
+    That is where an operator above has let it go: what goes at one time has its turn (`time.held`), and what an
+    operator lets go at a time t has the turn 2t.
+    """
+    _, srcpart, turn, *_ = events.position
+    now = 2 * times.at_row
+    return np.asarray(now + ((srcpart >= LET_GO) & (turn > now)))
 
 
 _PARTITION = (1 << PARTITION_BITS) - 1

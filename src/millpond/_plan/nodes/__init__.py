@@ -32,6 +32,8 @@ from millpond._plan.nodes.joins import (
     Reference,
     StreamStream,
     StreamTable,
+    StreamTableGrace,
+    StreamVersionedTable,
     TableTable,
     view_of,
 )
@@ -86,6 +88,8 @@ __all__ = [
     "StreamAggregate",
     "StreamStream",
     "StreamTable",
+    "StreamTableGrace",
+    "StreamVersionedTable",
     "StreamWTable",
     "Suppress",
     "TableAggregate",

@@ -53,12 +53,14 @@ class Node:
     inputs : names of the nodes it reads, left before right.
     shape : what it produces.
     store : queryable name of the table it keeps, if the user asked for one.
+    history_ms : for how long the table that begins here remembers its past (KIP-889), in ms; None: not at all.
     """
 
     name: str
     inputs: tuple[str, ...]
     shape: Shape
     store: str | None = field(default=None, kw_only=True)
+    history_ms: int | None = field(default=None, kw_only=True)
 
     stem: ClassVar[str] = "node"
     fans_out: ClassVar[bool] = False
@@ -79,6 +81,10 @@ class Node:
                 "Only a table can keep a store.",
                 given=f"store={self.store!r} on the stream {self.name!r}",
                 hint="Convert it first: stream.to_table(store=...).",
+            )
+        if self.history_ms is not None and self.history_ms < 0:
+            raise TopologyError(
+                "A table's history cannot be negative.", given=f"{self.history_ms} ms", hint='history="1 day"'
             )
 
     def details(self) -> tuple[tuple[str, str], ...]:
@@ -124,6 +130,10 @@ class Node:
     """Whether it would like to know old values, and does without where nothing keeps them."""
     looks_up: ClassVar[tuple[int, ...]] = ()
     """The inputs whose current values it looks up."""
+    looks_up_as_of: ClassVar[tuple[int, ...]] = ()
+    """The inputs of which it remembers the past, and looks up the values of another record's time."""
+    moves_time: ClassVar[tuple[int, ...] | None] = None
+    """The inputs whose sources move its time, and that of what is behind it; None: all."""
     goes_by_moment: ClassVar[tuple[int, ...]] = ()
     """The inputs of which each change counts, since it is looked up in the moment of another record."""
     sees_lookups: ClassVar[bool] = True

@@ -72,6 +72,44 @@ class StreamTable(Join):
 
 
 @dataclass(frozen=True)
+class StreamVersionedTable(StreamTable):
+    """Join of a stream with a versioned table, as of the stream record's timestamp (KIP-914; section 8).
+
+    Parameters
+    ----------
+    table_history_ms : the table's history retention, in ms.
+    """
+
+    table_history_ms: int = field(kw_only=True)
+
+    stem = "stream_versioned_table"
+    looks_up_as_of = (1,)
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (*super().details(), ("history", f"{self.table_history_ms} ms"))
+
+
+@dataclass(frozen=True)
+class StreamTableGrace(StreamVersionedTable):
+    """The same with records of the stream held back until its time has passed them by the grace (KIP-923; section 8).
+
+    Parameters
+    ----------
+    grace_ms : for how long, in ms of the stream's time; at least 1.
+    """
+
+    grace_ms: int = field(kw_only=True)
+
+    stem = "stream_table_grace"
+    moves_time = (0,)
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (*super().details(), ("grace", f"{self.grace_ms} ms"))
+
+
+@dataclass(frozen=True)
 class StreamStream(Join):
     """Windowed join of two streams (docs/semantics, sections 6, 7 and 17).
 

@@ -17,15 +17,21 @@ from millpond._plan.operators.global_lookup import GlobalLookup, GlobalTableLook
 from millpond._plan.operators.spec import Spec
 from millpond._plan.operators.stream_stream import StreamStream
 from millpond._plan.operators.stream_table import StreamTable
+from millpond._plan.operators.stream_versioned_table import StreamTableGrace, StreamVersionedTable
 from millpond._plan.operators.table import Table
 from millpond._plan.operators.table_table import TableTable
+from millpond._plan.operators.versioned_table import VersionedTable
 from millpond._plan.operators.wtables import StreamWTable, TableWTable, WTableTable, WTableWTable
 
 TABLE = Table()
 """What keeps a table, behind whatever makes it."""
+VERSIONED_TABLE = VersionedTable()
+"""The same with its past."""
 OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.TableTable: (TableTable(),),
     nodes.StreamTable: (StreamTable(),),
+    nodes.StreamVersionedTable: (StreamVersionedTable(),),
+    nodes.StreamTableGrace: (StreamTableGrace(),),
     nodes.StreamStream: (StreamStream(),),
     nodes.ForeignKey: (ForeignKeySend(), ForeignKeyReceive()),
     nodes.OneToMany: (ForeignKeySend(), OneToMany()),
@@ -48,6 +54,11 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
 def operators_of(node: Node) -> tuple[Spec[Any], ...]:
     """The operators that the node always becomes, first to last; none for a step."""
     return OPERATORS.get(type(node), ())
+
+
+def keeper_of(node: Node) -> Spec[Node]:
+    """What keeps the table that a node is, where none of its own operators does."""
+    return TABLE if node.history_ms is None else VERSIONED_TABLE
 
 
 def fans_out(node: Node) -> bool:

@@ -29,7 +29,7 @@ class ForeignKeySend(Spec[Node]):
         node, referring = site.node, _referring(site)
         reason = "null_foreign_key" if node.how == "inner" else None
         reference = Carried("foreign_key", _referred(site).key, node.extractor, null_reason=reason)
-        return Reads(referring.key, (Side(referring.value, (reference,), silent=_silent(node)),))
+        return Reads(referring.key, (Side(referring.value, (reference,), silent=_silent(node), drops_late=True),))
 
     def params(self, site: Site[Node]) -> JoinParams:
         """See `Spec`."""
@@ -69,7 +69,8 @@ class ForeignKeyReceive(Spec[Node]):
             direct=True,
             looked_up=False,
         )
-        return Reads(referred.key, (messages, Side(referred.value, stored_ts=True, silent=_silent(site.node))))
+        rows = Side(referred.value, stored_ts=True, silent=_silent(site.node), drops_late=True)
+        return Reads(referred.key, (messages, rows))
 
     def meets(self, site: Site[Node]) -> bool:
         """See `Spec`."""

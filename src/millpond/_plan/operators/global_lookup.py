@@ -46,6 +46,7 @@ class GlobalLookup(Spec[Node]):
             drops_null_key=node.how == "inner" and stream,
             drops_null_value=stream,
             silent="dropped",
+            drops_late=not stream,
         )
         return Reads(site.input(1).shape.key, (driving, *_tables(site)))
 

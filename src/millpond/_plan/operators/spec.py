@@ -27,6 +27,8 @@ BYTES = "serialized"
 """Type of a column of serialized keys, whatever the function backend calls it."""
 WINDOW = "window"
 """Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
+OUT_OF_ORDER = "out_of_order"
+"""Why a change of a versioned table that is not the latest of its key ends at an operator that leaves it out."""
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
@@ -83,6 +85,8 @@ class Side:
     stored_ts : whether it goes by the timestamps that lookups see.
     old : whether rows bring the old value: "inexact" where it is not what the operator knows from before; "always".
     silent : what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped".
+    drops_late : whether changes of a versioned table that are not the latest of their key end on the way in, counted.
+    nulls_reach : whether rows without a value count for how far the side reaches.
     """
 
     value: Any
@@ -98,6 +102,8 @@ class Side:
     stored_ts: bool = False
     old: Literal["no", "inexact", "always"] = "no"
     silent: Literal["marked", "any", "dropped"] = "marked"
+    drops_late: bool = False
+    nulls_reach: bool = False
 
     @property
     def function(self) -> Function | None:
@@ -170,10 +176,13 @@ class Retention:
     ----------
     time : the column that is compared with the floor.
     domain : the column with the domain's number; None: all rows are of domain 0.
+    ends : where rows are versions of their key, each of them until the next one: the flag of those that delete it. A
+        version goes when the floor has passed its end; the latest one stays, unless it deletes.
     """
 
     time: str
     domain: str | None = None
+    ends: str | None = None
 
 
 @dataclass(frozen=True)
@@ -249,13 +258,17 @@ class Timed:
     every : whether it must be told every time of the sources; else the latest of a batch.
     hold : how long it can hold a result back, in ms; None: it never does.
     dropped_move : whether records that end on the way in, without key or value, move its time all the same.
-    reaches : whether every shard is told how far the rows of each side reach.
+    reaches : whether every shard is told how far the rows of each side reach; or of which sides.
     """
 
     every: bool
     hold: int | None = None
     dropped_move: bool = True
-    reaches: bool = True
+    reaches: bool | tuple[int, ...] = True
+
+    def tells_reach(self, side: int) -> bool:
+        """Whether every shard is told how far the rows of a side reach."""
+        return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
 
 
 @dataclass(frozen=True)
@@ -278,6 +291,8 @@ class Spec(Generic[N]):
     """Whether the record cache may send one change of a key in a batch."""
     computed: ClassVar[bool] = False
     """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
+    emits_late: ClassVar[bool] = False
+    """Whether its results say if they are not the latest change of their key (a column `late`)."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()
     """Why it lets rows end, beside null keys and values and what sides say."""
 

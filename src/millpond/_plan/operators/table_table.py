@@ -16,7 +16,7 @@ class TableTable(KeyJoin[Node]):
 
     def reads(self, site: Site[Node]) -> Reads:
         """See `Spec`."""
-        sides = (Side(site.input(side).shape.value, old="inexact", stored_ts=True) for side in (0, 1))
+        sides = (Side(site.input(side).shape.value, old="inexact", stored_ts=True, drops_late=True) for side in (0, 1))
         return Reads(site.node.shape.key, tuple(sides))
 
     def seen_when_sent(self, site: Site[Node]) -> bool:

@@ -252,6 +252,7 @@ class _Compiler:
         fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
         fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
         fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
+        fields += [("late", BooleanType())] if any(o.emits_late for o in operators) else []
         fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._layout.numbered else []
         fields += [("headers", HEADERS)] if self._layout.headers else []
         for operator in operators:

@@ -163,5 +163,6 @@ def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, Dat
 def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
     fields: list[tuple[str, DataType]] = [("root", IntegerType())]
     fields += [("silent", BooleanType())] if operator.emits_views else []
+    fields += [("late", BooleanType())] if operator.emits_late else []
     fields += result_fields(physical, operator)
     return [StructField(name, kind, True) for name, kind in fields]

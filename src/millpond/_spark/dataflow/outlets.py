@@ -39,7 +39,8 @@ def columns_of(outlets: Sequence[Outlet], peeks: Sequence[PeekCall]) -> list[str
     """The columns that hold what goes out, each once."""
     wanted: list[str | None] = []
     for outlet in outlets:
-        wanted += [outlet.key, outlet.value, outlet.old, outlet.active, outlet.silent, outlet.route.shard_by]
+        wanted += [outlet.key, outlet.value, outlet.old, outlet.active, outlet.silent, outlet.ends.late]
+        wanted += [outlet.route.shard_by]
         wanted += [column for _, column in outlet.extras]
         moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
         wanted += [move.index for move in moves]

@@ -125,6 +125,8 @@ class Stage:
                 columns = replace(columns, old=f"o{number}_old")
             if flow.silent:
                 columns = replace(columns, silent="silent")
+            if flow.late:
+                columns = replace(columns, late="late")
         self._live[flow.id] = _Live(columns, number)
         if flow.operator is not None:
             self._make_values(flow.operator)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from millpond._plan.operators.spec import OUT_OF_ORDER
 from millpond._plan.physical import Physical
 
 WIRE = StructType(
@@ -209,6 +210,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, "null_key")] = None
         if edge.drops_null_value:
             found[(node, "null_value")] = None
+        if edge.drops_late:
+            found[(node, OUT_OF_ORDER)] = None
         ends = physical.side(edge).null_reason
         if ends is not None:
             found[(node, ends)] = None

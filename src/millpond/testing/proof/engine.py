@@ -379,7 +379,7 @@ def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:
 
 
 def _naming(flow: Flow) -> FlowColumns:
-    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent")
+    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent", "late")
 
 
 def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:

@@ -87,6 +87,9 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
     if "before_ms" in vector["params"]:
         yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(vector["params"])
     yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
+    if "note" in vector:
+        yield f"- {vector['note'].replace(' ', ': ')} ms"
+    yield from (f"- grace: {o['grace_ms']} ms" for o in vector["params"].get("operators", ()) if "grace_ms" in o)
 
 
 def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
@@ -120,6 +123,8 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         "observes_changes": False,
         "emits_text": "fold" in facts,
     }
+    if "history" in facts:
+        vector["note"] = f"history {_ms(facts['history'])}"
     if facts["operator"] == "table-aggregate":
         vector["grouping"] = "probe"
     return History(
@@ -136,7 +141,16 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
 def _params(path: Path, title: str, facts: dict[str, str]) -> dict[str, Any]:
     if "fold" in facts:
         return {"operators": [{"op": facts["operator"], "type": facts["fold"]}], "stores": []}
+    if "history" in facts:
+        grace = {"grace_ms": _ms(facts["grace"])} if "grace" in facts else {}
+        operator = {"op": facts["operator"], "type": facts["type"], **grace}
+        return {"operators": [operator], "stores": [{"versioned": True}]}
     return _window(path, title, facts["window"]) if "window" in facts else _WIDE.get(facts["operator"], {})
+
+
+def _ms(text: str) -> int:
+    """A length of time as a page has it."""
+    return int(text.removesuffix(" ms"))
 
 
 def _window(path: Path, title: str, text: str) -> dict[str, int]:

@@ -19,5 +19,5 @@ class TableAggregate(AggregateSpec[Node]):
 
     def reads(self, site: Site[Node]) -> Reads:
         """Messages to groups: what to add, and what to subtract before."""
-        side = Side(site.input(0).shape.value, looked_up=False, old="always")
+        side = Side(site.input(0).shape.value, looked_up=False, old="always", drops_late=True)
         return Reads(site.node.shape.key, (side,))

@@ -24,6 +24,8 @@ class Node:
     """One processor. `receive` is told on which of its inputs (ports) the record comes."""
 
     stateful = False
+    hears_lookups = True
+    """Whether the sources of the tables that it looks up move its time, and that of what is behind it."""
 
     def __init__(self) -> None:
         """Start without children."""

@@ -81,7 +81,8 @@ def topics_together(topology: Topology, node: Node) -> frozenset[str]:
 def _behind(node: Node) -> set[Node]:
     """The operators that a node's records reach."""
     found: set[Node] = set()
-    for other in [*(child for child, _ in node._children), *node.looked_up_by]:
+    looking = (join for join in node.looked_up_by if join.hears_lookups)
+    for other in [*(child for child, _ in node._children), *looking]:
         found |= _behind(other) | ({other} if _is_operator(other) else set())
     return found
 

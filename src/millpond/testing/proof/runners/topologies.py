@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from millpond.aggregates import python
@@ -25,7 +26,7 @@ from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
 from millpond.testing.proof.runners.library import ArrowLibrary, Library
-from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
+from millpond.testing.proof.runners.vectors import VectorTopology, history, unsupported_vector
 from millpond.windows import (
     DAY_MS,
     BufferConfig,
@@ -40,7 +41,6 @@ from millpond.windows import (
 
 OUTPUT = "out"
 GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
-_UNKNOWN = ("versioned_ms", "grace_ms")
 Params = Mapping[str, Any]
 
 
@@ -63,7 +63,8 @@ class Recorded:
 
     def _table(self, topic: str) -> KTable:
         store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
-        table = self._builder.table(topic, key="string", value="string", store=store)
+        kept = history(self._params.get(f"{topic}_versioned_ms"))
+        table = self._builder.table(topic, key="string", value="string", store=store, history=kept)
         return self._operations(table, self._params.get(f"{topic}_ops", ()))
 
     def _stream(self, topic: str) -> KStream:
@@ -86,6 +87,13 @@ class Recorded:
                 case unknown:
                     raise NotToldError(f"unknown table operation {unknown!r}")
         return table
+
+    def _looked_up(self) -> KStream:
+        grace = self._params.get("grace_ms")
+        stream, method = self._stream("left"), {"inner": "join", "left": "left_join"}[self._params["type"]]
+        options = {} if grace is None else {"grace": timedelta(milliseconds=grace)}
+        joined: KStream = getattr(stream, method)(self._right(), self._plus, **options)
+        return joined
 
     def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]
@@ -136,8 +144,7 @@ class Recorded:
         return self._operations(self._stream("right").to_table(), self._params.get("right_ops", ()))
 
     def _stream_table(self) -> None:
-        left = self._stream("left")
-        self._joined(left, self._right(), self._params["type"]).to(OUTPUT)
+        self._looked_up().to(OUTPUT)
 
     def _windows(self) -> JoinWindows:
         params = self._params
@@ -209,8 +216,7 @@ class Recorded:
         self._of_table(joined).to(OUTPUT)
 
     def _stream_table_count(self) -> None:
-        left = self._stream("left")
-        self._joined(left, self._right(), self._params["type"]).group_by_key().count().to(OUTPUT)
+        self._looked_up().group_by_key().count().to(OUTPUT)
 
     def _stream_stream_count(self) -> None:
         joined = self._joined_streams(self._stream("left"), self._stream("right"))
@@ -326,22 +332,9 @@ def _not_yet(history: History) -> str | None:
     if history.kind not in KINDS:
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():
-        if name.endswith(_UNKNOWN) and value is not None and not _goes_by_windows(history, name):
-            return f"not yet: {name}"
         if name == "difference_ms" and not value:
             return "refused when it is written down: sliding windows of difference 0"
     return None
-
-
-def _goes_by_windows(history: History, name: str) -> bool:
-    return name in ("grace_ms", "window_grace_ms") and history.kind in (
-        "stream_stream",
-        "self_join",
-        "rekey_stream_stream",
-        "stream_stream_count",
-        "stream_stream_window",
-        "windowed_aggregate",
-    )
 
 
 def build_recorded(

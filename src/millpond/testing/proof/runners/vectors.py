@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from millpond.aggregates import python
@@ -27,7 +28,7 @@ from millpond.testing.proof.oracle.vectors.untold import (
     predicate,
     told,
 )
-from millpond.testing.proof.oracle.vectors.vectors import joiner, sink_names, store
+from millpond.testing.proof.oracle.vectors.vectors import history_ms, joiner, sink_names, store
 from millpond.testing.proof.oracle.vectors.windows import aggregator_of, operators_of, retention_of
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.recordings import History
@@ -64,7 +65,8 @@ class VectorTopology:
 
     def _table(self, side: str, number: int, *, stored: bool = True) -> KTable:
         name = f"{side}-store" if stored and store(self.vector, number) else None
-        return self._builder.table(side, **self._formats(side), store=name)
+        kept = history(history_ms(self.vector, number)) if name else None
+        return self._builder.table(side, **self._formats(side), store=name, history=kept)
 
     def _stream(self, side: str) -> KStream:
         stream = self._builder.stream(side, **self._formats(side))
@@ -86,7 +88,9 @@ class VectorTopology:
         said = self.vector.get("joiner") or ""
         kind = "long" if "integers" in said else "string"
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[operator["type"]]
-        kept = {"store": f"result-{place}"} if operator.get("materialized") else {}
+        kept: dict[str, Any] = {"store": f"result-{place}"} if operator.get("materialized") else {}
+        if operator.get("grace_ms") is not None:
+            kept["grace"] = timedelta(milliseconds=operator["grace_ms"])
         return getattr(left, method)(right, self._library.lift(joiner(self.vector), kind), **kept)
 
     def table_table(self) -> None:
@@ -167,7 +171,8 @@ class VectorTopology:
 
     def _own_table(self, side: str, number: int) -> KTable:
         name = f"{side}-store" if store(self.vector, number) else None
-        return self._builder.table(side, **self._own_formats(side), store=name)
+        kept = history(history_ms(self.vector, number))
+        return self._builder.table(side, **self._own_formats(side), store=name, history=kept)
 
     def source(self) -> None:
         """A table alone."""
@@ -313,6 +318,11 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
 }
 
 
+def history(ms: int | None) -> timedelta | None:
+    """A table's history, as it is told."""
+    return None if ms is None else timedelta(milliseconds=ms)
+
+
 def _part(selector: Any, place: int) -> Any:
     def part(key: Any, value: Any) -> Any:
         pair = None if key is None or value is None else selector(key, value)
@@ -348,11 +358,6 @@ def unsupported_vector(vector: Vector) -> str | None:
     if is_windowed(vector):
         retention_of(whole, operators_of(params)[0])
         return unsupported_windows(params)
-    if any(kept.get("versioned") for kept in params.get("stores", ())) or params.get("grace_ms"):
-        return "not yet: versioned tables, grace"
-    for operator in params.get("operators") or ():
-        if operator.get("grace_ms"):
-            return f"not yet: {operator.get('op')}"
     return None
 
 

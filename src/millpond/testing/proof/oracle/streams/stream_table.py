@@ -1,14 +1,15 @@
 """Stream-table joins: inner and left, versioned tables, grace.
 
-Owns section 8 of the semantics, the repairs of rows 3 and 27 and the rule before KIP-77. Law: only stream records
+Owns section 8 of the semantics, the repairs of rows 3, 21 and 27 and the rule before KIP-77. Law: only stream records
 trigger, and the result has the stream record's key and timestamp.
 """
 
 from __future__ import annotations
 
 from millpond.testing.proof.oracle.clock import Clock
-from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Topology
+from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Place, Topology
 from millpond.testing.proof.oracle.records import Joiner, Record, key_bytes
+from millpond.testing.proof.oracle.source_time import SourceTime
 from millpond.testing.proof.oracle.tables.table import Table
 
 
@@ -35,13 +36,19 @@ class StreamTableJoin(Node):
         self._joiner = joiner
         self._grace_ms = grace_ms
         self._topology = topology
-        self._clock = Clock(topology, self, self._release)
+        self.hears_lookups = not grace_ms
+        self._clock = self._made_clock()
         self._buffer: list[tuple[int, bytes, int, Record]] = []
         self._by_whole_key = self._semantics.repaired(27) if grace_ms is not None else True
         self._arrivals = 0
         table.require_lookup()
         self.look_up(table)
         stream.feed(self)
+
+    def _made_clock(self) -> Clock | SourceTime:
+        if self._grace_ms and self._semantics.repaired(21):
+            return SourceTime(self._topology, self, self._due, self._let_go, waits=True)
+        return Clock(self._topology, self, self._release)
 
     def receive(self, record: Record, port: int) -> None:
         """Join one stream record, or hold it back for the grace period."""
@@ -56,6 +63,9 @@ class StreamTableJoin(Node):
             if not self._semantics.repaired(3):
                 raise EngineFailsError("stream-table left join with grace: key cannot be null")
             self._join(record)
+        elif isinstance(self._clock, SourceTime):
+            self._clock.move(record.ts, port)
+            self._hold_for_sources(record)
         elif record.ts < self._clock.time - self._grace_ms:
             self._join(record)
         else:
@@ -65,7 +75,33 @@ class StreamTableJoin(Node):
         """The grace."""
         return self._grace_ms or 0
 
+    def _hold_for_sources(self, record: Record) -> None:
+        place = self._place(record)
+        passed = self._topology.place is not None and place < self._topology.place
+        if passed or place[1] < self._clock.time:
+            self._join(record)
+        else:
+            self._arrivals += 1
+            self._buffer.append((record.ts, place[3], self._arrivals, record))
+            self._buffer.sort(key=lambda entry: entry[:3])
+
+    def _place(self, record: Record) -> Place:
+        """Where a record has its turn: at the last moment of its wait."""
+        assert isinstance(self._clock, SourceTime)
+        last = record.ts + (self._grace_ms or 0) - 1
+        return last + self._clock.lag, last, 0, key_bytes(record.key)
+
+    def _due(self) -> Place | None:
+        """The next record whose wait has ended, if there is one."""
+        assert isinstance(self._clock, SourceTime)
+        place = self._place(self._buffer[0][3]) if self._buffer else None
+        return place if place is not None and place[0] < self._clock.of_sources else None
+
+    def _let_go(self, place: Place) -> None:
+        self._join(self._buffer.pop(0)[3])
+
     def _hold(self, record: Record) -> None:
+        assert isinstance(self._clock, Clock)
         self._arrivals += 1
         # The engine's buffer is sorted by bytes in which the arrival number follows the key, whatever its length.
         arrival = b"" if self._by_whole_key else self._arrivals.to_bytes(4, "big")
@@ -75,6 +111,7 @@ class StreamTableJoin(Node):
         self._release()
 
     def _release(self) -> None:
+        assert isinstance(self._clock, Clock)
         grace_ms = self._grace_ms or 0
         while self._buffer and self._buffer[0][0] <= self._clock.time - grace_ms:
             record = self._buffer.pop(0)[3]

@@ -38,14 +38,19 @@ def store(vector: Vector, number: int) -> Mapping[str, Any]:
     return stores[number] if number < len(stores) else {}
 
 
+def history_ms(vector: Vector, number: int) -> int | None:
+    """The history of the store of this place; None where it is not versioned."""
+    history = re.search(r"history (\d+)", vector.get("note", ""))
+    return (int(history[1]) if history else HISTORY_MS) if store(vector, number).get("versioned") else None
+
+
 def table_source(topology: Topology, vector: Vector, side: str, number: int) -> TableSource:
     """A table source for one side, with the store of this place."""
     kept = store(vector, number)
-    history = re.search(r"history (\d+)", vector.get("note", ""))
     source = TableSource(
         topology,
         materialized=bool(kept),
-        history_ms=(int(history[1]) if history else HISTORY_MS) if kept.get("versioned") else None,
+        history_ms=history_ms(vector, number),
         cached=bool(kept.get("caching")),
     )
     topology.source(side, source)

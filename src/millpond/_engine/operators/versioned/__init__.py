@@ -1,0 +1,1 @@
+"""The operators of tables that remember their past."""

@@ -1,0 +1,65 @@
+"""stream_table_grace: join of a stream with a versioned table, a grace later (KIP-923; docs/semantics, section 8).
+
+Records of the stream are held back until its time has passed them by the grace, so that changes of the table that come
+late are still seen; then they are joined, in the order of their timestamps. A record that comes later than that is
+joined at once, as is one without a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from millpond._engine.operators.versioned.stream_versioned_table import STREAM, AsOfJoin
+from millpond._engine.rows.columns import position_columns, valid
+from millpond._engine.rows.position import merged
+from millpond._engine.rows.sizes import Picked
+from millpond._engine.state.runs import State
+from millpond._engine.time.held import release
+from millpond._engine.time.held_rows import HeldRows
+from millpond._engine.time.times import Times, moments
+from millpond._plan.operators.stream_versioned_table import AsOfParams
+
+_ARRIVALS = "arrivals"
+
+
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+    """See `level.run_operator`."""
+    events = Events(context, inputs, sides=1)
+    # the stream's time: changes of the table do not move it
+    times = Times(context, inputs, events, state, sides=2)
+    due = events.ts + context.params(AsOfParams).grace_ms - 1
+    waits = valid(events.key) & (2 * due >= moments(events, times))
+    held = HeldRows(context, kept_table(context, state, 1), times, {"value": "value"})
+    _hold(events, times, held, waits, due, state)
+    held.finish()
+    at_once = events.tables[STREAM].take(pa.array(events.own[~waits]))
+    join = AsOfJoin(context, {**inputs, STREAM: at_once}, state)
+    join.versions.write()
+    yield join.versions.dropped()
+    released = (AsOfJoin(context, {**inputs, STREAM: rows}, state).results() for rows in release(context, [held]))
+    yield from merged(join.results(), chain.from_iterable(released), position_columns(context.slots))
+    times.store(state)
+
+
+def _hold(events: Events, times: Times, held: HeldRows, waits: Bools, due: Int64s, state: State) -> None:
+    """Hold records back, in the order of their due times, keys and arrival."""
+    rows = np.flatnonzero(waits)
+    first = state.get_scalar(_ARRIVALS, 0)
+    state.set_scalar(_ARRIVALS, first + len(rows))
+    held.hold(
+        {
+            "hash": pa.array(events.hash[rows]),
+            "key": events.key.take(pa.array(rows)),
+            "ts": pa.array(events.ts[rows]),
+            "arrival": pa.array(first + np.arange(len(rows), dtype=np.int64)),
+            "value": Picked(events.tables[STREAM].column("value"), events.own[rows]),
+        },
+        due[rows],
+        times.number(times.of_row[rows]),
+    )
