@@ -66,6 +66,7 @@ from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
+from millpond.io.debezium import debezium, debezium_key
 from millpond.io.formats import Format, decimal, json
 from millpond.io.kafka import Kafka
 from millpond.io.topics import DeadLetter, Topic, TopicSink
@@ -132,6 +133,8 @@ __all__ = [
     "collect_set",
     "count",
     "count_distinct",
+    "debezium",
+    "debezium_key",
     "decimal",
     "first",
     "json",

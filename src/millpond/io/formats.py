@@ -61,6 +61,16 @@ class Format:
             return "JSON is read with a schema", "json without a schema", SCHEMA_HINT
         return None
 
+    @property
+    def unwritable(self) -> str | None:
+        """Why no sink can write it; None: sinks can."""
+        return None
+
+    @property
+    def drop_reasons(self) -> tuple[str, ...]:
+        """Why a source drops records of the format that are well-formed."""
+        return ()
+
     def __str__(self) -> str:
         if self.schema is None:
             return self.kind

@@ -92,7 +92,11 @@ class TopicSink:
         _check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
             if getattr(self, part) is not None:
-                object.__setattr__(self, part, Format.of(getattr(self, part)))
+                form = Format.of(getattr(self, part))
+                if form.unwritable is not None:
+                    hint = "Take mp.json(), or leave the format out."
+                    raise TopologyError(form.unwritable, given=f"{part}={form}", hint=hint)
+                object.__setattr__(self, part, form)
         if self.delivery not in get_args(Delivery):
             raise TopologyError(
                 "There is no such delivery.",

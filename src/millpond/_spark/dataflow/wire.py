@@ -19,6 +19,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from millpond._plan.operators.spec import OUT_OF_ORDER
 from millpond._plan.physical import Physical
+from millpond.io.formats import Format
+from millpond.io.topics import Topic
 
 WIRE = StructType(
     [
@@ -199,7 +201,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
     """(node, reason) of everything that may be dropped, in a fixed order: a metric's number is its place."""
     found: dict[tuple[str, str], None] = {}
     for source in physical.plan.sources:
-        for reason in ("negative_timestamp", "undecodable"):
+        said = Format.of(source.origin.value).drop_reasons if isinstance(source.origin, Topic) else ()
+        for reason in ("negative_timestamp", "undecodable", *said):
             found[(source.name, reason)] = None
     for flow in physical.flows:
         if flow.drops_null_key:

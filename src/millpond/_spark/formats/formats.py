@@ -29,10 +29,12 @@ from pyspark.sql.types import (
 )
 
 from millpond._spark.formats import serdes
+from millpond._spark.formats.debezium import PAYLOAD, EnvelopeSerde, KeySerde, envelope_type, key_type
 from millpond._spark.formats.json import encode_json, nullable, readable
 from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
 from millpond._spark.formats.windowed import FIELDS, WindowedSerde
 from millpond.errors import TopologyError
+from millpond.io.debezium import DebeziumFormat, DebeziumKeyFormat
 from millpond.io.formats import DecimalFormat, Format
 from millpond.io.windowed_formats import WindowedFormat
 
@@ -68,6 +70,10 @@ def type_of(form: Format) -> DataType:
     """
     if isinstance(form, DecimalFormat):
         return DecimalType(form.precision, form.scale)
+    if isinstance(form, DebeziumFormat | DebeziumKeyFormat):
+        columns = _columns_of(form)
+        alone = isinstance(form, DebeziumKeyFormat) and len(columns) == 1
+        return columns[0].dataType if alone else columns
     if isinstance(form, WindowedFormat):
         fields = zip(FIELDS, (type_of(form.inner), LongType(), LongType()), strict=True)
         return StructType([StructField(name, kind) for name, kind in fields])
@@ -81,6 +87,19 @@ def type_of(form: Format) -> DataType:
             hint="Maps need string keys; intervals, variants and void have no JSON of their own.",
         )
     return nullable(kind)
+
+
+def _columns_of(form: DebeziumFormat | DebeziumKeyFormat) -> StructType:
+    """The columns of a row, or of a primary key."""
+    kind = type_of(form.inner)
+    if not isinstance(kind, StructType) or not kind.fields:
+        what, hint = "Debezium's rows and keys have columns.", 'Name them: "id long, first_name string".'
+        raise TopologyError(what, given=kind.simpleString(), hint=hint)
+    if isinstance(form, DebeziumKeyFormat) and PAYLOAD in kind.names:
+        what = f"A key with a column {PAYLOAD!r} cannot be told from one with its schema."
+        hint = 'Without schemas (key.converter.schemas.enable=false) read it as mp.json("payload string").'
+        raise TopologyError(what, given=kind.simpleString(), hint=hint)
+    return kind
 
 
 def _schema(form: Format) -> DataType:
@@ -119,6 +138,14 @@ def serde_of(form: Format, kind: DataType | None = None) -> Serde:
     if isinstance(form, WindowedFormat):
         within = serde_of(form.inner, None if kind is None else _windowed(kind)[0])
         return WindowedSerde(form.kind, within, form.kind == "session_windowed", form.size_ms)
+    if isinstance(form, DebeziumFormat):
+        row = _columns_of(form)
+        envelope = serdes.JsonSerde(envelope_type(row, documents=form.documents))
+        document = serdes.JsonSerde(row) if form.documents else None
+        return EnvelopeSerde(envelope, document, form.tombstones, form.time == "source")
+    if isinstance(form, DebeziumKeyFormat):
+        columns = _columns_of(form)
+        return KeySerde(serdes.JsonSerde(key_type(columns)), tuple(columns.names))
     if form.kind in serdes.NUMBERS:
         return serdes.NumberSerde(form.kind)
     if form.kind == "json":
@@ -130,7 +157,7 @@ def describe_format(form: Format | None) -> str:
     """A format in describe() and in a checkpoint: however its schema was spelt."""
     if form is None:
         return "by type"
-    if isinstance(form, WindowedFormat):
+    if isinstance(form, WindowedFormat | DebeziumFormat | DebeziumKeyFormat):
         return str(replace(form, inner=Format("json", type_of(form.inner)))) if form.inner.schema else str(form)
     return str(form) if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
 

@@ -1,0 +1,249 @@
+"""Debezium's events as rows: the layouts of PostgreSQL, MySQL and MongoDB, and everything that is no such event.
+
+The layouts are those that Debezium's documentation shows for its connectors: members of `source`, of keys and values,
+and how each database's rows and documents stand in them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import millpond as mp
+from millpond._spark.formats.arrow_types import arrow_type
+from millpond._spark.formats.debezium import UNAVAILABLE
+from millpond._spark.formats.formats import describe_format, serde_of, type_of
+from millpond._spark.formats.serdes import Decoded
+from millpond.errors import SourceError, TopologyError
+from millpond.io.formats import Format
+from millpond.testing import TopologyTestDriver
+
+pytestmark = pytest.mark.usefixtures("spark")
+COLUMNS = "id long, first_name string, email string"
+ROW: dict[str, Any] = {"id": 1004, "first_name": "Anne", "last_name": "Kretchmar", "email": "annek@noanswer.org"}
+READ = {"id": 1004, "first_name": "Anne", "email": "annek@noanswer.org"}
+SOURCES: dict[str, dict[str, Any]] = {
+    "postgresql": {
+        "version": "3.1.0.Final",
+        "connector": "postgresql",
+        "name": "PostgreSQL_server",
+        "ts_ms": 1559033904863,
+        "ts_us": 1559033904863123,
+        "ts_ns": 1559033904863123000,
+        "snapshot": True,
+        "db": "postgres",
+        "sequence": '["24023119","24023128"]',
+        "schema": "public",
+        "table": "customers",
+        "txId": 555,
+        "lsn": 24023128,
+        "xmin": None,
+    },
+    "mysql": {
+        "version": "3.1.0.Final",
+        "connector": "mysql",
+        "name": "mysql-server-1",
+        "ts_ms": 1465581029523,
+        "snapshot": "false",
+        "db": "inventory",
+        "table": "customers",
+        "server_id": 223344,
+        "gtid": None,
+        "file": "mysql-bin.000003",
+        "pos": 484,
+        "row": 0,
+        "thread": 7,
+        "query": None,
+    },
+    "mongodb": {
+        "version": "3.1.0.Final",
+        "connector": "mongodb",
+        "name": "fulfillment",
+        "ts_ms": 1558965508000,
+        "snapshot": False,
+        "db": "inventory",
+        "rs": "rs0",
+        "collection": "customers",
+        "ord": 1,
+        "h": None,
+        "txnNumber": 1,
+    },
+}
+
+
+def event(op: str | None, after: Any, connector: str = "postgresql", *, schema: bool = False, **more: Any) -> bytes:
+    """A change event as Kafka Connect's JsonConverter writes it."""
+    told = {"before": None, "after": after, "source": SOURCES[connector], "transaction": None, "op": op, **more}
+    told |= {"ts_ms": 1559033904870, "ts_us": 1559033904870123}
+    fields = [
+        {"type": "struct", "optional": True, "name": "server.Value", "field": name} for name in ("before", "after")
+    ]
+    described = {"type": "struct", "fields": fields, "optional": False, "name": "server.Envelope"}
+    return json.dumps({"schema": described, "payload": told} if schema else told).encode()
+
+
+def read(form: Format, raws: list[bytes | None]) -> Decoded:
+    found = serde_of(form).read(pa.array(raws, pa.binary()))
+    found.values.validate(full=True)
+    assert found.values.type == arrow_type(type_of(form))
+    return found
+
+
+@pytest.mark.parametrize("schema", [False, True], ids=["bare", "with its schema"])
+@pytest.mark.parametrize("connector", ["postgresql", "mysql"])
+def test_created_read_and_updated_rows_are_rows_and_deleted_ones_null(connector: str, schema: bool) -> None:
+    events = [event(op, ROW, connector, schema=schema) for op in "cru"]
+    deleted = event("d", None, connector, schema=schema, before=ROW)
+    found = read(mp.debezium(COLUMNS), [*events, deleted, None])
+    assert found.values.to_pylist() == [READ, READ, READ, None, None]
+    assert not found.bad.any()
+    assert found.ts is not None
+    assert found.ts.to_pylist() == [SOURCES[connector]["ts_ms"]] * 4 + [None]
+    # Debezium's own tombstone says nothing that the deletion has not said
+    assert found.ignored is not None
+    assert found.ignored.tolist() == [False] * 4 + [True]
+
+
+def test_mongodbs_documents_are_texts_and_its_updates_have_one_only_if_the_connector_is_told() -> None:
+    document = '{"_id": {"$numberLong": "1004"},"first_name": "Anne Marie","email": "annek@noanswer.org"}'
+    form = mp.debezium("_id struct<`$numberLong`: string>, first_name string", documents=True)
+    deleted = event("d", None, "mongodb", before=document)
+    changed = {"removedFields": None, "updatedFields": '{"first_name": "Anne Marie"}', "truncatedArrays": None}
+    partly = event("u", None, "mongodb", updateDescription=changed)
+    broken = [event("c", text, "mongodb") for text in ("{", '{"first_name": 7}', "null")] + [event("c", {}, "mongodb")]
+    for schema in (False, True):
+        whole = event("u", document, "mongodb", schema=schema, updateDescription=changed)
+        found = read(form, [whole, deleted, partly, *broken])
+        assert found.values.to_pylist()[:2] == [{"_id": {"$numberLong": "1004"}, "first_name": "Anne Marie"}, None]
+        assert found.bad.tolist() == [False, False, True, True, True, True, True]
+    serde = serde_of(form)
+    assert "capture.mode=change_streams_update_full" in serde.fault(partly)
+    assert serde.fault(broken[0]).startswith("after: not JSON of the type struct<_id")
+    assert all(serde.fault(raw) for raw in broken)
+    key = b'{"schema": {"type": "struct"}, "payload": {"id": "1004"}}'
+    assert read(mp.debezium_key("id string"), [key, b'{"id": "{\\"$oid\\": \\"596e\\"}"}']).values.to_pylist() == [
+        "1004",
+        '{"$oid": "596e"}',
+    ]
+
+
+def test_keys_of_one_column_are_its_value_and_those_of_several_structs() -> None:
+    both = [b'{"id": 1004}', b'{"schema": {"type": "struct", "name": "server.Key"}, "payload": {"id": 1004}}', None]
+    assert read(mp.debezium_key("id long"), [*both]).values.to_pylist() == [1004, 1004, None]
+    several = [b'{"schema": null, "payload": {"order": 1, "line": 2}}', b'{"order": 3, "line": null}', None]
+    assert read(mp.debezium_key("order long, line int"), [*several]).values.to_pylist() == [
+        {"order": 1, "line": 2},
+        {"order": 3, "line": None},
+        None,
+    ]
+    # another column, another case, none, another type, no object
+    wrong = [b'{"number": 1}', b'{"ID": 1}', b"{}", b'{"payload": {}}', b'{"payload": null}', b'{"id": "1"}', b"1", b""]
+    for columns in ("id long", "id long, line int"):
+        found = read(mp.debezium_key(columns), [*wrong])
+        assert found.bad.all()
+        assert found.values.null_count == len(wrong)
+        assert all(serde_of(mp.debezium_key(columns)).fault(raw) for raw in wrong)
+    assert serde_of(mp.debezium_key("id long")).fault(wrong[0]) == "there is none of the columns id"
+
+
+WRONG = {
+    "op t: the table was truncated": event("t", None),
+    "op m: a message": event("m", None, message={"prefix": "foo", "content": "Ymfy"}),
+    "there is no op": json.dumps(ROW).encode(),
+    "there is no op: ": event(None, ROW),
+    "op 'x': there is no such operation": event("x", ROW),
+    "op c: there is no row after it": event("c", None),
+    "op u: there is no row after it": event("u", None, schema=True),
+    "op d: there is a row after it": event("d", ROW),
+    "there is no source.ts_ms": event("c", ROW).replace(b'"ts_ms": 1559033904863', b'"ts_sec": 1559033904'),
+    "a bigint is wanted": event("c", ROW | {"id": "1004"}),
+    "there is no field 'email', but one 'Email'": event("c", {"id": 1, "Email": "x"}),
+    "has not told the column 'email'": event("u", ROW | {"email": UNAVAILABLE}),
+    "not JSON": b"{",
+    "not valid UTF-8": b"\xff",
+    "the JSON text null": b"null",
+    "is wanted where there is": b"[]",
+}
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_what_is_no_change_of_a_row_has_a_reason_and_is_neither_a_row_nor_a_deletion(why: str) -> None:
+    form, fine = mp.debezium(COLUMNS), event("c", ROW)
+    found = read(form, [fine, WRONG[why], fine])
+    assert found.bad.tolist() == [False, True, False]
+    assert found.values.to_pylist() == [READ, None, READ]
+    assert found.ignored is not None
+    assert not found.ignored.any()
+    assert why in serde_of(form).fault(WRONG[why])
+
+
+def test_events_cut_off_or_with_a_byte_changed_are_the_same_row_or_refused() -> None:
+    form, whole = mp.debezium(COLUMNS), event("c", ROW)
+    assert read(form, [whole[:end] for end in range(len(whole))]).bad.all()
+    changed = [whole[:at] + b"\x07" + whole[at + 1 :] for at in range(len(whole))]
+    found = read(form, [*changed])
+    assert [value for value in found.values.to_pylist() if value is not None] == [READ] * int((~found.bad).sum())
+
+
+def test_columns_of_lists_and_bytes_that_were_not_told_are_refused_and_empty_ones_are_not() -> None:
+    import base64
+
+    form = mp.debezium("id long, tags array<string>, picture binary")
+    fine = [{"id": 1, "tags": ["a"], "picture": "aGk="}, {"id": 2, "tags": [], "picture": None}, {"id": 3}]
+    untold = [{"id": 4, "tags": [UNAVAILABLE]}, {"id": 5, "picture": base64.b64encode(UNAVAILABLE.encode()).decode()}]
+    found = read(form, [event("u", row) for row in [*fine, *untold]])
+    assert found.bad.tolist() == [False, False, False, True, True]
+
+
+def test_the_time_of_the_record_needs_no_source_and_tombstones_may_delete() -> None:
+    form = mp.debezium(COLUMNS, time="record", tombstones=True)
+    found = read(form, [WRONG["there is no source.ts_ms"], None])
+    assert found.ts is None
+    assert found.ignored is None
+    assert not found.bad.any()
+    assert describe_format(form) == (
+        "debezium(json(struct<id:bigint,first_name:string,email:string>), tombstones, record time)"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: mp.debezium(None),
+        lambda: mp.debezium(mp.json()),
+        lambda: mp.debezium("id long", time="now"),
+        lambda: mp.debezium_key(Format("long")),
+        lambda: mp.TopicSink("t", value=mp.debezium("id long")),
+        lambda: mp.StreamsBuilder("d").table("t", key=mp.debezium_key("long"), value="long"),
+        lambda: mp.StreamsBuilder("d").table("t", key=mp.debezium_key("payload long"), value="long"),
+        lambda: mp.StreamsBuilder("d").table("t", key="long", value=mp.debezium("lung")),
+    ],
+)
+def test_a_format_that_cannot_be_is_refused_where_it_is_written_with_a_hint(wrong: Any) -> None:
+    with pytest.raises(TopologyError, match="Hint: "):
+        wrong()
+
+
+def topology(on_undecodable: Any = "fail") -> mp.Topology:
+    builder = mp.StreamsBuilder("debezium")
+    form = mp.debezium(COLUMNS)
+    table = builder.table("customers", key=mp.debezium_key("id long"), value=form, on_undecodable=on_undecodable)
+    table.map_values(lambda row: row["email"]).to("emails")
+    return builder.build()
+
+
+def test_the_test_driver_takes_events_as_production_does_and_rows() -> None:
+    driver = TopologyTestDriver(topology("skip"))
+    key, at = b'{"id": 1004}', SOURCES["postgresql"]["ts_ms"]
+    driver.pipe("customers", key=key, value=event("c", ROW), ts=5)
+    driver.pipe("customers", key=key, value=event("t", None), ts=6)
+    driver.pipe("customers", key=key, value=event("d", None), ts=7)
+    driver.pipe("customers", key=key, value=None, ts=8)
+    driver.pipe("customers", key=1005, value=READ | {"id": 1005}, ts=9)
+    found = [(record.key, record.value, record.ts) for record in driver.read("emails")]
+    assert found == [(1004, READ["email"], at), (1004, None, at), (1005, READ["email"], 9)]
+    with pytest.raises(SourceError, match=r"value as debezium: op t: the table was truncated"):
+        TopologyTestDriver(topology()).pipe("customers", key=key, value=event("t", None), ts=6)
