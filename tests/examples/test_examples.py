@@ -8,6 +8,7 @@ from examples import (
     orders_and_payments,
     orders_by_customer,
     testing_a_topology,
+    views_of_two_weeks,
 )
 
 
@@ -61,3 +62,16 @@ def test_hourly_delays_are_told_once_each_hour_has_passed_and_count_what_came_in
 def test_the_example_of_a_test_passes(spark):
     testing_a_topology.check(spark)
     testing_a_topology.check()
+
+
+def test_views_of_two_weeks_stand_beside_those_of_the_same_day_a_week_before(spark, tmp_path):
+    views = views_of_two_weeks.run(spark, tmp_path).collect()
+    assert [(r["page"], r["day"].day, r["views"], r["week_before"]) for r in views] == [
+        ("home", 2, 2, None),
+        ("shop", 2, 1, None),
+        ("home", 3, 1, None),
+        ("home", 9, 3, 2),
+        ("shop", 9, 3, 1),
+        ("home", 10, 1, 1),
+        ("shop", 10, 1, None),
+    ]

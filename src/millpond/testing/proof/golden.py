@@ -27,6 +27,7 @@ _KEY = re.compile(r"^(?P<key>.*) (?P<start>\d+)\.\.(?P<end>\d+)$")
 _FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
 # what recordings say where all records of a join meet; a page's introduction says it for its sections
 _WIDE = {"stream-stream": {"window": "large enough that all records meet"}}
+_WTABLES = ("stream-wtable", "table-wtable", "wtable-table", "wtable-wtable")
 _VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 
 
@@ -108,6 +109,10 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
     missing = {"operator", "generation", *(() if "fold" in facts else ("type", "joiner"))} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
+    if facts["operator"] in _WTABLES:
+        params = _windows(path, title, facts) | _of_wtable(path, title, facts)
+        kind, version = facts["operator"].replace("-", "_"), _VERSIONS[facts["generation"]]
+        return History(title, kind, params, facts["generation"], version, tuple(steps))
     if facts["operator"] == "window-aggregate":
         params = _windows(path, title, facts) | _held(path, title, facts)
         version = _VERSIONS[facts["generation"]]
@@ -171,6 +176,19 @@ def _windows(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]
     lengths = {f"{name}_ms": int(ms) for name, ms in _LENGTH.findall(match["lengths"])}
     emit = {"emit": "close"} if match["emit"] else {}
     return {"window": match["window"], "agg": facts["fold"], **lengths, **emit}
+
+
+def _of_wtable(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+    """Of a join with a table by key and window: its type, how long windows are kept, and which ones meet."""
+    missing = {"type", "keep"} - set(facts)
+    if missing or facts["joiner"] != "L + '+' + R":
+        raise RecordingError(f"{path}: section {title!r} says {sorted(missing) or 'another joiner'}")
+    params: dict[str, Any] = {"type": facts["type"], "keep_ms": int(facts["keep"].removesuffix(" ms"))}
+    if "shift" in facts:
+        params["previous"] = int(facts["shift"].removeprefix("previous "))
+    if "both" in facts:
+        params["topic"] = facts["both"]
+    return params
 
 
 def _held(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:

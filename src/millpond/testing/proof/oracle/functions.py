@@ -30,6 +30,12 @@ def payload(value: str) -> str | None:
     return (tail if bar else head) or None
 
 
+def named_window(value: str, size: int) -> tuple[int, int] | None:
+    """The window of this size that begins at the number before the first bar; None where there is none."""
+    start = ref(value)
+    return (int(start), int(start) + size) if start is not None and start.isdigit() else None
+
+
 def even(_key: object, value: str) -> bool:
     """Whether the last digit in the value is even; false without digits."""
     digits = [letter for letter in value if letter.isdigit()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from millpond.testing.proof.oracle.functions import even, mapped, payload, plus, ref
@@ -32,6 +33,8 @@ from millpond.testing.proof.oracle.windows.window_session import SessionWindowAg
 from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
 from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
 from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES
+from millpond.testing.proof.oracle.windows.wtable_kinds import wtable_join
 
 Params = Mapping[str, Any]
 
@@ -357,6 +360,16 @@ def _stream_stream_window(topology: Topology, params: Params) -> None:
     topology.sink(_cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
 
 
+def _wtable(topology: Topology, params: Params, kind: str) -> None:
+    def side(name: str, shape: str) -> Node:
+        if shape == "table":
+            return table(topology, params, name)
+        source = stream(topology, name)
+        return source if shape == "stream" else window_aggregate(topology, source, params, aggregator(params))
+
+    topology.sink(wtable_join(kind, topology, params, side))
+
+
 _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "table_table": _table_table,
     "three_way": _three_way,
@@ -380,4 +393,5 @@ _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "merge_count": _merge_count,
     "windowed_aggregate": _windowed_aggregate,
     "stream_stream_window": _stream_stream_window,
+    **{kind: partial(_wtable, kind=kind) for kind in WTABLES},
 }

@@ -14,6 +14,7 @@ import pyarrow as pa
 from millpond.wtable import WTable
 
 ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}
+ARROW_TYPES["struct<start:bigint,end:bigint>"] = pa.struct([("start", pa.int64()), ("end", pa.int64())])
 
 
 class Library(Protocol):

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from millpond.aggregates import python
@@ -24,9 +25,11 @@ from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.topologies import Read, known_kind
 from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES
 from millpond.testing.proof.recordings import History
-from millpond.testing.proof.runners.library import ArrowLibrary, Library
+from millpond.testing.proof.runners.library import ArrowLibrary, Library, as_written
 from millpond.testing.proof.runners.vectors import VectorTopology, history, unsupported_vector
+from millpond.testing.proof.runners.wtables import wtable_join
 from millpond.windows import (
     DAY_MS,
     BufferConfig,
@@ -49,6 +52,7 @@ class Recorded:
 
     def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
         self._builder = builder
+        self._library = library
         self._params = Read(params)
         self._plus = library.lift(text.plus, "string")
         self._even = library.lift(lambda value: text.even(None, value), "boolean")
@@ -261,6 +265,17 @@ class Recorded:
         size, grace = self._params["size_ms"], self._params["window_grace_ms"]
         self._of_stream(joined.group_by_key().windowed_by(TimeWindows(size, size, grace))).to_stream().to(OUTPUT)
 
+    def _wtable(self, kind: str) -> None:
+        def side(name: str, shape: str) -> Any:
+            if shape == "table":
+                return self._table(name)
+            stream = self._stream(name)
+            if shape == "stream":
+                return stream
+            return self._of_stream(stream.group_by_key().windowed_by(self._windows_of_aggregate()))
+
+        as_written(wtable_join(kind, self._library, self._params, side)).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -289,6 +304,7 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "merge_count": Recorded._merge_count,
     "windowed_aggregate": Recorded._windowed_aggregate,
     "stream_stream_window": Recorded._stream_stream_window,
+    **{kind: partial(Recorded._wtable, kind=kind) for kind in WTABLES},
 }
 
 
