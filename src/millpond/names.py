@@ -14,7 +14,7 @@ from millpond.errors import MissingName
 NOT_YET = {
     "the operators": "add_global_store add_processor add_sink add_source add_state_store "
     "flat_transform flat_transform_values process process_values transform transform_values",
-    "the module": "VersionedTable avro debezium protobuf",
+    "the module": "avro debezium protobuf",
 }
 _NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
 _STREAM = {
@@ -82,9 +82,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "millpond": {
         "Consumed": "builder.stream('topic', key='long', value='string')",
         "Grouped": "name=... of group_by",
-        "Joined": "name=... of the join",
+        "Joined": "name=... of the join, and grace=... with a versioned table",
         "KafkaStreams": "topology.start(spark, checkpoint=...)",
-        "Materialized": "store=... of the table",
+        "Materialized": "store=... of the table, and history=... of a versioned one",
         "Named": "name=... of the operator",
         "Produced": "stream.to('topic', key='long', value='string')",
         "Repartitioned": "stream.repartition(name=...)",

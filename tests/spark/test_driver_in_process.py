@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import millpond as mp
 from millpond.errors import TopologyError
 from millpond.testing import TestRecord, TopologyTestDriver
-from millpond.testing.stores import KeyValueStore, WindowStore
+from millpond.testing.stores import KeyValueStore, VersionedKeyValueStore, WindowStore
 
 Records = list[tuple[str, Any, Any, int]]
 ORDERS: Records = [
@@ -325,3 +325,23 @@ def test_stores_of_tables_have_what_stands_in_the_tables_of_their_case(spark: Sp
     assert driver.get_store("names", case="other").approximate_num_entries() == 1
     driver.pipe("all", "k", 7, ts=2)
     assert driver.get_store("all").all() == [("k", 7)]
+
+
+def test_the_store_of_a_versioned_table_tells_what_was_valid_at_a_time(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("stores-of-the-past")
+    rates = b.table("rates", key="string", value="long", store="rates", history="50 ms")
+    rates.to_stream().to("changes")
+    b.stream("orders", key="string", value="long").join(rates, both).to("joined")
+    driver = TopologyTestDriver(b.build())
+    kept = driver.get_store("rates")
+    assert isinstance(kept, VersionedKeyValueStore)
+    for value, ts in ((1, 10), (3, 30), (2, 20), (None, 40)):
+        driver.pipe("rates", "k", value, ts=ts)
+    driver.pipe("rates", "other", 7, ts=12)
+    assert [kept.get("k", as_of=ts) for ts in (9, 10, 25, 39, 40)] == [None, 1, 2, 3, None]
+    assert kept.get("k") is None
+    assert kept.all() == [("other", 7)]
+    driver.pipe("rates", "far", 9, ts=85)
+    assert [kept.get("k", as_of=ts) for ts in (30, 35)] == [None, 3]
+    assert kept.get("other", as_of=12) == 7
+    assert kept.approximate_num_entries() == 2

@@ -34,7 +34,7 @@ from millpond.errors import TopologyError
 from millpond.testing.bounded_run import BoundedRun, Drops
 from millpond.testing.in_process import BySpark, LocalRun, local
 from millpond.testing.piped import Header, Inlet, Piped
-from millpond.testing.stores import Entry, KeyValueStore, WindowStore
+from millpond.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
 from millpond.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from millpond.topology import Topology
 from millpond.windows import Duration, duration_ms
@@ -152,8 +152,10 @@ class TopologyTestDriver:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return self._run.drops
 
-    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | WindowStore:
+    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | VersionedKeyValueStore | WindowStore:
         """A store, to be read: one with `get`, `range` and `all`, or of windows with `fetch` and `all`.
+
+        That of a versioned table also has `get(key, as_of=...)`.
 
         Parameters
         ----------
@@ -182,6 +184,8 @@ class TopologyTestDriver:
             self._all_results()
             return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
 
+        if kept.versioned:
+            return VersionedKeyValueStore(kept, read)
         return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)
 
     def _all_results(self) -> Mapping[tuple[int, str], list[Any]]:

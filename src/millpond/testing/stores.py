@@ -18,14 +18,17 @@ from millpond._engine.keys.keybytes import encode_keys
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import stacked
 from millpond._engine.state.runs import State
+from millpond._engine.time.times import REACH
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
 from millpond._plan.operators.spec import TableSchema
+from millpond._plan.operators.stream_versioned_table import AsOfParams
+from millpond._plan.operators.versioned_table import VersionedParams
 from millpond._spark.formats.arrow_types import spark_type
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import TopologyError
 from millpond.testing.values import arrow_rows, python_rows
 
-_KINDS = {("key",): (), ("key", "start"): ("start",), ("key", "end"): ("start", "end")}
+_KINDS = {("key",): (), ("key", "start"): ("start",), ("key", "end"): ("start", "end"), ("key", "ts"): ("ts",)}
 """Columns of times that tell a key's rows apart, by the identity of tables that are stores."""
 
 
@@ -37,13 +40,15 @@ class Entry:
     ----------
     order : its key as bytes, then its times.
     key, value : as Spark collects them.
-    times : of its window: the start; of a session start and end. Of a store by key none.
+    times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none.
+    known_from : of versions, the time from which on the past is known.
     """
 
     order: tuple[Any, ...]
     key: Any
     times: tuple[int, ...]
     value: Any
+    known_from: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,23 @@ class Kept:
         """Type of its keys."""
         return spark_type(dict(self.schema.columns)["key"])
 
+    @property
+    def versioned(self) -> bool:
+        """Whether it has the past of its keys, too."""
+        return "ts" in self.times
+
+    def _known_from(self, states: Iterable[State]) -> int:
+        params = self.context.operator.params
+        if not isinstance(params, VersionedParams | AsOfParams):
+            return 0
+        reached = (reach for state in states for reach in state.get_scalar(REACH, [{}])[-1].values())
+        return max(reached, default=0) - params.history_ms
+
     def entries(self, states: Iterable[State]) -> list[Entry]:
         """The rows of all shards, in order."""
         shards = list(states)[: 1 if self.whole else None]
         rows = [part for state in shards for part in state.table(self.schema).scan()]
+        known_from = self._known_from(shards)
         if not rows:
             return []
         table = stacked(rows).combine_chunks()
@@ -88,7 +106,8 @@ class Kept:
         order = encode_keys(table.column("key")).to_pylist()
         times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(pairs)
         found = (
-            Entry((at, *when), key, when, value) for at, when, (key, value) in zip(order, times, pairs, strict=True)
+            Entry((at, *when), key, when, value, known_from)
+            for at, when, (key, value) in zip(order, times, pairs, strict=True)
         )
         return sorted(found, key=lambda entry: entry.order)
 
@@ -145,9 +164,13 @@ class Store:
         """The store's name."""
         return self.kept.schema.name
 
+    def _rows(self) -> list[Entry]:
+        """What stands now."""
+        return self.read()
+
     def approximate_num_entries(self) -> int:
         """How many rows it has; exactly."""
-        return len(self.read())
+        return len(self._rows())
 
 
 class KeyValueStore(Store):
@@ -161,7 +184,7 @@ class KeyValueStore(Store):
         TopologyError : the key is not of the keys' type.
         """
         wanted = self.kept.order_of(key)
-        return next((entry.value for entry in self.read() if entry.order[0] == wanted), None)
+        return next((entry.value for entry in self._rows() if entry.order[0] == wanted), None)
 
     def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
         """(key, value) of the keys between the two, both included, in order; None: no limit (KIP-763).
@@ -174,13 +197,41 @@ class KeyValueStore(Store):
         high = None if to_key is None else self.kept.order_of(to_key)
         return [
             (entry.key, entry.value)
-            for entry in self.read()
+            for entry in self._rows()
             if (low is None or entry.order[0] >= low) and (high is None or entry.order[0] <= high)
         ]
 
     def all(self) -> list[tuple[Any, Any]]:
         """(key, value) of all keys, in order."""
         return self.range()
+
+
+class VersionedKeyValueStore(KeyValueStore):
+    """A store that has the past of its keys, too (KIP-889); made by `TopologyTestDriver.get_store`."""
+
+    def get(self, key: Any, *, as_of: int | None = None) -> Any:
+        """The key's value; None where there is none.
+
+        Parameters
+        ----------
+        as_of : the value that was valid at this time, in ms; None: the latest. Of what is older than the history only
+            the latest is known.
+
+        Raises
+        ------
+        TopologyError : the key is not of the keys' type.
+        """
+        if as_of is None:
+            return super().get(key)
+        wanted = self.kept.order_of(key)
+        mine = [entry for entry in self.read() if entry.order[0] == wanted]
+        valid = [entry for entry in mine if entry.times[0] <= as_of]
+        known = valid and (as_of >= valid[-1].known_from or valid[-1] is mine[-1])
+        return valid[-1].value if known else None
+
+    def _rows(self) -> list[Entry]:
+        last = {entry.order[0]: entry for entry in self.read()}
+        return [entry for entry in last.values() if entry.value is not None]
 
 
 class WindowStore(Store):

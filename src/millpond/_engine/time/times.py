@@ -27,7 +27,8 @@ from millpond._engine.time.idle import Quiet, split
 from millpond._engine.time.reach import Steps, furthest_before
 from millpond._plan.physical import TIME_SIDE, reach_side
 
-_TIME, _REACH = "time", "reach"
+_TIME, REACH = "time", "reach"
+"""Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
 
 
 class Times:
@@ -67,7 +68,7 @@ class Times:
         np.maximum.at(self.end, self.of_row, self.now)
         np.maximum.at(self.end, self.index(told_domain), told.time)
         self._quiet = self._rest(state, wall) if context.time.idle_after_ms else None
-        reached = state.get_scalar(_REACH, [{} for _ in range(sides)])
+        reached = state.get_scalar(REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
@@ -153,7 +154,7 @@ class Times:
         names = [str(d) for d in self.domains]
         state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
-        state.set_scalar(_REACH, reached)
+        state.set_scalar(REACH, reached)
         if self._quiet is not None:
             self._quiet.store(state, self.domains)
 
