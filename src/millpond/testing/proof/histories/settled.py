@@ -66,7 +66,8 @@ def all_above(blueprint: Blueprint, ref: Ref) -> set[int]:
 
 
 def _settles(blueprint: Blueprint, numbers: Collection[int]) -> bool:
-    kinds = all(blueprint.ops[number].kind in _SETTLES for number in numbers)
+    # of what remembers its past the order of changes with one timestamp counts
+    kinds = all(blueprint.ops[n].kind in _SETTLES and "history" not in blueprint.ops[n].params for n in numbers)
     return kinds and not any(_outlives_its_row(blueprint, number) for number in numbers)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from millpond.builder import StreamsBuilder
@@ -57,6 +58,16 @@ Handles = Callable[[Site, list[Any], Params], list[Any]]
 Nodes = Callable[[OracleSite, list[Any], Params], list[Any]]
 
 
+def perhaps_history(choices: Choices, generation: str) -> Params:
+    """Perhaps a history in ms, which makes a table versioned."""
+    return {"history": choices.pick((0, 5, 30, 200))} if generation == "current" and choices.chance(25) else {}
+
+
+def history_of(params: Params) -> timedelta | None:
+    """The history as handles take it."""
+    return timedelta(milliseconds=params["history"]) if "history" in params else None
+
+
 def nothing(_choices: Choices, _generation: str) -> Params:
     """No parameters."""
     return {}
@@ -65,6 +76,11 @@ def nothing(_choices: Choices, _generation: str) -> Params:
 def stored(choices: Choices, _generation: str) -> Params:
     """Perhaps a store."""
     return {"stored": True} if choices.chance(30) else {}
+
+
+def remembered(choices: Choices, generation: str) -> Params:
+    """Perhaps a store, and perhaps a history."""
+    return {**stored(choices, generation), **perhaps_history(choices, generation)}
 
 
 def how(*types: str) -> Draw:

@@ -75,7 +75,7 @@ def deferred(blueprint: Blueprint) -> bool:
 
 def timed(blueprint: Blueprint) -> bool:
     """Whether an operator keeps rows until time has passed."""
-    return any(KINDS[op.kind].timed for op in blueprint.ops)
+    return any(KINDS[op.kind].timed or "history" in op.params for op in blueprint.ops)
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:

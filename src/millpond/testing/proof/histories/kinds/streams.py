@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from millpond.io.formats import Format
@@ -17,10 +18,11 @@ from millpond.testing.proof.histories.kinds.kind import (
     OracleSite,
     Params,
     Site,
+    history_of,
     method_of,
+    remembered,
     sink,
     sink_node,
-    stored,
 )
 from millpond.testing.proof.oracle.graph import MapRecord, Node, Topology
 from millpond.testing.proof.oracle.records import Record
@@ -156,22 +158,41 @@ def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[A
 
 
 def _to_table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    table = TableSource(site.topology, materialized=bool(params.get("stored")))
+    table = TableSource(site.topology, materialized=bool(params.get("stored")), history_ms=params.get("history"))
     inputs[0].feed(table)
     return [table]
 
 
 def _join_type(choices: Choices, generation: str) -> Params:
-    return {"how": choices.pick(("inner", "left") if generation in MODERN else ("left",))}
+    how = {"how": choices.pick(("inner", "left") if generation in MODERN else ("left",))}
+    return {**how, "grace": choices.pick((0, 1, 4, 25))} if generation == "current" else how
 
 
 def _join(site: Site, inputs: list[Any], params: Params) -> list[Any]:
-    join = getattr(inputs[0], method_of(params["how"]))
-    return [join(inputs[1], site.library.lift(text.plus, "string"), name=site.name)]
+    join, table = getattr(inputs[0], method_of(params["how"])), inputs[1]
+    grace = _grace(params, table._construction.history_of(table._node))
+    kept = None if grace is None else timedelta(milliseconds=grace)
+    return [join(table, site.library.lift(text.plus, "string"), grace=kept, name=site.name)]
 
 
 def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    return [StreamTableJoin(site.topology, inputs[0], inputs[1], params["how"], text.plus)]
+    grace = _grace(params, _history(inputs[1]))
+    return [StreamTableJoin(site.topology, inputs[0], inputs[1], params["how"], text.plus, grace_ms=grace)]
+
+
+def _grace(params: Params, history: int | None) -> int | None:
+    """The grace that was drawn, where the table remembers as much."""
+    grace = params.get("grace")
+    return None if grace is None or history is None or history < grace else int(grace)
+
+
+def _history(table: Any) -> int | None:
+    """The history of a table, or of what it is computed from."""
+    if not table.versioned:
+        return None
+    while not isinstance(table, TableSource):
+        table = table._parent
+    return table.history_ms
 
 
 STREAM, TABLE = ("stream",), ("table",)
@@ -226,9 +247,11 @@ KINDS: dict[str, Kind] = {
     "to_table": Kind(
         STREAM,
         TABLE,
-        lambda site, inputs, params: [inputs[0].to_table(name=site.name, store=site.store(params))],
+        lambda site, inputs, params: [
+            inputs[0].to_table(name=site.name, store=site.store(params), history=history_of(params))
+        ],
         _to_table_node,
-        stored,
+        remembered,
         weight=4,
     ),
     "stream_table": Kind(

@@ -15,7 +15,9 @@ from millpond.testing.proof.histories.kinds.kind import (
     OracleSite,
     Params,
     Site,
+    history_of,
     method_of,
+    remembered,
     sink,
     sink_node,
     stored,
@@ -28,14 +30,14 @@ from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 
 
 def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
-    table = TableSource(site.topology, materialized=bool(params.get("stored")))
+    table = TableSource(site.topology, materialized=bool(params.get("stored")), history_ms=params.get("history"))
     site.topology.source(site.name, table)
     return [table]
 
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
-    store = site.store(params)
-    return [site.builder.table(site.name, key=Format(site.keys), value="string", store=store)]
+    options: Any = {"store": site.store(params), "history": history_of(params)}
+    return [site.builder.table(site.name, key=Format(site.keys), value="string", **options)]
 
 
 def _filter_params(choices: Choices, generation: str) -> Params:
@@ -87,7 +89,7 @@ def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]
 
 STREAM, TABLE = ("stream",), ("table",)
 KINDS: dict[str, Kind] = {
-    "table": Kind((), TABLE, _source, _source_node, stored),
+    "table": Kind((), TABLE, _source, _source_node, remembered),
     "table_filter": Kind(TABLE, TABLE, _filter, _filter_node, _filter_params),
     "table_map_values": Kind(TABLE, TABLE, _map_values, _map_values_node, stored),
     "to_stream": Kind(

@@ -75,6 +75,7 @@ class TableSource(Table):
         """Materialised by name, or later by need; a history makes it versioned and uncached."""
         super().__init__()
         self._topology = topology
+        self.history_ms = history_ms
         self._store: Store | None = None
         if history_ms is not None:
             self._store = VersionedStore(history_ms, remember_tombstones=topology.semantics.repaired(18))

@@ -66,7 +66,6 @@ class Suppress(Table):
         self._clock = self._made_clock()
         self._pending: dict[Key, _Pending] = {}
         self._sent: dict[Key, int] = {}
-        self.versioned = parent.versioned
         parent.require_old(force=True)
         parent.feed(self)
 
@@ -166,4 +165,5 @@ class Suppress(Table):
         if change.value is not None or not self._window_close:
             old = held.before if self.send_old else None
             self._sent[key] = change.ts
-            self.forward(Record(key, change.value, change.ts, old, change.latest))
+            # what is held back is not known to be out of order any more
+            self.forward(Record(key, change.value, change.ts, old))
