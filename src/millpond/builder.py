@@ -7,9 +7,11 @@ that into levels, and hands both to a Topology.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from millpond._plan.construction import Construction
+from millpond._plan.dead_letters import with_dead_letters
 from millpond._plan.nodes import Node, Shape, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
@@ -18,7 +20,7 @@ from millpond.global_ktable import GlobalKTable
 from millpond.io.dataframes import Rows
 from millpond.io.formats import Format, FormatName
 from millpond.io.origins import default_name, origin_of
-from millpond.io.topics import OnUndecodable, Topic
+from millpond.io.topics import OnUndecodable, Topic, check_policy
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
@@ -40,6 +42,9 @@ class StreamsBuilder:
     application_id : names the application; part of every group and transactional id it uses.
     generation : semantics that joins follow: "current", or "spurious" (0.10.2 to 3.0), "old" (0.10.1),
         "old-0.10.0" to reproduce what earlier releases of Kafka Streams did.
+    on_undecodable : what becomes of records of topics whose bytes are not of their formats, where an input does not
+        say it itself: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
+        `mp.DeadLetter("topic")` counts them and writes them to that topic.
 
     Examples
     --------
@@ -52,6 +57,7 @@ class StreamsBuilder:
         application_id: str,
         *,
         generation: str | Generation = Generation.CURRENT,
+        on_undecodable: OnUndecodable = "fail",
         _functions: FunctionBackend | None = None,
     ) -> None:
         if not application_id or not isinstance(application_id, str):
@@ -62,6 +68,8 @@ class StreamsBuilder:
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
+        check_policy(on_undecodable)
+        self._on_undecodable: OnUndecodable = on_undecodable
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs)})"
@@ -78,7 +86,7 @@ class StreamsBuilder:
         *,
         key: Format | FormatName,
         value: Format | FormatName,
-        on_undecodable: OnUndecodable = "fail",
+        on_undecodable: OnUndecodable | None = None,
         headers: bool = False,
         name: str | None = None,
     ) -> KStream: ...
@@ -125,7 +133,8 @@ class StreamsBuilder:
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
             that are neither key, timestamp nor order. A null value is a tombstone.
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
-            says where they are (default), "skip" leaves the record out and counts it.
+            says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -147,7 +156,7 @@ class StreamsBuilder:
         *,
         key: Format | FormatName,
         value: Format | FormatName,
-        on_undecodable: OnUndecodable = "fail",
+        on_undecodable: OnUndecodable | None = None,
         headers: bool = False,
         name: str | None = None,
         store: str | None = None,
@@ -209,7 +218,8 @@ class StreamsBuilder:
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
             that are neither key, timestamp nor order. A null value is a tombstone.
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
-            says where they are (default), "skip" leaves the record out and counts it.
+            says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -234,7 +244,7 @@ class StreamsBuilder:
         *,
         key: Format | FormatName,
         value: Format | FormatName,
-        on_undecodable: OnUndecodable = "fail",
+        on_undecodable: OnUndecodable | None = None,
         headers: bool = False,
         name: str | None = None,
         store: str | None = None,
@@ -285,7 +295,8 @@ class StreamsBuilder:
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
             that are neither key, timestamp nor order. A null value is a tombstone.
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
-            says where they are (default), "skip" leaves the record out and counts it.
+            says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -306,7 +317,8 @@ class StreamsBuilder:
         plan = self._construction.plan()
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
-        return Topology(plan, self._construction.functions)
+        functions = self._construction.functions
+        return Topology(with_dead_letters(plan, functions), functions)
 
     def _source(
         self,
@@ -318,6 +330,8 @@ class StreamsBuilder:
         history: Duration | None = None,
     ) -> Node:
         origin = origin_of(source, options)
+        if isinstance(origin, Topic) and origin.on_undecodable is None:
+            origin = replace(origin, on_undecodable=self._on_undecodable)
         name = name or default_name(origin)
         if name is None:
             raise TopologyError(

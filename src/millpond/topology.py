@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.logical import Plan
 from millpond._plan.rewrite import rewrite
@@ -35,8 +36,9 @@ class Topology:
         self.physical = rewrite(plan)
 
     def __repr__(self) -> str:
-        inputs = [source.input for source in self.plan.sources]
-        outputs = [sink.output for sink in self.plan.sinks]
+        written = without_dead_letters(self.plan)
+        inputs = [source.input for source in written.sources]
+        outputs = [sink.output for sink in written.sinks]
         levels = self.physical.levels
         return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
 
@@ -112,7 +114,7 @@ class Topology:
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         """
         place = _folder(checkpoint)
-        if not self.plan.sinks:
+        if not without_dead_letters(self.plan).sinks:
             raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
         from millpond._spark.query.start import start
         from millpond._spark.query.start_options import StartOptions

@@ -113,6 +113,11 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
         lambda n: mp.Topic("t", "string", "string", on_undecodable="skip"),
     ),
     (
+        lambda n: mp.StreamsBuilder("t", on_undecodable="drop"),  # type: ignore[arg-type]
+        'mp.DeadLetter("topic")',
+        lambda n: n.builder.stream("t", on_undecodable=mp.DeadLetter("bad"), **TEXTS),
+    ),
+    (
         lambda n: WINDOWS.grace("2 minutes"),
         "of_time_difference_and_grace",
         lambda n: mp.JoinWindows.of("1 day").grace("0 ms"),
@@ -128,12 +133,6 @@ def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act) -
     names = Names()
     followed(names)
     names.builder.build()
-
-
-def test_no_hint_names_dead_letters_which_a_start_refuses() -> None:
-    from millpond._spark.formats import deserializers
-
-    assert "DeadLetter" not in deserializers.HINT
 
 
 def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_called_here() -> None:

@@ -92,14 +92,6 @@ def test_topics_need_a_connection(spark: SparkSession, tmp_path: Any) -> None:
     assert "mp.Kafka" in str(error)
 
 
-def test_a_dead_letter_topic_is_refused_at_the_start_as_nothing_writes_it_yet(spark: SparkSession) -> None:
-    b = builder()
-    topic = mp.Topic("in", key="string", value="string", on_undecodable=mp.DeadLetter("dead"))
-    b.stream(topic).to("out")
-    error = failing(ConfigError, lambda: b.build().start(spark, checkpoint="/cp", kafka=mp.Kafka("localhost:1")))
-    assert '"skip"' in str(error)
-
-
 def test_an_unknown_start_option_is_refused_by_python_itself(spark: SparkSession) -> None:
     b = builder()
     b.stream("in", key="string", value="string").to("out")

@@ -15,7 +15,16 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Undecodable records are to go, as they came, to another topic; not there yet: a start refuses it."""
+    """Bad records go to another topic: key, value and headers as they came, and headers that say what was wrong.
+
+    They leave in the transaction of the batch's results. The headers are named as those of Kafka Streams (KIP-1034):
+    `__streams.errors.exception`, `.message`, `.topic`, `.partition`, `.offset`; ours are `.timestamp` (in ms, of the
+    record), `.operator` and `.reason`.
+
+    Parameters
+    ----------
+    topic : the topic; it has to exist, and be no other input or output of the topology.
+    """
 
     topic: str
 
@@ -35,26 +44,33 @@ class Topic:
     name : the topic.
     key, value : the formats of its keys and values. A null value is a tombstone, and nothing else is.
     on_undecodable : what becomes of bytes that are not of that format: "fail" stops the query and says where
-        they are, "skip" leaves the record out and counts it (`DeadLetter`: not yet, a start refuses it).
+        they are, "skip" leaves the record out and counts it, `DeadLetter("topic")` counts it and writes it there.
+        None: what the builder has for all its topics, which is "fail" where nothing was said.
     headers : whether records keep their headers.
     """
 
     name: str
     key: Format | FormatName | None = None
     value: Format | FormatName | None = None
-    on_undecodable: OnUndecodable = "fail"
+    on_undecodable: OnUndecodable | None = None
     headers: bool = False
 
     def __post_init__(self) -> None:
         _check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
             self._set_format(part, getattr(self, part))
-        if self.on_undecodable not in ("fail", "skip") and not isinstance(self.on_undecodable, DeadLetter):
-            raise TopologyError(
-                "There is no such policy for undecodable records.",
-                given=f"on_undecodable={self.on_undecodable!r}",
-                hint='Take "fail" or "skip".',
-            )
+        if self.on_undecodable is not None:
+            check_policy(self.on_undecodable)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a record that cannot be decoded fails the query."""
+        return self.on_undecodable in (None, "fail")
+
+    @property
+    def dead_letter(self) -> str | None:
+        """The topic that such records go to, if they go to one."""
+        return self.on_undecodable.topic if isinstance(self.on_undecodable, DeadLetter) else None
 
     def _set_format(self, part: str, given: Any) -> None:
         if given is None:
@@ -103,6 +119,21 @@ class TopicSink:
                 given=f"delivery={self.delivery!r}",
                 hint='Take "exactly_once" or "at_least_once".',
             )
+
+
+def check_policy(given: Any) -> None:
+    """Raise unless it says what becomes of undecodable records.
+
+    Raises
+    ------
+    TopologyError : it does not.
+    """
+    if given not in ("fail", "skip") and not isinstance(given, DeadLetter):
+        raise TopologyError(
+            "There is no such policy for undecodable records.",
+            given=f"on_undecodable={given!r}",
+            hint='Take "fail", "skip" or mp.DeadLetter("topic").',
+        )
 
 
 def _check_topic(name: Any) -> None:

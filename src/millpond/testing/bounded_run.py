@@ -22,7 +22,7 @@ from millpond._spark.dataflow.wire import Labels, target_count
 from millpond._spark.query.counting import Metrics, add, counted, drops_of
 from millpond._spark.session import settings
 from millpond.testing.piped import Piped
-from millpond.testing.records import Collected, PipedFrame
+from millpond.testing.records import Collected, PipedFrame, headers_of
 
 Drops = dict[tuple[str, str], int]
 TASKS = 2
@@ -113,7 +113,7 @@ def _places(rows: Sequence[Row], position: Sequence[str]) -> list[tuple[int | by
 def _collected(row: Row, place: tuple[int | bytes, ...]) -> Collected:
     headers = None
     if "headers" in row:
-        headers = tuple((h["key"], bytes(h["value"])) for h in row["headers"] or ())
+        headers = headers_of(row["headers"])
     step = row["offset"]
     if row["srcpart"] >= LET_GO:
         # Time brought it about: the record behind those that it stands behind did.

@@ -29,6 +29,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
+from millpond._plan.dead_letters import letters_of
 from millpond._spark.functions.functions import session
 from millpond.errors import TopologyError
 from millpond.testing.bounded_run import BoundedRun, Drops
@@ -62,7 +63,9 @@ class TopologyTestDriver:
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
-        self._inlets = {s.input: Inlet(number, s) for number, s in enumerate(sources)}
+        letters = letters_of(topology.plan)
+        own = [(number, source) for number, source in enumerate(sources) if source.dead_letters_of is None]
+        self._inlets = {s.input: Inlet(number, s, letters.get(s.name)) for number, s in own}
         physical = topology.physical.with_one_domain()
         self._why_spark = ""
         self._run: BoundedRun | LocalRun
@@ -96,7 +99,7 @@ class TopologyTestDriver:
         key, value : Python values of its types; None for null. A struct is a dict, a Row or a tuple; an int does for
             a double. The bytes of a topic's key or value may be given instead, and are decoded as in production.
         ts : event time in ms.
-        headers : (name, bytes) pairs.
+        headers : (name, bytes or None) pairs.
         case : name of an independent case.
 
         Raises

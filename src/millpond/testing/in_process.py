@@ -23,7 +23,7 @@ from millpond._engine.rows.position import places_of
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.compile import context_of, global_roots, roots_of, watermarks_of
+from millpond._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
 from millpond._spark.dataflow.fusion import Fusion
 from millpond._spark.dataflow.outlets import outlets_of, peeks_of
 from millpond._spark.dataflow.packing import Pack, WireRow
@@ -35,7 +35,7 @@ from millpond._spark.functions.analysed_plan import special
 from millpond._spark.query.counting import add
 from millpond._spark.session import settings
 from millpond.testing.piped import Header, Piped
-from millpond.testing.records import Collected, PipedFrame
+from millpond.testing.records import Collected, PipedFrame, headers_of
 from millpond.testing.stores import Entry, Kept, stores_of
 from millpond.testing.values import arrow_rows, python_rows
 
@@ -112,6 +112,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         peeks=peeks_of(physical, stage),
         watermarks=watermarks_of(physical, stage),
         first=global_roots(physical),
+        letters=letter_roots(physical, stage),
     )
     contexts = {o.id: context_of(physical, o, headers=form.headers) for o in physical.operators}
     levels = []
@@ -226,7 +227,7 @@ class LocalRun:
         headers: list[tuple[Header, ...] | None] = [None] * len(rows)
         if "headers" in rows.column_names:
             given = rows.column("headers").to_pylist()
-            headers = [tuple((each["key"], bytes(each["value"])) for each in some or ()) for some in given]
+            headers = [headers_of(some) for some in given]
         made = zip(pairs, columns["ts"].tolist(), headers, steps, places, strict=True)
         results = [Collected(key, value, ts, told_of, step, at) for (key, value), ts, told_of, step, at in made]
         return sorted(results, key=lambda result: result.position)

@@ -13,15 +13,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType
 
+from millpond._engine.rows.columns import array
 from millpond._plan.nodes import Source
-from millpond._spark.dataflow.compile import HEADERS
+from millpond._spark.formats.dead_letters import HEADERS, Origin
 from millpond._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
 from millpond._spark.formats.formats import serde_of
 from millpond._spark.formats.values import Unfit, fitted
-from millpond.errors import TopologyError
+from millpond.errors import SourceError, TopologyError
 from millpond.io.topics import Topic
+from millpond.testing.values import arrow_rows
 
-Header = tuple[str, bytes]
+Header = tuple[str, bytes | None]
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ class Inlet:
     ----------
     number : the source's.
     source : its node.
+    letters : number of the source of its dead letters, where it has any.
     """
 
     number: int
     source: Source
+    letters: int | None = None
 
     def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
         """The record, with everything of its types.
@@ -72,6 +76,12 @@ class Inlet:
                 f"value: {self.source.shape.value.simpleString():.200}.",
             ) from None
         at = next((part.ts for part in parts if part.ts is not None), at)
+        worst = next((part.error for part in reversed(parts) if part.error is not None), None)
+        if worst is not None and self.letters is not None:
+            # of a record of which neither can be read, the value is complained of
+            raw = [self._raw(part, given[part]) for part in given]
+            origin = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
+            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *origin.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
@@ -92,16 +102,29 @@ class Inlet:
         if not found.bad[0]:
             value = found.values.to_pylist(maps_as_pydicts="strict")[0]
             return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
-        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.on_undecodable == "fail", serde)
+        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.fails, serde)
+        error = decoder.refused(bytes(given), 0, step)
         if decoder.fails:
-            raise decoder.refused(bytes(given), 0, step)
-        return _Part(None, UNDECODABLE)
+            raise error
+        return _Part(None, UNDECODABLE, error=error)
+
+    def _raw(self, part: str, given: Any) -> bytes | None:
+        """The bytes that the topic would have had."""
+        if given is None or isinstance(given, bytes | bytearray):
+            return None if given is None else bytes(given)
+        kind = getattr(self.source.shape, part)
+        values = array(arrow_rows([(fitted(given, kind, part),)], [(part, kind)]), part)
+        return bytes(serde_of(getattr(self.source.origin, part)).write(values)[0].as_py())
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A key or a value, why its record does not pass (0: it does), and the time in ms that it tells."""
+    """A key or a value, why its record does not pass (0: it does), and the time in ms that it tells.
+
+    `error` is what a record would be refused with that cannot be decoded.
+    """
 
     value: Any
     reason: int = 0
     ts: int | None = None
+    error: SourceError | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructF
 
 from millpond._engine.rows.columns import position_columns
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.compile import HEADERS
+from millpond._spark.formats.dead_letters import HEADERS, column
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP
 from millpond.testing.piped import Header, Piped
 
@@ -25,6 +25,12 @@ class Collected:
     headers: tuple[Header, ...] | None
     step: int
     position: tuple[int | bytes, ...]
+
+
+def headers_of(given: Iterable[Any] | None) -> tuple[Header, ...]:
+    """A record's headers as a test sees them."""
+    found = ((each["key"], each["value"]) for each in given or ())
+    return tuple((name, None if value is None else bytes(value)) for name, value in found)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class PipedFrame:
         fields += [("headers", HEADERS)] if self.headers else []
         for number, source in enumerate(self.physical.plan.sources):
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
+            fields += [(column(number, "headers"), HEADERS)] if source.dead_letters_of is not None else []
         return StructType([StructField(name, kind, True) for name, kind in fields])
 
     def rows(self, cases: Sequence[Sequence[Piped]]) -> list[tuple[Any, ...]]:
@@ -60,6 +67,7 @@ class PipedFrame:
         paths = [0] * self.physical.slots
         row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
-        for number in range(len(self.physical.plan.sources)):
-            row += [piped.key, piped.value] if number == piped.source else [None, None]
+        for number, source in enumerate(self.physical.plan.sources):
+            parts = [piped.key, piped.value, *([list(piped.headers)] if source.dead_letters_of is not None else [])]
+            row += parts if number == piped.source else [None] * len(parts)
         return tuple(row)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from millpond.errors import TopologyError
 
-Header = tuple[str, bytes]
+Header = tuple[str, bytes | None]
 _MISSING: Any = object()
 
 
@@ -83,7 +83,7 @@ class TestInputTopic:
         key, value : as `TopologyTestDriver.pipe` takes them. What is given alone is the value, and the key is null;
             or it is a `TestRecord`, all of which is piped.
         ts : event time in ms; None: the topic's own time, which then advances.
-        headers : (name, bytes) pairs.
+        headers : (name, bytes or None) pairs.
         """
         if value is _MISSING and isinstance(key, TestRecord):
             record = key

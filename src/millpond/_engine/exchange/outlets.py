@@ -18,7 +18,8 @@ class FlowColumns:
     """Names of the columns that hold a flow's rows.
 
     `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see, `late`
-    what marks changes of a versioned table that are not the latest of their key.
+    what marks changes of a versioned table that are not the latest of their key, `headers` its own headers, in place of
+    those of all rows (dead letters).
     """
 
     key: str
@@ -28,6 +29,7 @@ class FlowColumns:
     index: str | None = None
     silent: str | None = None
     late: str | None = None
+    headers: str | None = None
 
 
 Naming = Callable[[Flow], FlowColumns]
@@ -109,6 +111,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
                 value=columns.value,
                 active=columns.active,
                 moves=_moves(physical, flow, flow.path, naming),
+                extras=(("headers", columns.headers),) if columns.headers else (),
             )
         )
     return outlets

@@ -11,10 +11,14 @@ from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_ke
 
 @dataclass(frozen=True)
 class Source(Node):
-    """An input, read as a stream or as a table; `input` is its name to the test driver."""
+    """An input, read as a stream or as a table; `input` is its name to the test driver.
+
+    `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself.
+    """
 
     input: str = field(kw_only=True)
     origin: Any = field(kw_only=True, compare=False, repr=False)
+    dead_letters_of: str | None = field(default=None, kw_only=True)
 
     stem = "source"
     old_values = "stored"

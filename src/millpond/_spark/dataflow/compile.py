@@ -15,13 +15,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
     IntegerType,
     LongType,
-    StringType,
     StructField,
     StructType,
 )
@@ -30,6 +28,7 @@ from millpond._engine.expressions.program import Program
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY
 from millpond._engine.time.watermark import Watermark, watermark_of
+from millpond._plan.dead_letters import letter_sources
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
@@ -41,12 +40,12 @@ from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
 from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
+from millpond._spark.formats.dead_letters import HEADERS, letter_headers
 from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond._spark.sources import wall_clock
 
-HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 LOG = logging.getLogger("millpond.functions")
 """Says of each function where it runs, and why Spark evaluates it where it does."""
 LOG.addHandler(logging.NullHandler())
@@ -194,6 +193,7 @@ class _Compiler:
             first=global_roots(self._physical),
             deserializers=deserializers,
             ends=number == 0 and self._writes_directly,
+            letters=letter_roots(self._physical, stage),
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
@@ -300,6 +300,7 @@ class _Compiler:
         for number, sink in enumerate(sinks):
             shape = self._physical.plan.by_name[sink].shape
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
+            fields += [(letter_headers(number), HEADERS)] if self._is_letters(sink) else []
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = arrow_schema(schema)
         unpack_exits = UnpackExits(arrow, Exits.of(self._physical, self._layout.labels))
@@ -311,12 +312,22 @@ class _Compiler:
         return Compiled(frame, selectors, "sink")
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
-        return Selection(condition, key, value, combined=sink in self._physical.plan.combined)
+        headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
+        return Selection(condition, key, value, combined=sink in self._physical.plan.combined, headers=headers)
+
+    def _is_letters(self, sink: str) -> bool:
+        return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
 
 
 def roots_of(stage: Stage) -> dict[int, str]:
     """Name of each root of the stage, by its number."""
     return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+
+def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
+    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
+    letters = letter_sources(physical.plan)
+    return {number: letters[name] for number, name in roots_of(stage).items() if name in letters}
 
 
 def global_roots(physical: Physical) -> tuple[int, ...]:

@@ -22,8 +22,9 @@ from millpond._engine.rows.columns import array, bools, ints, position_columns, 
 from millpond._engine.rows.position import PART_ROWS, parts_by_position
 from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
-from millpond._spark.dataflow.wire import END, Exits, Labels, operator_of
+from millpond._spark.dataflow.wire import DEAD_LETTER, END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
+from millpond._spark.formats.dead_letters import letter_headers
 from millpond._spark.formats.deserializers import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
@@ -75,6 +76,7 @@ class Pack:
     first : numbers of the roots that are global tables.
     plain : what comes as bytes, if anything does.
     ends : whether to send ends behind the rows (see `wire`).
+    letters : by the number of a root that has dead letters, the name that they are counted under.
     """
 
     outlets: tuple[Outlet, ...]
@@ -90,6 +92,7 @@ class Pack:
     first: tuple[int, ...] = ()
     deserializers: Deserializers | None = None
     ends: bool = False
+    letters: Mapping[int, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -140,6 +143,8 @@ class Pack:
         for code in np.unique(reason[reason != 0]):
             for number in np.unique(root[reason == code]):
                 drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
+        for number, name in self.letters.items():
+            drops[(name, DEAD_LETTER)] += int((root == number).sum())
 
 
 def show(frame: pa.Table, peeks: Sequence[PeekCall]) -> None:
@@ -240,9 +245,11 @@ class UnpackExits:
         sinks = sorted(mail)
         kind = self.schema.field(f"k{sinks[0]}_key").type
         rows = together({sink: stacked(mail.pop(sink)) for sink in sinks}, kind)
-        read = frozenset(("key", *(f"value{sink}" for sink in sinks), *self.schema.names))
+        read = frozenset(("key", "headers", *(f"value{sink}" for sink in sinks), *self.schema.names))
         for part in parts_by_position(rows, position_columns(self.exits.slots), read):
             given = {name: array(part, name) for name in part.column_names}
+            # those of dead letters have a column of their own, since other outputs may be none with headers
+            given |= {letter_headers(sink): given["headers"] for sink in sinks if "headers" in given}
             for sink in sinks:  # each of them; rows of another are never read as its own
                 given[f"k{sink}_key"], given[f"k{sink}_value"] = given["key"], given.pop(f"value{sink}")
             given[SEQUENCE] = numbers.of(len(part))

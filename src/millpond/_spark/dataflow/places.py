@@ -84,6 +84,6 @@ def _node_of(physical: Physical, why: BySpark) -> str | None:
 def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
     for number, source in enumerate(sources):
-        if source.name in names:
+        if source.name in names and source.dead_letters_of is None:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
     return StructType([StructField(name, kind, True) for name, kind in fields])

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from millpond._engine.exchange.outlets import FlowColumns, extra_column
+from millpond._plan.dead_letters import letters_of
 from millpond._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
 from millpond._plan.physical import Edge, Flow, Physical
 
@@ -45,6 +46,7 @@ class Stage:
         self.peeks: list[tuple[Flow, FlowColumns]] = []
         self._live: dict[int, _Live] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
+        self._letters = frozenset(letters_of(physical.plan).values())
         flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
         self.flows = flows
         self._fans = any(f.fan for f in flows)
@@ -118,6 +120,10 @@ class Stage:
         if flow.operator is None:
             number = self._sources[flow.node]
             columns = FlowColumns(f"s{number}_key", f"s{number}_value", None, f"root:{number}")
+            if number in self._letters:
+                # packing may find out which rows these are, behind all columns of Spark's: none is made of them
+                self._live[flow.id] = _Live(replace(columns, headers=f"s{number}_headers"), number)
+                return
         else:
             number = flow.operator
             columns = FlowColumns(f"o{number}_key", f"o{number}_value", None, f"root:{number}")

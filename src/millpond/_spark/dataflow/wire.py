@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from millpond._plan.dead_letters import letter_sources
 from millpond._plan.operators.spec import OUT_OF_ORDER
 from millpond._plan.physical import Physical
 from millpond.io.formats import Format
@@ -35,6 +36,8 @@ WIRE = StructType(
 _SEED = 42
 END = 2**31 - 1
 """Port of an end."""
+DEAD_LETTER = "dead_letter"
+"""Why records end that are written to a dead-letter topic, which says more."""
 
 
 def output_port(operator: int) -> int:
@@ -98,18 +101,21 @@ class Exits:
     ports : number of the sink whose rows come on each port. Sinks of one topic share their labels, so that rows of
         one key meet and are put into one order.
     slots : path slots of the plan.
+    letters : whether some of the sinks are of dead letters, which have headers.
     """
 
     labels: Labels
     names: tuple[str, ...]
     ports: Mapping[int, int]
     slots: int
+    letters: bool = False
 
     @classmethod
     def of(cls, physical: Physical, labels: Labels) -> Exits:
         """The exits of a plan."""
         ports = [physical.sink_port(index) for index in range(len(physical.sink_edges))]
-        return cls(labels, physical.sinks, {port: physical.sink_of(port) for port in ports}, physical.slots)
+        numbers = {port: physical.sink_of(port) for port in ports}
+        return cls(labels, physical.sinks, numbers, physical.slots, bool(letter_sources(physical.plan)))
 
 
 def target_count(physical: Physical) -> int:
@@ -201,6 +207,9 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
     """(node, reason) of everything that may be dropped, in a fixed order: a metric's number is its place."""
     found: dict[tuple[str, str], None] = {}
     for source in physical.plan.sources:
+        if source.dead_letters_of is not None:
+            found[(source.dead_letters_of, DEAD_LETTER)] = None
+            continue
         said = Format.of(source.origin.value).drop_reasons if isinstance(source.origin, Topic) else ()
         for reason in ("negative_timestamp", "undecodable", *said):
             found[(source.name, reason)] = None

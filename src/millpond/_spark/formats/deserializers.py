@@ -16,10 +16,12 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DataType
 
 from millpond._engine.arrays import Bools
 from millpond._engine.keys import keyform
 from millpond._engine.rows.columns import ints
+from millpond._spark.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.session.worker import settle
 from millpond.errors import SourceError
@@ -29,8 +31,8 @@ RAW = {"key": "raw_key", "value": "raw_value"}
 NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED = 1, 2, 3
 """Why a record does not pass; 0 where it does."""
 HINT = (
-    'set on_undecodable="skip", with which the same checkpoint goes on, and query.drops counts; or name the right '
-    "format, with a new checkpoint."
+    'set on_undecodable="skip", or mp.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
+    "either, and query.drops counts; or name the right format, with a new checkpoint."
 )
 
 
@@ -47,6 +49,8 @@ class Deserializer:
     topic : where they come from.
     fails : whether what is not of the format fails the query, or is left out and counted.
     serde : reads them.
+    letters : number of the source that has the dead letters of this one, where it has any.
+    source : this one's name.
     """
 
     root: int
@@ -56,10 +60,16 @@ class Deserializer:
     topic: str
     fails: bool
     serde: Serde
+    letters: int | None = None
+    source: str = ""
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
         return refused(self.part, self.topic, self.kind, partition, offset, self.serde.fault(raw))
+
+    def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> list[SourceError]:
+        """The same of many records."""
+        return [self.refused(*each) for each in zip(raw.to_pylist(), partitions, offsets, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -84,12 +94,17 @@ class Deserializers:
     def needed(self) -> tuple[str, ...]:
         """The columns that this reads."""
         parts = {part.part for part in self.parts}
-        return tuple(name for part, name in RAW.items() if part in parts)
+        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self._letters else []))
 
     @property
     def made(self) -> frozenset[str]:
         """The columns that this makes."""
-        return frozenset((*(part.name for part in self.parts), *(("reason",) if self.whole else ())))
+        letters = [name for name, _ in self._letters]
+        return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
+
+    @property
+    def _letters(self) -> list[tuple[str, DataType]]:
+        return letter_columns(self.parts) if self.whole else []
 
     def __call__(self, frame: pa.Table) -> pa.Table:
         """The frame with its columns decoded.
@@ -111,10 +126,11 @@ class Deserializers:
                 ignored |= found.ignored & mine
             if found.ts is not None:
                 frame = _with_times(frame, found.ts)
-        frame = frame.drop_columns(list(self.needed))
+        frame = frame.drop_columns([name for name in self.needed if name != RAW_HEADERS])
         if self.whole:
             _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
-            return _with_reason(frame, [bad for _, bad in faults], ignored)
+            frame = _with_reason(frame, [bad for _, bad in faults], ignored)
+            return sorted_out(frame, faults, given, "undecodable") if self._letters else frame
         # Spark has looked already; what only we cannot read must not pass for a tombstone
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)

@@ -216,17 +216,22 @@ class JsonSerde:
 
 
 def texts(raw: pa.Array) -> tuple[pa.Array, Bools]:
-    """Byte strings as texts, and where they are none: looked for by halves, Arrow only says that there are some."""
+    """Byte strings as texts, and where they are none: looked for one by one, Arrow only says that there are some."""
     # what the session has made large stays so
     kind = pa.large_string() if pa.types.is_large_binary(raw.type) else pa.string()
     try:
         return raw.cast(kind), np.zeros(len(raw), dtype=np.bool_)
     except pa.ArrowInvalid:
-        if len(raw) == 1:
-            return pa.nulls(1, kind), np.ones(1, dtype=np.bool_)
-        half = len(raw) // 2
-        (first, bad), (second, worse) = texts(raw[:half]), texts(raw[half:])
-        return pa.concat_arrays([first, second]), np.concatenate([bad, worse])
+        bad = np.fromiter((not _is_text(each.as_buffer()) for each in raw), np.bool_, len(raw))
+        return pc.if_else(pa.array(~bad), raw, None).cast(kind), bad
+
+
+def _is_text(given: pa.Buffer | None) -> bool:
+    try:
+        str(b"" if given is None else given, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def of_other_width(raw: pa.Array, kind: str) -> Bools:

@@ -17,10 +17,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from millpond._engine.rows.blob import VERSION as BLOB_VERSION
 from millpond._engine.state.manifest import VERSION as STATE_VERSION
+from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
+from millpond._plan.rewrite import rewrite
 from millpond._spark.checkpoint import batches
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, Found, look
 from millpond._spark.checkpoint.files import Folder
@@ -38,13 +40,12 @@ from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import sources, wall_clock
 from millpond.errors import ConfigError
-from millpond.io.topics import DeadLetter, Topic, TopicSink
+from millpond.io.topics import Topic, TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
     """Start the topology; see `Topology.start`."""
     settings.check(spark)
-    _refuse_dead_letters(topology)
     _refuse_idle_time(topology, options)
     sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
     return _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
@@ -185,14 +186,16 @@ class _Start:
         return compile_plan(physical, inputs, layout, clock), metric_names(physical)
 
     def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:
-        plan = self.topology.plan
+        # what becomes of bad records changes nothing of what is kept, so it may change
+        plan = without_dead_letters(self.topology.plan)
+        written = self.topology if plan is self.topology.plan else rewrite(plan)
         shards, tasks = self._layout(found.binding)
         known = found.binding.addresses if found.binding else {}
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
         return Facts(
-            topology=explain(self.topology) + "Inputs:\n" + "\n".join(origins) + "\n",
+            topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,
             shards=shards,
             tasks=tasks,
@@ -224,18 +227,6 @@ class _Start:
         if not topics:
             return {}
         return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
-
-
-def _refuse_dead_letters(topology: Physical) -> None:
-    """Dead-letter topics can be named, but nothing writes them yet: better refused than only skipped."""
-    for source in topology.plan.sources:
-        policy = getattr(source.origin, "on_undecodable", None)
-        if isinstance(policy, DeadLetter):
-            raise ConfigError(
-                "Dead-letter topics are not written yet.",
-                given=f"on_undecodable={policy!r} of {source.name!r}",
-                hint='Take "skip" (left out and counted in query.drops) or "fail".',
-            )
 
 
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from millpond._engine.keys.big_endian import as_bytes
+from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import HELD_KEY, array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
@@ -121,6 +122,9 @@ class WriteDirectly:
         kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT
         for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
+            if self.exits.letters and "headers" not in columns:
+                # dead letters have some, and a task's records may be put together
+                columns["headers"] = pa.nulls(len(part), HEADERS)
             written = {name: _bytes(columns[name], name, serdes) for name in ("key", "value")}
             yield pa.RecordBatch.from_pydict(columns | written)
 

@@ -34,6 +34,7 @@ from millpond.io.windowed_formats import WindowedFormat
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
+_HEADERS = "array<struct<key:string,value:binary>>"
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
 
@@ -176,8 +177,9 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
     told by the column `ends`, keep their number in `topic`.
     """
     placed = any(chosen.combined or isinstance(sink.key, WindowedFormat) for sink, chosen in sinks)
-    parts_of = ["key", "value", *(["prefix"] if placed else [])]
-    carried = ["ts", *(["headers"] if "headers" in frame.columns else [])]
+    letters = any(chosen.headers for _, chosen in sinks)
+    parts_of = ["key", "value", *(["prefix"] if placed else []), *(["headers"] if letters else [])]
+    carried = ["ts", *(["headers"] if "headers" in frame.columns and not letters else [])]
     # the frame's own numbers of end rows are negative
     number = F.lit(0) if ends is None else F.least(F.coalesce(F.col(ends).cast("int"), F.lit(0)), F.lit(0))
     with overridden(frame.sparkSession, ENCODING):
@@ -191,7 +193,7 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
             for place, (sink, chosen) in enumerate(sinks)
         ]
         if ends is not None:
-            nothing = [F.lit(None).cast("binary").alias(name) for name in parts_of]
+            nothing = [F.lit(None).cast(_HEADERS if name == "headers" else "binary").alias(name) for name in parts_of]
             parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
         several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
         return several.select("record.*", *carried)
@@ -206,6 +208,8 @@ def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]
 
 def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
     encoded = {"value": _encoded(frame, sink, chosen, "value"), "prefix": F.lit(None).cast("binary")}
+    headers = chosen.headers or ("headers" if "headers" in frame.columns else None)
+    encoded["headers"] = F.lit(None).cast(_HEADERS) if headers is None else F.col(headers)
     if chosen.combined:
         prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
         encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])

@@ -23,18 +23,21 @@ class Selection:
     condition : holds for the sink's rows.
     key, value : names of the columns.
     combined : whether the keys are those of a one-to-many join, which Kafka keeps together by their prefix.
+    headers : the column of its own headers; None: those that all rows have, if they have some.
     """
 
     condition: Column
     key: str
     value: str
     combined: bool = False
+    headers: str | None = None
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The sink's rows: key, value, ts, headers where there are any, and what says their position."""
         position = [n for n in frame.columns if n in ("case", *ROOT_POSITION, HELD_KEY) or _is_path(n)]
         columns = [F.col(self.key).alias("key"), F.col(self.value).alias("value"), F.col("ts")]
-        columns += [F.col("headers")] if "headers" in frame.columns else []
+        if self.headers is not None or "headers" in frame.columns:
+            columns.append(F.col(self.headers or "headers").alias("headers"))
         return frame.filter(self.condition).select(*columns, *position)
 
     def visible(self, frame: DataFrame, batch: int | None = None) -> DataFrame:

@@ -19,8 +19,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
-from millpond._spark.dataflow.compile import HEADERS, Compiled
+from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
+from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over

@@ -34,8 +34,8 @@ class Scan:
     ----------
     frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
         timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
-        null in the rows of others, and of topics with plain formats alone raw_key, raw_value; dead_key and
-        dead_value where a topic has a dead-letter policy.
+        null in the rows of others, and of topics with plain formats alone raw_key, raw_value; raw_headers where a
+        topic has dead letters, whose source has s{n}_headers, too.
     roots : names of the sources in it.
     one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
     order : the ordering columns.
@@ -80,12 +80,15 @@ def scan(
     # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
     copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
     others = [(n, s) for n, s in topics if s.shape.kind != "global"]
+    letters = {s.dead_letters_of: (n, s) for n, s in numbered if s.dead_letters_of is not None}
     scans = []
     for some, whole in ((others, False), (copied, True)):
         if some:
             connection = connected(sources, kafka)
-            read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions)
-            names = tuple(source.name for _, source in some)
+            dead = {number: letters[source.name] for number, source in some if source.name in letters}
+            numbers = {number: letter for number, (letter, _) in dead.items()}
+            read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers)
+            names = tuple(source.name for _, source in (*some, *dead.values()))
             scans.append(Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare))
     deserializers = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
     return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in deserializers]

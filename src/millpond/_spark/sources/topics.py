@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib.util import find_spec
+from types import MappingProxyType
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,6 +23,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from millpond._plan.nodes import Source
 from millpond._spark.formats import formats
 from millpond._spark.formats.arrow_types import arrow_schema
+from millpond._spark.formats.dead_letters import RAW_HEADERS, letter_columns
 from millpond._spark.formats.deserializers import (
     NEGATIVE_TIMESTAMP,
     RAW,
@@ -36,10 +38,12 @@ from millpond._spark.sinks import kafka_client
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.io.formats import Format
 from millpond.io.kafka import Kafka
-from millpond.io.topics import DeadLetter, Topic
+from millpond.io.topics import Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
+Letters = Mapping[int, int]
+"""By the number of a source that of the source that its dead letters are."""
 _PARTS = tuple(RAW)
 _LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -63,6 +67,7 @@ def read_topics(
     *,
     whole: bool = False,
     partitions: Mapping[str, int] | None = None,
+    letters: Letters | None = None,
 ) -> TopicRows:
     """The stream of all these topics' records, as rows of a scan.
 
@@ -70,13 +75,14 @@ def read_topics(
     ----------
     whole : whether they are read from their beginning, and to their end in the first batch.
     partitions : how many each topic has; records of others fail the query. None: any pass.
+    letters : of sources that have dead letters, the numbers of the sources that those are.
 
     Raises
     ------
     ConfigError : the session has no Kafka connector.
     """
     names = [source.origin.name for _, source in topics]
-    options = reader_options(kafka, names, headers)
+    options = reader_options(kafka, names, headers or bool(letters))
     if whole:
         del options["maxOffsetsPerTrigger"]
         options["startingOffsets"] = "earliest"
@@ -90,7 +96,7 @@ def read_topics(
             given=f"topics {', '.join(sorted(set(names)))}",
             hint=f"mp.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
         ) from None
-    return topic_rows(records, topics, headers, partitions)
+    return topic_rows(records, topics, headers, partitions, letters or {})
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
@@ -172,35 +178,45 @@ class TopicRows:
 
 
 def topic_rows(
-    records: DataFrame, topics: Numbered, headers: bool, partitions: Mapping[str, int] | None = None
+    records: DataFrame,
+    topics: Numbered,
+    headers: bool,
+    partitions: Mapping[str, int] | None = None,
+    letters: Letters = MappingProxyType({}),
 ) -> TopicRows:
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
-    parts = [_Part(number, source.origin, part) for number, source in topics for part in _PARTS]
+    parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    deserializers = Deserializers(tuple(map(_decoding, parts)), whole=True)
+    decoding = tuple(_decoding(part, letters.get(part.number)) for part in parts)
+    deserializers = Deserializers(decoding, whole=True)
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
+    if letters:
+        raw.append(F.when(F.col("root").isin(*letters), F.col("headers")).alias(RAW_HEADERS))
     if any(not formats.is_primitive(p.form) for p in parts):
-        bare = frame.select(*columns, *raw, *_dead_letters(topics))
+        bare = frame.select(*columns, *raw)
         return TopicRows(_decoded(bare, deserializers, parts), bare, deserializers)
     # What is needed more than once has a column of its own, so that it is computed once.
     frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
     columns += [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts], *raw]
-    return TopicRows(frame.select(*columns, *_dead_letters(topics)), None, deserializers)
+    columns += [F.lit(None).cast(kind).alias(name) for name, kind in letter_columns(decoding)]
+    return TopicRows(frame.select(*columns), None, deserializers)
 
 
 def _decoded(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part]) -> DataFrame:
     """The rows with keys and values decoded by the workers."""
-    kept = [field for field in bare.schema.fields if field.name not in RAW.values()]
+    kept = [field for field in bare.schema.fields if field.name not in deserializers.needed]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
+    made += [StructField(name, kind) for name, kind in letter_columns(deserializers.parts)]
     schema = StructType([*kept, StructField("reason", ByteType()), *made])
     return bare.mapInArrow(Decode(deserializers, arrow_schema(schema)), schema)
 
 
-def _decoding(part: _Part) -> Deserializer:
-    form, fails = part.form, part.topic.on_undecodable == "fail"
-    return Deserializer(part.number, part.part, part.name, form.kind, part.topic.name, fails, formats.serde_of(form))
+def _decoding(part: _Part, letters: int | None) -> Deserializer:
+    form, topic = part.form, part.topic
+    told = (part.number, part.part, part.name, form.kind, topic.name, topic.fails, formats.serde_of(form))
+    return Deserializer(*told, letters, part.source)
 
 
 @dataclass(frozen=True)
@@ -210,6 +226,7 @@ class _Part:
     number: int
     topic: Topic
     part: str
+    source: str
 
     @property
     def form(self) -> Format:
@@ -282,19 +299,12 @@ def _reason(parts: Sequence[_Part]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
     reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
     for part in parts:  # later ones stand further out and are asked first
-        if part.topic.on_undecodable == "fail":
+        if part.topic.fails:
             outcome = F.raise_error(part.complaint).cast("tinyint")
         else:
             outcome = F.lit(UNDECODABLE).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
-
-
-def _dead_letters(topics: Numbered) -> list[Column]:
-    """The bytes, as they came, of what a dead-letter policy sends on."""
-    numbers = [number for number, source in topics if isinstance(source.origin.on_undecodable, DeadLetter)]
-    kept = F.col("root").isin(numbers)
-    return [F.when(kept, F.col(part)).alias(f"dead_{part}") for part in _PARTS] if numbers else []
 
 
 # -- partitions --------------------------------------------------------------------------------------------

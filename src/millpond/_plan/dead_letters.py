@@ -1,0 +1,70 @@
+"""Dead letters in a plan: an input without an origin for each topic that has a dead-letter topic, and its output.
+
+The rows of such an input are those that its topic's source sorts out. So they are routed, put into order and written
+as all others are, in the transaction of the results (law 6), and nothing below has to know of them. They stand behind
+all that the user wrote, so that nothing there is numbered anew: who chooses another policy keeps the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Node, Shape, Sink, Source
+from millpond.errors import TopologyError
+from millpond.functions import FunctionBackend
+from millpond.io.topics import Topic, TopicSink
+
+
+def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
+    """The plan with what writes the dead letters of its inputs.
+
+    Parameters
+    ----------
+    plan : as it was written.
+    functions : says the type of bytes.
+
+    Raises
+    ------
+    TopologyError : the topic of dead letters is another input or output of the topology, too.
+    """
+    more = [node for source in plan.sources for node in _nodes(plan, source, functions)]
+    return replace(plan, nodes=(*plan.nodes, *more)) if more else plan
+
+
+def without_dead_letters(plan: Plan) -> Plan:
+    """The plan as it was written."""
+    letters = letter_sources(plan)
+    kept = tuple(node for node in plan.nodes if node.name not in letters and not letters.keys() & node.inputs)
+    return replace(plan, nodes=kept) if letters else plan
+
+
+def letter_sources(plan: Plan) -> Mapping[str, str]:
+    """Names of the sources that are dead letters, and of those whose these are."""
+    return {source.name: source.dead_letters_of for source in plan.sources if source.dead_letters_of is not None}
+
+
+def letters_of(plan: Plan) -> Mapping[str, int]:
+    """By the name of an input the number of the source that has its dead letters."""
+    return {s.dead_letters_of: number for number, s in enumerate(plan.sources) if s.dead_letters_of is not None}
+
+
+def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
+    topic = source.origin.dead_letter if isinstance(source.origin, Topic) else None
+    if topic is None:
+        return
+    for node in plan.nodes:
+        if isinstance(node.place, Topic | TopicSink) and node.place.name == topic:
+            raise TopologyError(
+                "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
+                given=f"topic {topic!r}, of the dead letters of {source.name!r} and of {node.stem} {node.name!r}",
+                hint="Name another topic: mp.DeadLetter(...).",
+            )
+    name = f"{source.name}-dead-letters"
+    while name in plan.by_name:
+        name += "-"
+    shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
+    yield Source(name, (), shape, input=name, origin=None, dead_letters_of=source.name)
+    target = TopicSink(topic, "bytes", "bytes")
+    yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
