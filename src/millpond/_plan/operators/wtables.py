@@ -68,7 +68,14 @@ class WindowJoin(Spec[N]):
         named = () if node.window_of is None else (Carried(NAMED, WINDOW, node.window_of, of_key=self._of_key(node)),)
         values = (site.input(side).shape.value for side in (0, 1))
         left, right = (
-            Side(value, carried, windowed=live is not None, looked_up=False, silent="dropped")
+            Side(
+                value,
+                carried,
+                windowed=live is not None,
+                looked_up=False,
+                silent="dropped",
+                drops_late=live is None,
+            )
             for value, carried, live in zip(values, (named, ()), node.lives, strict=True)
         )
         return Reads(node.by, (left, right))

@@ -89,6 +89,7 @@ class KeptJoin(Table):
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
         self._parent = sides[0]
+        self._tables = sides
         self._rows: tuple[dict[Key, Stored], dict[Key, Stored]] = ({}, {})
         self._results: dict[Key, Stored] = {}
         for port, side in enumerate(sides):
@@ -105,6 +106,10 @@ class KeptJoin(Table):
     def get(self, key: Key) -> Stored | None:
         """The standing result."""
         return self._results.get(key)
+
+    def is_late(self, record: Record, port: int) -> bool:
+        """Whether it is a change of a versioned table that is not the latest of its key: such ones join nothing."""
+        return getattr(self._tables[port], "versioned", False) and not record.latest
 
     def keep(self, record: Record, port: int) -> Stored | None:
         """Store a change of one side; what was there before."""

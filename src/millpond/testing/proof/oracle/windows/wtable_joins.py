@@ -85,6 +85,8 @@ class TableWTableJoin(KeptJoin):
 
     def receive(self, record: Record, port: int) -> None:
         """Join one change."""
+        if self.is_late(record, port):
+            return
         before = self.keep(record, port)
         if port == LEFT:
             self._receive_left(record, before)
@@ -124,6 +126,8 @@ class WTableTableJoin(KeptJoin):
 
     def receive(self, record: Record, port: int) -> None:
         """Join one change of a window, or of the row that all live windows of a key meet."""
+        if self.is_late(record, port):
+            return
         kept = self.keep(record, port)
         before = None if kept is None else kept.value
         if port == LEFT:
