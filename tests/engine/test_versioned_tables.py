@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millpond.aggregates import python
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.oracle import Semantics, Topology
@@ -19,7 +20,7 @@ from millpond.testing.proof.oracle.tables.table import Table, TableSource
 from millpond.testing.proof.oracle.tables.table_filter import TableFilter
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
-from millpond.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
 
@@ -184,6 +185,59 @@ def test_groups_of_a_versioned_table_leave_out_what_is_not_the_latest(
 
     driver = driver_of(build, shards=shards)
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=steps("s", "t"),
+    cuts=CUTS,
+    shards=st.sampled_from([1, 3]),
+    history=st.sampled_from([0, 5, 30, 200]),
+    of_table=st.booleans(),
+    looked_up=st.booleans(),
+)
+def test_an_aggregate_remembers_its_past_as_one_record_at_a_time_says(
+    steps: Any, cuts: Any, shards: int, history: int, of_table: bool, looked_up: bool
+) -> None:
+    topology = Topology(Semantics(faithful=False))
+    stream, source = Node(), Node()
+    topology.source("s", stream)
+    fold = AGGREGATORS["log"]
+    if of_table:
+        groups = GroupTable(topology, table_of(topology, "t", None), lambda key, value: (key, value))
+        aggregate: Table = TableAggregate(topology, groups.topic, fold, history_ms=history)
+    else:
+        topology.source("t", source)
+        aggregate = StreamAggregate(topology, source, fold, history_ms=history)
+    topology.sink(StreamTableJoin(topology, stream, aggregate, "left", text.plus) if looked_up else aggregate)
+    add, subtract = (python(lambda value, total, f=f: f(total, value)) for f in (fold.add, fold.subtract))
+
+    def build(builder: Any) -> Any:
+        stream = builder.stream("s", key="string", value="string")
+        kept = {"history": f"{history} ms"}
+        if of_table:
+            grouped = builder.table("t", key="string", value="string").group_by(lambda key, value: (key, value))
+            table = grouped.aggregate(fold.initial, add, subtract, **kept)
+        else:
+            table = (
+                builder.stream("t", key="string", value="string").group_by_key().aggregate(fold.initial, add, **kept)
+            )
+        return stream.left_join(table, PLUS) if looked_up else table
+
+    driver = driver_of(build, shards=shards)
+    assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
+
+
+def test_a_record_that_an_aggregates_history_has_passed_is_not_counted_in() -> None:
+    def build(builder: Any) -> Any:
+        return builder.stream("t", key="string", value="string").group_by_key().count(history="50 ms", name="count")
+
+    driver = driver_of(build)
+    got = run(driver, ("t", "k", "x", 10), ("t", "j", "x", 100), ("t", "k", "late", 49), ("t", "k", "x", 50))
+    assert got == [("k", 1, 10), ("j", 1, 100), ("k", 2, 50)]
+    # its aggregate is younger than the history, so a late record counts
+    assert run(driver, ("t", "k", "late", 20)) == [("k", 3, 50)]
+    assert driver.drops[("count", "expired_version")] == 1
 
 
 def stream_and_table(history: str, **options: Any) -> Any:

@@ -9,6 +9,7 @@ from millpond._plan.nodes import Aggregated, Node, Shape
 from millpond.grouped.folding import Folding, Group
 from millpond.handle import type_text
 from millpond.names import missing, public
+from millpond.windows import Duration
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
@@ -44,15 +45,27 @@ class Grouped:
         return self._group.key
 
     def _add(
-        self, make: Callable[..., Aggregated], folding: Folding, name: str | None, stem: str, store: str | None
+        self,
+        make: Callable[..., Aggregated],
+        folding: Folding,
+        name: str | None,
+        stem: str,
+        store: str | None,
+        history: Duration | None = None,
     ) -> KTable:
         """The table of the aggregates, attached."""
         from millpond.ktable import KTable
 
-        return KTable(self._group.construction, self._node(make, folding, name, stem, store))
+        return KTable(self._group.construction, self._node(make, folding, name, stem, store, history))
 
     def _node(
-        self, make: Callable[..., Aggregated], folding: Folding, name: str | None, stem: str, store: str | None
+        self,
+        make: Callable[..., Aggregated],
+        folding: Folding,
+        name: str | None,
+        stem: str,
+        store: str | None,
+        history: Duration | None = None,
     ) -> Node:
         """Its node, attached."""
         node = make(
@@ -62,5 +75,6 @@ class Grouped:
             fold=folding.fold,
             columns=folding.columns,
             store=store,
+            history_ms=self._group.construction.history_ms(history),
         )
         return self._group.construction.add(node)

@@ -18,7 +18,7 @@ from millpond.grouped.windowed import (
     cogrouped_windows,
 )
 from millpond.handle import same_type, type_text
-from millpond.windows import Windows
+from millpond.windows import Duration, Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
@@ -52,7 +52,14 @@ class CogroupedKStream(Grouped):
         """The same by key and window."""
         return cogrouped_windows(self._parts, windows)
 
-    def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> KTable:
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+    ) -> KTable:
         """The records of each key, of all streams in their order, folded by the aggregator of each one's stream.
 
         Parameters
@@ -60,5 +67,6 @@ class CogroupedKStream(Grouped):
         initializer : function without parameters that gives the first aggregate: a Column such as F.lit(0), or a
             plain value.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, cogrouping(self._parts, initializer), name, "cogroup", store)
+        return self._add(StreamAggregate, cogrouping(self._parts, initializer), name, "cogroup", store, history)

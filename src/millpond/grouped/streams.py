@@ -13,7 +13,7 @@ from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
 from millpond.handle import Handle
-from millpond.windows import Windows
+from millpond.windows import Duration, Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
@@ -52,16 +52,24 @@ class KGroupedStream(Grouped):
         """The records by key and window: tumbling, hopping, sliding, session or unlimited windows."""
         return windowed(self._group, windows)
 
-    def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
+    def count(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
         """How many records each key has had: a long. Records without key or value are left out, counted.
 
         Parameters
         ----------
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, counting(self._group), name, "count", store)
+        return self._add(StreamAggregate, counting(self._group), name, "count", store, history)
 
-    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> KTable:
+    def reduce(
+        self,
+        reducer: FoldFunction,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+    ) -> KTable:
         """The records of each key made into one, two at a time.
 
         Parameters
@@ -69,8 +77,9 @@ class KGroupedStream(Grouped):
         reducer : function of (aggregate, value) or (key, aggregate, value) that gives a value of the same type; the
             first value is taken as it is; null deletes.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, reducing(self._group, reducer), name, "reduce", store)
+        return self._add(StreamAggregate, reducing(self._group, reducer), name, "reduce", store, history)
 
     def aggregate(
         self,
@@ -79,6 +88,7 @@ class KGroupedStream(Grouped):
         *,
         name: str | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable:
         """The records of each key, folded one after the other.
 
@@ -88,11 +98,19 @@ class KGroupedStream(Grouped):
             plain value.
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next one; null deletes.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         folding = aggregating(self._group, initializer, aggregator)
-        return self._add(StreamAggregate, folding, name, "aggregate", store)
+        return self._add(StreamAggregate, folding, name, "aggregate", store, history)
 
-    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> KTable:
+    def agg(
+        self,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        **aggregates: Aggregate,
+    ) -> KTable:
         """Aggregates by name, side by side: a struct with a field for each.
 
         Parameters
@@ -100,7 +118,8 @@ class KGroupedStream(Grouped):
         aggregates : `total=mp.sum(lambda value: value["amount"]), n=mp.count()`; their arguments are evaluated
             before records are grouped. Null arguments are left out.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=False)
-        return self._add(StreamAggregate, folding, name, "agg", store)
+        return self._add(StreamAggregate, folding, name, "agg", store, history)

@@ -11,6 +11,7 @@ from millpond.functions import Function, adapt
 from millpond.grouped.base import Grouped
 from millpond.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
 from millpond.handle import Handle
+from millpond.windows import Duration
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
@@ -31,14 +32,15 @@ def regrouped(table: Handle, selector: Function, name: str | None) -> KGroupedTa
 class KGroupedTable(Grouped):
     """A table by group: what `KTable.group_by` returns. A changed row leaves its group before it comes into one."""
 
-    def count(self, *, name: str | None = None, store: str | None = None) -> KTable:
+    def count(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
         """How many rows each group has: a long, which stays at 0 where all have left.
 
         Parameters
         ----------
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(TableAggregate, counting(self._group), name, "count", store)
+        return self._add(TableAggregate, counting(self._group), name, "count", store, history)
 
     def reduce(
         self,
@@ -47,6 +49,7 @@ class KGroupedTable(Grouped):
         *,
         name: str | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable:
         """The rows of each group made into one.
 
@@ -56,8 +59,9 @@ class KGroupedTable(Grouped):
             row that comes into the group; the first one is taken as it is; null deletes.
         subtractor : the same for a row that leaves it.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(TableAggregate, reducing(self._group, adder, subtractor), name, "reduce", store)
+        return self._add(TableAggregate, reducing(self._group, adder, subtractor), name, "reduce", store, history)
 
     def aggregate(
         self,
@@ -67,6 +71,7 @@ class KGroupedTable(Grouped):
         *,
         name: str | None = None,
         store: str | None = None,
+        history: Duration | None = None,
     ) -> KTable:
         """The rows of each group, folded.
 
@@ -78,12 +83,20 @@ class KGroupedTable(Grouped):
             comes into the group; null deletes.
         subtractor : the same for a row that leaves it.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         return self._add(
-            TableAggregate, aggregating(self._group, initializer, adder, subtractor), name, "aggregate", store
+            TableAggregate, aggregating(self._group, initializer, adder, subtractor), name, "aggregate", store, history
         )
 
-    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> KTable:
+    def agg(
+        self,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        **aggregates: Aggregate,
+    ) -> KTable:
         """Aggregates by name, side by side: a struct with a field for each.
 
         Parameters
@@ -91,7 +104,8 @@ class KGroupedTable(Grouped):
         aggregates : `total=mp.sum(lambda value: value["amount"]), n=mp.count()`; count, sum, avg and stddev
             take back what leaves the group; the others keep all its values.
         name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)
-        return self._add(TableAggregate, folding, name, "agg", store)
+        return self._add(TableAggregate, folding, name, "agg", store, history)

@@ -61,3 +61,15 @@ class Ordered:
             return places
         latest = np.maximum.reduceat(places, self.groups.starts[:-1])
         return np.where(latest >= 0, order[latest], -1)
+
+
+def running_most(groups: KeyGroups, values: Int64s) -> Int64s:
+    """The largest value of each row's group so far, the row's own included."""
+    if not len(values):
+        return values
+    distinct, rank = np.unique(values[groups.order], return_inverse=True)
+    # later groups have larger numbers, so that nothing of one reaches the next
+    number = np.repeat(np.arange(groups.count, dtype=np.int64), groups.sizes) * len(distinct) + rank
+    result = np.empty(len(values), dtype=np.int64)
+    result[groups.order] = distinct[np.maximum.accumulate(number) % len(distinct)]
+    return result

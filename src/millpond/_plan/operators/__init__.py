@@ -8,9 +8,9 @@ from millpond._plan import nodes
 from millpond._plan.nodes import Node
 from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
 from millpond._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
-from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate
+from millpond._plan.operators.aggregates.stream_aggregate import StreamAggregate, VersionedStreamAggregate
 from millpond._plan.operators.aggregates.suppress import Suppress
-from millpond._plan.operators.aggregates.table_aggregate import TableAggregate
+from millpond._plan.operators.aggregates.table_aggregate import TableAggregate, VersionedTableAggregate
 from millpond._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from millpond._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from millpond._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
@@ -51,9 +51,17 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 
 
+WITH_HISTORY: dict[type[Node], tuple[Spec[Any], ...]] = {
+    nodes.StreamAggregate: (VersionedStreamAggregate(),),
+    nodes.TableAggregate: (VersionedTableAggregate(),),
+}
+"""The same of nodes whose table remembers its past, where that makes a difference to them."""
+
+
 def operators_of(node: Node) -> tuple[Spec[Any], ...]:
     """The operators that the node always becomes, first to last; none for a step."""
-    return OPERATORS.get(type(node), ())
+    usual = OPERATORS.get(type(node), ())
+    return usual if node.history_ms is None else WITH_HISTORY.get(type(node), usual)
 
 
 def keeper_of(node: Node) -> Spec[Node]:

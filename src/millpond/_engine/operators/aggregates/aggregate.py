@@ -13,14 +13,62 @@ import pyarrow as pa
 
 from millpond._engine.aggregates.contributions import Contributions, Standing, changes, folded, stored, to_store
 from millpond._engine.aggregates.of_plan import fold_of
-from millpond._engine.operators.operator import Events, OperatorContext, kept_table
+from millpond._engine.arrays import Bools
+from millpond._engine.matching.match import running_most
+from millpond._engine.matching.versions import EXPIRED
+from millpond._engine.operators.operator import Dropped, Events, OperatorContext, keep_rows, kept_table
+from millpond._engine.rows.columns import ints
+from millpond._engine.rows.slices import told_slices
 from millpond._engine.state.runs import State
+from millpond._engine.state.table import Table
+from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
-    events = Events(context, inputs, sides=len(context.values))
+    history = context.params(AggregateParams).history_ms
+    if history is not None:
+        yield from _with_history(context, inputs, state, history)
+    else:
+        yield from _aggregated(context, Events(context, inputs, sides=len(context.values)), state)
+
+
+def _with_history(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, history_ms: int
+) -> Iterator[pa.Table | Dropped]:
+    """The same without what the result's history has passed (docs/semantics, section 3, versioned)."""
+    sides = len(context.values)
+    for part in told_slices(inputs):
+        events = Events(context, part, sides=sides)
+        times = Times(context, part, events, state, sides=sides)
+        expired = _expired(events, times, kept_table(context, state), history_ms)
+        for side in range(sides):
+            mine = events.own[expired & (events.side == side)]
+            if len(mine):
+                yield Dropped(EXPIRED, events.tables[side], mine)
+        if expired.any():
+            events = Events(context, keep_rows(dict(enumerate(events.tables)), events, ~expired), sides=sides)
+        yield from _aggregated(context, events, state)
+    times.store(state)
+
+
+def _expired(events: Events, times: Times, table: Table, history_ms: int) -> Bools:
+    """Which rows come when the history has passed them, and the aggregate as it stands, too."""
+    rows = np.arange(len(events))
+    reach = [times.reach_before(side, rows, times.of_row) for side in range(len(events.tables))]
+    floor = np.max(reach, axis=0, initial=-1) - history_ms
+    if not (events.ts < floor).any():
+        return np.zeros(len(events), dtype=np.bool_)
+    groups = events.groups
+    found = table.point(events.hash[groups.first], events.key.take(pa.array(groups.first)), columns=["ts"])
+    stored = np.append(ints(found.rows, "ts"), -1)[found.index]
+    # the timestamp of the aggregate behind each row: never less than before
+    latest = np.maximum(running_most(groups, events.ts), stored[groups.group_of_row])
+    return np.asarray(latest < floor)
+
+
+def _aggregated(context: OperatorContext, events: Events, state: State) -> Iterator[pa.Table]:
     if not len(events):
         return
     fold = fold_of(context.params(AggregateParams).fold)

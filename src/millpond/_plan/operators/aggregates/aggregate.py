@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from millpond._plan.folds import COUNT, Fold
 from millpond._plan.nodes import Aggregated
-from millpond._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema
+from millpond._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema, Timed
+from millpond._plan.operators.versioned_table import VersionedTable
 
 N = TypeVar("N", bound=Aggregated)
 
 
 @dataclass(frozen=True)
 class AggregateParams(Params):
-    """Of an aggregate: its fold."""
+    """Of an aggregate: its fold, and the history retention of its result in ms, where that remembers its past."""
 
     fold: Fold
+    history_ms: int | None = field(default=None, kw_only=True)
 
     def typed(self, convert: Callable[[Any], Any]) -> AggregateParams:
         """See `Params`."""
@@ -38,13 +40,14 @@ class AggregateSpec(Spec[N]):
 
     def params(self, site: Site[N]) -> AggregateParams:
         """See `Spec`."""
-        return AggregateParams(site.node.fold)
+        return AggregateParams(site.node.fold, history_ms=site.node.history_ms)
 
     def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """What is kept of each key: the result, or what it is made of."""
         node = site.node
         columns = (("key", node.shape.key), ("value", node.fold.state), STAMP)
-        return (TableSchema(node.store or f"{node.name}.aggregate", columns),)
+        store = node.store if node.history_ms is None else None
+        return (TableSchema(store or f"{node.name}.aggregate", columns),)
 
     def results(self, site: Site[N], *, old: bool) -> Results:
         """See `Spec`."""
@@ -54,3 +57,15 @@ class AggregateSpec(Spec[N]):
     def seen_when_sent(self, site: Site[N]) -> bool:
         """See `Spec`."""
         return True
+
+
+class VersionedAggregate(AggregateSpec[N]):
+    """What aggregates share whose result remembers its past: a record that is older than that ends, counted."""
+
+    by_key = False
+    cacheable = False
+    drop_reasons = VersionedTable.drop_reasons
+
+    def timed(self, site: Site[N]) -> Timed:
+        """Its time is how far what it takes in reaches."""
+        return Timed(every=False, dropped_move=False)

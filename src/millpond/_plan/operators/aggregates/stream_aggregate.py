@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond._plan.nodes import StreamAggregate as Node
-from millpond._plan.operators.aggregates.aggregate import AggregateSpec, records
+from millpond._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregate, records
 from millpond._plan.operators.spec import Reads, Site
 
 
@@ -17,3 +17,7 @@ class StreamAggregate(AggregateSpec[Node]):
     def reads(self, site: Site[Node]) -> Reads:
         """Records with key and value."""
         return Reads(site.node.shape.key, records(site))
+
+
+class VersionedStreamAggregate(VersionedAggregate[Node], StreamAggregate):
+    """The same with a result that remembers its past."""

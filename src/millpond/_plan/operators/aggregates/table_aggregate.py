@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond._plan.nodes import TableAggregate as Node
-from millpond._plan.operators.aggregates.aggregate import AggregateSpec
+from millpond._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregate
 from millpond._plan.operators.spec import Reads, Side, Site
 
 
@@ -19,5 +19,9 @@ class TableAggregate(AggregateSpec[Node]):
 
     def reads(self, site: Site[Node]) -> Reads:
         """Messages to groups: what to add, and what to subtract before."""
-        side = Side(site.input(0).shape.value, looked_up=False, old="always", drops_late=True)
+        side = Side(site.input(0).shape.value, looked_up=False, old="always", drops_late=True, nulls_reach=True)
         return Reads(site.node.shape.key, (side,))
+
+
+class VersionedTableAggregate(VersionedAggregate[Node], TableAggregate):
+    """The same with a result that remembers its past."""

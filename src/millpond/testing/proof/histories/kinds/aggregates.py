@@ -11,7 +11,7 @@ from typing import Any
 from millpond.aggregates import python
 from millpond.testing.proof.histories.kinds import functions as text
 from millpond.testing.proof.histories.kinds.choices import Choices
-from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
+from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, history_of, remembered, stored
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
@@ -22,7 +22,10 @@ OF_TABLES = ("count", "reduce", "log", "set")
 
 def _fold_of(*names: str) -> Any:
     def draw(choices: Choices, generation: str) -> Params:
-        return {"fold": choices.pick(names), **stored(choices, generation)}
+        fold = choices.pick(names)
+        # of what has been deleted by its fold Kafka Streams begins anew as long as records are older than that
+        kept = stored if fold == "reset" else remembered
+        return {"fold": fold, **kept(choices, generation)}
 
     return draw
 
@@ -35,7 +38,8 @@ def _value(key: Any) -> str | None:
 def _counted(site: Site, grouped: Any, params: Params) -> Any:
     """Counts as text, so that any operator may stand behind them."""
     shown = site.library.lift(str, "string")
-    return grouped.count(store=site.store(params)).map_values(shown, name=site.name)
+    counted = grouped.count(store=site.store(params), history=history_of(params))
+    return counted.map_values(shown, name=site.name)
 
 
 def _shown(aggregate: Any, params: Params) -> list[Any]:
@@ -59,7 +63,8 @@ def _folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> li
     if params["fold"] == "count":
         return [_counted(site, grouped, params)]
     fold = AGGREGATORS[params["fold"]]
-    steps, options = _steps(fold, takes_back=takes_back), {"name": site.name, "store": site.store(params)}
+    steps = _steps(fold, takes_back=takes_back)
+    options: Any = {"name": site.name, "store": site.store(params), "history": history_of(params)}
     if fold.initial is None:
         return [grouped.reduce(*steps, **options)]
     return [grouped.aggregate(fold.initial, *steps, **options)]
@@ -70,7 +75,8 @@ def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 
 def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    aggregate = StreamAggregate(site.topology, inputs[0], AGGREGATORS[params["fold"]])
+    history = params.get("history")
+    aggregate = StreamAggregate(site.topology, inputs[0], AGGREGATORS[params["fold"]], history_ms=history)
     return _shown(aggregate, params)
 
 
@@ -107,7 +113,8 @@ def _table(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 def _table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     referrer = text.referrer(site.keys)
     groups = GroupTable(site.topology, inputs[0], lambda _, value: (referrer(value), _value(value)))
-    aggregate = TableAggregate(site.topology, groups.topic, AGGREGATORS[params["fold"]])
+    history = params.get("history")
+    aggregate = TableAggregate(site.topology, groups.topic, AGGREGATORS[params["fold"]], history_ms=history)
     return _shown(aggregate, params)
 
 

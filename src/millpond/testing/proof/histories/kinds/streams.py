@@ -190,9 +190,9 @@ def _history(table: Any) -> int | None:
     """The history of a table, or of what it is computed from."""
     if not table.versioned:
         return None
-    while not isinstance(table, TableSource):
+    while not hasattr(table, "history_ms"):
         table = table._parent
-    return table.history_ms
+    return int(table.history_ms)
 
 
 STREAM, TABLE = ("stream",), ("table",)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
-from millpond.testing.proof.oracle.tables.stores import PlainStore
+from millpond.testing.proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 from millpond.testing.proof.oracle.tables.table import Table
 from millpond.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
 
@@ -20,12 +20,24 @@ class _Aggregate(Table):
 
     stateful = True
 
-    def __init__(self, topology: Topology, parent: Node, aggregator: Aggregator, *cogrouped: Cogrouped) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        parent: Node,
+        aggregator: Aggregator,
+        *cogrouped: Cogrouped,
+        history_ms: int | None = None,
+    ) -> None:
+        """A history makes the result versioned."""
         super().__init__()
         self._topology = topology
         self._aggregator = aggregator
         self._aggregators = (aggregator, *(other for _, other in cogrouped))
-        self._store = PlainStore()
+        self.history_ms = history_ms
+        self.versioned = history_ms is not None
+        self._store: Store = (
+            PlainStore() if history_ms is None else VersionedStore(history_ms, remember_tombstones=True)
+        )
         for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
             node.feed(self, port)
 
@@ -41,10 +53,16 @@ class _Aggregate(Table):
         """The current aggregate."""
         return self._store.get(key)
 
+    def get_as_of(self, key: Key, ts: int) -> Stored | None:
+        """The version of that time, or the current aggregate of a plain store."""
+        return self._store.get_as_of(key, ts) if isinstance(self._store, VersionedStore) else self.get(key)
+
     def _write(self, key: Key, new: Value, ts: int, before: Stored | None) -> None:
-        self._store.put(key, new, ts)
+        latest = self._store.put(key, new, ts)
+        if latest is None:
+            return
         old = None if before is None else before.value
-        self.emit(Record(key, new, ts, old if self.send_old else None), old)
+        self.emit(Record(key, new, ts, old if self.send_old else None, latest), old)
 
 
 class StreamAggregate(_Aggregate):
