@@ -31,6 +31,7 @@ spark = mp.session("orders")
 from typing import TYPE_CHECKING, Any
 
 from millpond._spark.query.latest import latest
+from millpond._spark.stores.read import Store, read_state, stores
 from millpond.aggregates import (
     avg,
     collect_list,
@@ -117,6 +118,7 @@ __all__ = [
     "SlidingWindows",
     "SourceError",
     "StateError",
+    "Store",
     "StreamsBuilder",
     "Suppressed",
     "TimeWindowedKStream",
@@ -144,9 +146,11 @@ __all__ = [
     "min",
     "previous",
     "python",
+    "read_state",
     "session",
     "session_windowed",
     "stddev",
+    "stores",
     "sum",
     "time_windowed",
     "top_k",

@@ -43,6 +43,7 @@ class Facts:
     functions : what each node's functions come to.
     spark : the version of Spark that says so.
     addresses : the labels of each node's tables, by range of the hash: where the state lies.
+    stores : what is shown of each table that users see, by its name.
     """
 
     topology: str
@@ -56,6 +57,7 @@ class Facts:
     functions: Texts = field(default_factory=dict)
     spark: str = ""
     addresses: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._spark.query import failures, interrupts, leases, silence
 from millpond._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
 from millpond._spark.query.progress import DropCounts, Drops
+from millpond._spark.stores.read import read_state
 from millpond.errors import ConfigError
 
 
@@ -62,6 +63,20 @@ class Query:
     def drops(self) -> Drops:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
         return self._counts.total()
+
+    def state(self, store: str, *, batch: int | None = None) -> DataFrame:
+        """A store of the query as a DataFrame, while it runs and afterwards; see `millpond.read_state`.
+
+        Parameters
+        ----------
+        store : name of the store, as `store=` names it, or as `describe` does.
+        batch : number of a batch whose state is still kept; None: the last that was committed.
+
+        Raises
+        ------
+        ConfigError : there is no such store, or no such batch.
+        """
+        return read_state(self._spark, self._checkpoint, store, batch=batch)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
         """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.

@@ -39,6 +39,7 @@ from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import sources, wall_clock
+from millpond._spark.stores.shown import shown_stores
 from millpond.errors import ConfigError
 from millpond.io.topics import Topic, TopicSink
 
@@ -206,6 +207,7 @@ class _Start:
             functions=functions,
             spark=pyspark.__version__,
             addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
+            stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
         )
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:

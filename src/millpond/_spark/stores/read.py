@@ -1,0 +1,218 @@
+"""Stores of a checkpoint, read through Spark's own reader of state: `millpond.read_state`, `millpond.stores`.
+
+Each reading is of one batch, that was committed, and takes no part in the query: it may run or have ended.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from millpond._engine.state import manifest as mf
+from millpond._spark.checkpoint.checkpoint import Facts, look
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.dataflow.state import CHUNKS, MANIFEST
+from millpond._spark.session.settings import AT_START
+from millpond._spark.stores.shards import StoreRows
+from millpond._spark.stores.shown import Shown
+from millpond.errors import ConfigError
+
+_KEPT = int(AT_START["spark.sql.streaming.minBatchesToRetain"])
+_LEVEL = re.compile(r"/state/(\d+)/_metadata/v2/\d+$")
+_CHUNK = "label int, run string, chunk int, content binary"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store of a checkpoint.
+
+    Parameters
+    ----------
+    name : as `store=` names it, or as `describe` does.
+    node : the operator that keeps it.
+    rows : how many rows lie in it, those among them that newer ones replace or delete and no merge has removed yet.
+    bytes : their size in memory; in the checkpoint they are compressed.
+    schema : columns of `read_state`.
+    batch : the batch that has left it so; None: there was none yet.
+    """
+
+    name: str
+    node: str
+    rows: int
+    bytes: int
+    schema: StructType
+    batch: int | None
+
+
+def read_state(
+    spark: SparkSession, checkpoint: str | os.PathLike[str], store: str, *, batch: int | None = None
+) -> DataFrame:
+    """A store as a DataFrame, as a batch has left it; the query may run meanwhile, or have ended.
+
+    Parameters
+    ----------
+    spark : the session that reads.
+    checkpoint : the folder that the query was started with.
+    store : name of the store, as `store=` names it, or as `describe` does (`stores` lists them).
+    batch : number of a batch whose state Spark still keeps, the last ten; None: the last that was committed.
+
+    Returns
+    -------
+    DataFrame : key, value and timestamp; of windows the column window (start and end), of a join's stores also what
+        it keeps beside. The batch is the same whenever the DataFrame is evaluated; once Spark has let go of its state,
+        evaluation fails.
+
+    Raises
+    ------
+    ConfigError : the folder has no topology of millpond, no such store or no such batch.
+
+    Examples
+    --------
+    >>> mp.read_state(spark, "/data/orders", "open").orderBy("key").show()  # doctest: +SKIP
+    """
+    folder = Folder(spark, os.fspath(checkpoint))
+    facts = _facts(folder)
+    shown = _shown(facts, store)
+    number = _batch(folder, batch)
+    if number is None:
+        return spark.createDataFrame([], shown.schema)
+    tables = facts.addresses[shown.node]
+    labels = tables[store][:1] if shown.whole else tables[store]
+    return _Reading(folder, number).rows(store, shown, labels)
+
+
+def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None) -> list[Store]:
+    """The stores of a checkpoint, as a batch has left them.
+
+    Parameters
+    ----------
+    spark : the session that reads.
+    checkpoint : the folder that the query was started with.
+    batch : as in `read_state`.
+
+    Raises
+    ------
+    ConfigError : the folder has no topology of millpond, or no such batch.
+    """
+    folder = Folder(spark, os.fspath(checkpoint))
+    facts = _facts(folder)
+    number = _batch(folder, batch)
+    manifests = {} if number is None else _Reading(folder, number).manifests()
+    found = []
+    for name, said in facts.stores.items():
+        shown = Shown.read(said)
+        labels = facts.addresses[shown.node][name]
+        tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
+        levels = [level for entries in tables if name in entries for level in entries[name].levels]
+        size = sum(piece.size for level in levels for piece in level.pieces())
+        found.append(Store(name, shown.node, sum(level.rows for level in levels), size, shown.schema, number))
+    return found
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Spark's reader of one batch's state."""
+
+    folder: Folder
+    batch: int
+
+    def manifests(self) -> dict[int, tuple[int, mf.Manifest, bytes]]:
+        """Of each label the number that Spark gives its level, and its manifest, also as it is stored."""
+        frames = [
+            self._state(level, MANIFEST).select(F.lit(level).alias("level"), "key.label", "value.content")
+            for level in self._levels()
+        ]
+        if not frames:
+            return {}
+        rows = reduce(DataFrame.union, frames).collect()
+        return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
+
+    def rows(self, store: str, shown: Shown, labels: Sequence[int]) -> DataFrame:
+        """The rows that lie under these labels."""
+        manifests = self.manifests()
+        held = {label: runs for label in labels if label in manifests and (runs := _runs(manifests[label][1], store))}
+        if not held:
+            return self.folder.spark.createDataFrame([], shown.schema)
+        level = manifests[next(iter(held))][0]
+        key = "user_map_key"
+        chunks = self._state(level, CHUNKS).select(
+            "key.label", f"{key}.run", f"{key}.chunk", F.col("user_map_value.content").alias("content")
+        )
+        wanted = sorted({run for runs in held.values() for run in runs})
+        some = chunks.filter(F.col("label").isin(*held) & F.col("run").isin(*wanted))
+        place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
+        return some.repartitionById(len(held), place).mapInArrow(
+            StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema
+        )
+
+    def _levels(self) -> list[int]:
+        files = self.folder.contents("state/[0-9]*/_metadata/v2/[0-9]*")
+        return sorted({int(found[1]) for path in files if (found := _LEVEL.search(path))})
+
+    def _state(self, level: int, variable: str) -> DataFrame:
+        reader = self.folder.spark.read.format("statestore").option("batchId", self.batch)
+        return reader.option("operatorId", level).option("stateVarName", variable).load(self.folder.path)
+
+
+def _runs(manifest: mf.Manifest, store: str) -> list[str]:
+    entry = manifest.tables.get(store)
+    return [] if entry is None else [run.id for run in entry.runs()]
+
+
+def _facts(folder: Folder) -> Facts:
+    """What the checkpoint records.
+
+    Raises
+    ------
+    ConfigError : it records nothing, or was begun by a millpond that recorded no stores.
+    """
+    last = look(folder).last
+    if last is None:
+        raise ConfigError(
+            "No topology of millpond has been started with this checkpoint.",
+            given=folder,
+            hint="Name the folder that was given to topology.start(..., checkpoint=...).",
+        )
+    if not last.facts.stores and any(last.facts.addresses.values()):
+        raise ConfigError(
+            "The checkpoint does not say how its stores are read: an earlier millpond has written it.",
+            given=folder,
+            hint="Start the topology with it once.",
+        )
+    return last.facts
+
+
+def _shown(facts: Facts, store: str) -> Shown:
+    if store in facts.stores:
+        return Shown.read(facts.stores[store])
+    raise ConfigError(
+        "The checkpoint has no such store.",
+        given=repr(store),
+        hint=f"Stores: {', '.join(sorted(facts.stores)) or 'none'}.",
+    )
+
+
+def _batch(folder: Folder, wanted: int | None) -> int | None:
+    """The batch to read; None: none has been committed.
+
+    Raises
+    ------
+    ConfigError : Spark does not keep the state of the one that is wanted.
+    """
+    kept = sorted(int(name) for name in folder.names("commits/[0-9]*"))[-_KEPT:]
+    if wanted is None:
+        return kept[-1] if kept else None
+    if wanted in kept:
+        return wanted
+    raise ConfigError(
+        "The state of this batch is not kept.",
+        given=f"batch={wanted!r}",
+        hint=f"Batches that are: {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
+    )

@@ -1,0 +1,121 @@
+"""Rows of a store in the workers: a hash range's chunks go to the disk of the task, and come back merged.
+
+Law 9: a task holds some megabytes of a range at a time, however large it is, since all runs lie in files.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from millpond._engine.state import manifest as mf
+from millpond._engine.state.cache import RunCache
+from millpond._engine.state.layout import PLACES, TOMBSTONE
+from millpond._engine.state.runs import State
+from millpond._plan.operators.spec import Retention, TableSchema
+from millpond._spark.session.worker import give_back, settle
+from millpond._spark.stores.shown import Shown
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """A ChunkStore that is read: the manifest at hand, chunks as files of a folder.
+
+    Parameters
+    ----------
+    folder : of its own.
+    manifest : what lists the chunks.
+    """
+
+    folder: Path
+    manifest: bytes
+
+    def get_manifest(self) -> bytes:
+        """See `ChunkStore`."""
+        return self.manifest
+
+    def get_chunk(self, run: str, chunk: int) -> bytes:
+        """See `ChunkStore`."""
+        try:
+            return (self.folder / f"{run}-{chunk}").read_bytes()
+        except FileNotFoundError:
+            raise KeyError((run, chunk)) from None
+
+    def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
+        """See `ChunkStore`."""
+        (self.folder / f"{run}-{chunk}").write_bytes(blob)
+
+    def put_manifest(self, manifest: bytes) -> None:
+        """It stays as it is."""
+        raise NotImplementedError
+
+    def remove_chunk(self, run: str, chunk: int) -> None:
+        """Chunks stay."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """mapInArrow function: chunks of hash ranges, as (label, run, chunk, content), to rows of the store's DataFrame.
+
+    Parameters
+    ----------
+    store : the store's name.
+    shown : what is shown of it.
+    manifests : of each range, by its label.
+    """
+
+    store: str
+    shown: Shown
+    manifests: Mapping[int, bytes]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's ranges."""
+        settle()
+        with tempfile.TemporaryDirectory(prefix="millpond-state-") as name:
+            folder = Path(name)
+            for label in sorted(_kept(batches, folder)):
+                chunks = FolderStore(folder / str(label), self.manifests[label])
+                yield from self._rows(chunks, folder / "runs")
+        give_back()
+
+    def _rows(self, chunks: FolderStore, runs: Path) -> Iterator[pa.RecordBatch]:
+        entry = mf.read(chunks.manifest).tables[self.store]
+        table = State(chunks, RunCache(runs)).table(declared(self.store, entry.schema))
+        for rows in table.scan():
+            yield from self.shown.rows(rows)
+
+
+def declared(name: str, stored: pa.Schema) -> TableSchema:
+    """The table as it was declared, from what a manifest has of it."""
+    said = json.loads(stored.metadata[PLACES])
+    columns = tuple((field.name, field.type) for field in stored if field.name not in ("hash", TOMBSTONE))
+    retention, due = said["retention"], said["due"]
+    return TableSchema(
+        name,
+        columns,
+        identity=tuple(said["identity"]),
+        order=tuple(said["order"]),
+        retention=None if retention is None else Retention(retention[0], retention[1], said.get("ends")),
+        appended=not said["identity"],
+        due=None if due is None else tuple(due),
+    )
+
+
+def _kept(batches: Iterator[pa.RecordBatch], folder: Path) -> set[int]:
+    """Labels of the ranges whose chunks lie in the folder now, each in one of its own."""
+    found: set[int] = set()
+    for batch in batches:
+        for at, label in enumerate(batch.column("label").to_pylist()):
+            place = folder / str(label)
+            if label not in found:
+                found.add(label)
+                place.mkdir()
+            run, chunk = batch.column("run")[at].as_py(), batch.column("chunk")[at].as_py()
+            (place / f"{run}-{chunk}").write_bytes(batch.column("content")[at].as_buffer())
+    return found
