@@ -31,6 +31,13 @@ def by_window(windows: str, *, close: bool = False) -> tuple[Op, ...]:
     return op("stream"), aggregate, op("table_to", 1)
 
 
+def with_rows(how: str, *more: Op) -> tuple[Op, ...]:
+    """Windows of ten, kept for twenty, with a table by key."""
+    views = op("window_aggregate", 0, windows="tumbling", size=10, grace=0, close=False, fold="log")
+    joined = op("wtable_table", 1, 2, how=how, keep=20)
+    return op("stream"), views, op("table"), joined, *more, op("table_to", 3 + len(more))
+
+
 NETS: dict[str, Blueprint] = {
     "table_table inner": Blueprint(joined("inner")),
     "table_table outer": Blueprint(joined("outer")),
@@ -65,6 +72,14 @@ NETS: dict[str, Blueprint] = {
     "suppress": Blueprint((op("table"), op("suppress", 0, ms=5), op("table_to", 1))),
     "suppress, then filter": Blueprint(
         (op("table"), op("suppress", 0, ms=5), op("table_filter", 1, negate=False), op("table_to", 2))
+    ),
+    "wtable_table": Blueprint(with_rows("left")),
+    "wtable_table, then filter": Blueprint(with_rows("left", op("windowed_filter", 3, negate=True))),
+    "wtable_wtable shifted": Blueprint(
+        (*by_window("tumbling")[:2], op("wtable_wtable", 1, 1, how="left", keep=10, shift=1), op("table_to", 2))
+    ),
+    "table_wtable": Blueprint(
+        (*by_window("tumbling")[:2], op("table"), op("table_wtable", 2, 1, how="inner", keep=40), op("table_to", 3))
     ),
     "session until it closes": Blueprint(
         (*by_window("session")[:2], op("windowed_suppress", 1, ms=5, close=True), op("table_to", 2))

@@ -46,6 +46,7 @@ from tests.mutants.foreign_keys import (
 )
 from tests.mutants.net import NETS, caught
 from tests.mutants.window_aggregates import OF_WINDOWS
+from tests.mutants.wtables import OF_WTABLES
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]
@@ -315,6 +316,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
     (negative_is_a_time, "table_table outer"),
     *OF_WINDOWS,
     *OF_AGGREGATES,
+    *OF_WTABLES,
 ]
 
 
