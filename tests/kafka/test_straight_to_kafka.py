@@ -11,12 +11,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._engine.rows import blob
 from millpond._spark.dataflow.wire import END, Exits, Labels
+from millpond._spark.formats.formats import serde_of
+from millpond._spark.formats.serdes import JsonSerde, Serde
 from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly
 from millpond._spark.sinks.kafka_sink import KafkaWrite
 from millpond.errors import SinkError
@@ -178,7 +180,7 @@ class Told(KafkaWrite):
         yield from batches
 
 
-PLAIN: tuple[dict[str, DataType], ...] = ({}, {})
+PLAIN: tuple[dict[str, Serde], ...] = ({}, {})
 EXITS = Exits(Labels(2, 3, tuple(range(6)), (10, 11)), ("one", "two"), {0: 0, 1: 1}, 1)
 
 
@@ -226,17 +228,38 @@ def test_json_of_a_blob_has_the_names_of_its_type_and_few_records_keep_their_pla
     rows = blob.encode(pa.table({**columns, "offset": [3, 1, 2], "key": [7, 8, 9], "value": values}))
     for limit in (0, 1 << 20):
         told = Told(b"", ("one", "two"), None, 0, limit)
-        write = WriteDirectly(told, EXITS, ({"value": kind, "key": LongType()}, {}))
+        write = WriteDirectly(told, EXITS, ({"value": JsonSerde(kind), "key": JsonSerde(LongType())}, {}))
         (batch, _) = write(iter([wire([(2, 0, rows), (10, END, b"")])]))
         assert batch["key"].to_pylist() == [b"8", b"9", b"7"]
         assert batch["value"].to_pylist() == [None, b'{"id":null,"name":null}', '{"id":1,"name":"a\\"ö"}'.encode()]
         assert ("offset" in batch.schema.names) is (limit > 0)
     beside = blob.encode(pa.table({**columns, "offset": [4, 0, 5], "key": ["x"] * 3, "value": ["v"] * 3}))
-    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, ({"value": kind}, {}))
+    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, ({"value": JsonSerde(kind)}, {}))
     (batch, _) = write(iter([wire([(2, 0, rows), (2, 1, beside), (10, END, b"")])]))
     assert batch["topic"].to_pylist() == [1, 0, 0, 0, 1, 1]
     assert batch["key"].to_pylist() == [b"x", long(8), long(9), long(7), b"x", b"x"]
     assert batch["value"].to_pylist()[:3] == [b"v", None, b'{"id":null,"name":null}']
+
+
+def test_windowed_keys_are_placed_by_the_key_within_and_those_of_other_sinks_by_themselves() -> None:
+    names = ("order_ts", "srcpart", "p0", "ts", "hash")
+    kind = pa.struct([("o0_key", pa.string()), ("o0_start", pa.int64()), ("o0_end", pa.int64())])
+    keys = pa.array([{"o0_key": "a", "o0_start": 5, "o0_end": 15}, None], kind)
+    columns = {name: [0, 0] for name in names} | {"offset": [2, 1], "value": ["v", "w"]}
+    windowed, beside = (
+        blob.encode(pa.table({**columns, "key": keys})),
+        blob.encode(pa.table({**columns, "key": [7, 8]})),
+    )
+    serdes: dict[str, Serde] = {"key": serde_of(mp.time_windowed("string"))}
+    alone = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
+    (first, second, _) = alone(iter([wire([(2, 0, windowed), (4, 1, beside), (10, END, b"")])]))
+    assert first["key"].to_pylist() == [None, b"a" + long(5)]
+    assert first["prefix"].to_pylist() == [None, b"a"]
+    assert second["prefix"].to_pylist() == [None, None]
+    together = WriteDirectly(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
+    (batch, _) = together(iter([wire([(2, 0, windowed), (2, 1, beside), (10, END, b"")])]))
+    assert batch["key"].to_pylist() == [None, long(8), b"a" + long(5), long(7)]
+    assert batch["prefix"].to_pylist() == [None, None, b"a", None]
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:
