@@ -43,56 +43,68 @@ def produced(broker: KafkaBroker) -> str:
     return topic
 
 
+def pairs(records: list[Record]) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted((record.key, record.value) for record in records)  # type: ignore[type-var]
+
+
 def told(records: list[Record]) -> list[tuple[bytes | None, bytes | None, int]]:
     return sorted((record.key, record.value, record.partition) for record in records)  # type: ignore[type-var]
 
 
-def test_numbers_and_windowed_keys_are_written_alike_straight_and_by_columns_and_read_again(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
-) -> None:
+def counted(spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, folder: Path) -> tuple[str, str, str]:
+    """Topics of doubles, of decimals, and of counts in windows."""
     prices = produced(broker)
-    doubles, cents, counts, again, straight = (new_topic(broker, name) for name in ("d", "c", "n", "again", "straight"))
+    doubles, cents, counts = (new_topic(broker, name) for name in ("doubles", "cents", "counts"))
     b = mp.StreamsBuilder("prices")
     stream = b.stream(prices, key="uuid", value="double", on_undecodable="skip")
     stream.to(doubles, key="uuid", value="double")
     stream.map_values(lambda value: value.cast("decimal(10,2)")).to(cents, key="uuid", value=mp.decimal(10, 2))
     windows = mp.TimeWindows.of_size_with_no_grace(f"{WINDOW_MS} ms")
-    stream.group_by_key().windowed_by(windows).count().to_stream().to(
-        counts, key=mp.time_windowed("uuid"), value="long"
-    )
-    query = run(spark, kafka, tmp_path, b)
+    windowed = stream.group_by_key().windowed_by(windows).count()
+    windowed.to_stream().to(counts, key=mp.time_windowed("uuid"), value="long")
+    query = run(spark, kafka, folder, b)
     assert sum(count for (_, reason), count in query.drops.items() if reason == "undecodable") == 2
+    return doubles, cents, counts
 
-    wanted = [(UUIDS[at % 10].encode(), at) for at in range(RECORDS)]
-    assert sorted((r.key, r.value) for r in committed(broker, doubles)) == sorted(  # type: ignore[type-var]
-        (key, struct.pack(">d", at / 4)) for key, at in wanted
-    )
+
+def test_numbers_and_windowed_keys_are_written_alike_straight_and_by_columns_and_read_again(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    doubles, cents, counts = counted(spark, broker, kafka, tmp_path)
+    keys = [UUIDS[at % 10].encode() for at in range(RECORDS)]
+    # one record of a key in each window: the window's start is what is written, and the key within decides where
+    starts = [(1_000 + at) // WINDOW_MS * WINDOW_MS for at in range(RECORDS)]
+    prices = [struct.pack(">d", at / 4) for at in range(RECORDS)]
+    assert pairs(committed(broker, doubles)) == sorted(zip(keys, prices, strict=True))
     decimals = serde_of(mp.decimal(10, 2)).read(pa.array([r.value for r in committed(broker, cents)])).values
     assert sorted(decimals.to_pylist()) == [Decimal(at) / 4 for at in range(RECORDS)]
-    # one record of a key in each window: the window's start is what is written, and its key decides the partition
     written = committed(broker, counts)
-    starts = [(1_000 + at) // WINDOW_MS * WINDOW_MS for _, at in wanted]
-    assert sorted((r.key, r.value) for r in written) == sorted(  # type: ignore[type-var]
-        (key + start.to_bytes(8), (1).to_bytes(8)) for (key, _), start in zip(wanted, starts, strict=True)
-    )
+    windows = [key + start.to_bytes(8) for key, start in zip(keys, starts, strict=True)]
+    assert pairs(written) == sorted((window, (1).to_bytes(8)) for window in windows)
     inner = pa.array([record.key[:-8] for record in written if record.key])
     assert [record.partition for record in written] == ((murmur2(inner) & 0x7FFFFFFF) % PARTITIONS).tolist()
 
-    for name, target in (("columns", again), ("straight", straight)):
+    again, rows = read_again(spark, broker, kafka, tmp_path, counts)
+    assert [told(committed(broker, topic)) for topic in again] == [told(written)] * 2
+    found = sorted((row["key"]["key"].encode(), row["key"]["start"], row["key"]["end"]) for row in rows)
+    assert found == sorted((key, start, start + WINDOW_MS) for key, start in zip(keys, starts, strict=True))
+
+
+def read_again(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, folder: Path, counts: str
+) -> tuple[list[str], list[Any]]:
+    """Topics to which a topic of windowed keys was copied, straight and by columns, and its rows as a function sees."""
+    form, rows, made = mp.time_windowed("uuid", size=f"{WINDOW_MS} ms"), list[Any](), []
+    for name in ("columns", "straight"):
         b = mp.StreamsBuilder(name)
-        form = mp.time_windowed("uuid", size=f"{WINDOW_MS} ms")
-        table = b.stream(counts, key=form, value="long")
-        table.to(target, key=form, value="long")
+        stream = b.stream(counts, key=form, value="long")
+        made.append(new_topic(broker, name))
+        stream.to(made[-1], key=form, value="long")
         if name == "columns":
             # what a function of batches gets, Spark makes columns of, and so it writes the topic too
-            rows: list[Any] = []
-            table.to(mp.ForeachBatch(lambda frame, _, rows=rows: rows.extend(frame.collect())), name="rows")
-        run(spark, kafka, tmp_path, b)
-    assert {row["key"]["end"] - row["key"]["start"] for row in rows} == {WINDOW_MS}
-    assert sorted((row["key"]["key"], row["key"]["start"]) for row in rows) == sorted(
-        (key.decode(), start) for (key, _), start in zip(wanted, starts, strict=True)
-    )
-    assert told(committed(broker, again)) == told(committed(broker, straight)) == told(written)
+            stream.to(mp.ForeachBatch(lambda frame, _: rows.extend(frame.collect())), name="rows")
+        run(spark, kafka, folder, b)
+    return made, rows
 
 
 def test_debeziums_events_are_a_table_in_time_of_their_changes_with_a_function_of_sparks_and_without(
