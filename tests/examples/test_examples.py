@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from examples import (
     clicks_after_impressions,
+    customers_from_debezium,
     hourly_delays,
     orders_and_payments,
     orders_by_customer,
@@ -39,6 +40,16 @@ def test_orders_by_customer_follow_the_customer_and_lose_the_row_with_it(spark, 
         (3, (50.0, "Bobcaygeon")),
         (2, None),
         (3, None),
+    ]
+
+
+def test_orders_follow_a_databases_customers_by_debeziums_events(spark):
+    found = [(r.ts, r.key, r.value and (str(r.value["amount"]), r.value["city"])) for r in customers_from_debezium.run()]
+    assert found == [
+        (2_000, 1, ("100.00", "Ann Arbor")),
+        (3_000, 2, ("80.50", "Bobcaygeon")),
+        (4_000, 1, ("100.00", "Anchorage")),
+        (5_000, 2, None),
     ]
 
 
