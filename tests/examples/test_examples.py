@@ -44,7 +44,9 @@ def test_orders_by_customer_follow_the_customer_and_lose_the_row_with_it(spark, 
 
 
 def test_orders_follow_a_databases_customers_by_debeziums_events(spark):
-    found = [(r.ts, r.key, r.value and (str(r.value["amount"]), r.value["city"])) for r in customers_from_debezium.run()]
+    found = [
+        (r.ts, r.key, r.value and (str(r.value["amount"]), r.value["city"])) for r in customers_from_debezium.run()
+    ]
     assert found == [
         (2_000, 1, ("100.00", "Ann Arbor")),
         (3_000, 2, ("80.50", "Bobcaygeon")),

@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from millpond._engine.arrays import Bools
 from millpond._spark.formats.serdes import Decoded, Serde
+from millpond.errors import SinkError
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a value that the database has not told, by Debezium's `unavailable.value.placeholder`."""
@@ -64,6 +65,8 @@ class EnvelopeSerde:
         bad = np.logical_or.reduce([wrong for wrong, _ in flaws])
         if bad.any():
             values = pc.if_else(pa.array(~bad), values, pa.scalar(None, values.type))
+            # what is no event tells no time: it keeps that of its record
+            ts = pc.if_else(pa.array(~bad), ts, pa.scalar(None, ts.type))
         ignored = None if self.tombstones else _where(raw.is_null())
         return Decoded(values, bad, ignored, ts if self.times else None)
 
@@ -76,7 +79,7 @@ class EnvelopeSerde:
 
     def write(self, values: pa.Array) -> pa.Array:
         """Never: no sink takes the format."""
-        raise NotImplementedError
+        raise _unwritten()
 
     def _judged(self, raw: pa.Array) -> tuple[pa.Array, pa.Array, list[Flaw]]:
         """Rows, times, and what is wrong with which events."""
@@ -142,7 +145,13 @@ class KeySerde:
 
     def write(self, values: pa.Array) -> pa.Array:
         """Never: no sink takes the format."""
-        raise NotImplementedError
+        raise _unwritten()
+
+
+def _unwritten() -> SinkError:
+    return SinkError(
+        "Debezium's events are not written here.", hint="Give them as bytes, as Debezium has written them."
+    )
 
 
 def _opened(values: pa.Array, names: tuple[str, ...]) -> list[pa.Array]:
