@@ -56,7 +56,8 @@ class StreamTableJoin(Node):
             return
         if record.key is None and not (self._left and self._semantics.relaxed_null_keys):
             return
-        if self._grace_ms is None:
+        at_once = self._grace_ms == 0 and record.key is not None and self._semantics.repaired(21)
+        if self._grace_ms is None or at_once:
             self.reach(self._topology, record.ts)
             self._join(record)
         elif record.key is None:
