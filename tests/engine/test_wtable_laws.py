@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ from millpond.testing.proof.oracle.windows.wtable import Window, WindowedSide
 from millpond.testing.proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
 from millpond.testing.proof.runners.library import as_written
 from millpond.windows import TimeWindows, previous
-from tests.engine.kit import LIBRARY, PLUS, by_step
+from tests.engine.kit import LIBRARY, PLUS, by_step, run
 
 WINDOW = "struct<start:bigint,end:bigint>"
 SIZE = 10
@@ -44,12 +46,12 @@ Rows = Mapping[Any, Any]
 Build = Callable[[Any], Any]
 
 
-def source(builder: Any, name: str, shape: str) -> Any:
+def source(builder: Any, name: str, shape: str, grace: int = 1_000) -> Any:
     """An input as a table by key, or the last value of each of its keys and windows."""
     if shape == "table":
         return builder.table(name, key="string", value="string")
     grouped = builder.stream(name, key="string", value="string").group_by_key()
-    return grouped.windowed_by(TimeWindows(SIZE, SIZE, 1_000)).reduce(python(lambda _, value: value))
+    return grouped.windowed_by(TimeWindows(SIZE, SIZE, grace)).reduce(python(lambda _, value: value))
 
 
 def named(value: str) -> dict[str, int] | None:
@@ -198,3 +200,54 @@ def test_what_is_not_the_latest_of_a_versioned_table_joins_no_windows(
         for results in said(build, steps, cuts, shards)
     ]
     assert got == expected
+
+
+def mixed(builder: Any) -> Any:
+    """A chain of joins whose windows are soon gone."""
+    left = source(builder, "left", "windows", grace=3)
+    joined = left.left_join(source(builder, "right", "table"), PLUS, keep="20 ms")
+    return joined.left_join(left, PLUS, shift=previous(1), keep="20 ms")
+
+
+DICE = Random(5)
+RECORDS = [
+    (DICE.choice(["left", "left", "right"]), DICE.choice("ab"), str(number), ts)
+    for number, ts in enumerate(sorted(DICE.sample(range(200), 60)))
+]
+
+
+@pytest.mark.parametrize(("size", "shards"), [(1, 3), (7, 1), (60, 2)])
+def test_each_partition_lets_windows_go_by_its_own_time(size: int, shards: int) -> None:
+    """As a partition alone, however far another one is ahead."""
+
+    def said(leads: dict[int, int], size: int, shards: int) -> dict[int, list[Any]]:
+        builder = arrow_builder("test")
+        mixed(builder).to_stream().to("out")
+        driver = EngineDriver(builder.build(), shards=shards, partitioned=True)
+        results: dict[int, list[Any]] = {partition: [] for partition in leads}
+        for start in range(0, len(RECORDS), size):
+            for partition, lead in leads.items():
+                for side, key, value, ts in RECORDS[start : start + size]:
+                    driver.pipe(side, f"{partition}{key}", value, ts=ts + lead, partition=partition)
+            driver.run_batch()
+            for r in driver.read("out"):
+                lead = leads[int(r.key["key"][0])]
+                row = (r.key["key"][1:], r.key["start"] - lead, r.value, r.ts - lead)
+                results[int(r.key["key"][0])].append(row)
+        return results
+
+    alone = said({0: 0}, 60, 1)[0]
+    assert len(alone) > 60
+    assert said({0: 0, 1: 1_000_000}, size, shards) == {0: alone, 1: alone}
+
+
+def test_with_the_record_cache_above_a_join_the_same_stands() -> None:
+    builder = arrow_builder("test")
+    mixed(builder).to_stream().to("out")
+    topology = builder.build()
+    kept = []
+    for record_cache in (False, True):
+        driver = EngineDriver(topology, record_cache=record_cache)
+        results = run(driver, *RECORDS)
+        kept.append({(key["key"], key["start"]): value for key, value, _ in results})
+    assert kept[0] == kept[1]
