@@ -28,9 +28,10 @@ class Join:
     kind : its name among the kinds of histories.
     sides : what each topic is read as: "stream", "table" or "global".
     params : of the kind.
-    then : kinds with parameters, one behind the other, that its results go through.
+    then : kinds with parameters, one behind the other, that its results go through; into both sides of a join.
     levels : stateful levels that it takes.
     timed : whether it keeps time, and so each partition of its inputs is a world of its own.
+    history : how long its tables remember their past, in ms; None: they are not versioned.
     """
 
     kind: str
@@ -39,6 +40,11 @@ class Join:
     then: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     levels: int = 1
     timed: bool = False
+    history: int | None = None
+
+    def read(self, kind: str) -> Mapping[str, Any]:
+        """Parameters of what a topic is read as."""
+        return {"history": self.history} if kind == "table" and self.history is not None else {}
 
 
 JOINS = {
@@ -50,6 +56,7 @@ JOINS = {
         {"how": "outer", "before": 1_000, "after": 500, "grace": 500},
         timed=True,
     ),
+    "grace": Join("stream_table", ("stream", "table"), {"how": "left", "grace": 500}, timed=True, history=2_000),
     "foreign_key": Join("foreign_key", ("table", "table"), {"how": "left"}, levels=2),
     "one_to_many": Join("one_to_many", ("table", "table"), levels=2),
     "stream_global": Join("stream_global", ("stream", "global"), {"how": "left"}),
@@ -72,6 +79,17 @@ JOINS = {
         ),
         levels=2,
     ),
+    # each window beside the one before it
+    "wtable_shift": Join(
+        "merge",
+        ("stream", "stream"),
+        then=(
+            ("window_aggregate", {"windows": "tumbling", "size": 300, "grace": 500, "close": False, "fold": "log"}),
+            ("wtable_wtable", {"how": "left", "shift": 1, "keep": 1_000}),
+            ("windowed_stream", {}),
+        ),
+        levels=2,
+    ),
 }
 
 
@@ -79,12 +97,13 @@ def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
     """The joined handle, from the topics of these sides."""
     library = Columns()
     inputs = [
-        KINDS[kind].handles(Site(builder, library, topics[side], "string"), [], {})[0]
+        KINDS[kind].handles(Site(builder, library, topics[side], "string"), [], join.read(kind))[0]
         for side, kind in zip(SIDES, join.sides, strict=True)
     ]
     made = KINDS[join.kind].handles(Site(builder, library, "joined", "string"), _ordered(join, inputs), join.params)[0]
     for number, (kind, params) in enumerate(join.then):
-        made = KINDS[kind].handles(Site(builder, library, f"then{number}", "string"), [made], params)[0]
+        inputs = [made] * len(KINDS[kind].takes)
+        made = KINDS[kind].handles(Site(builder, library, f"then{number}", "string"), inputs, params)[0]
     return made
 
 
@@ -92,11 +111,13 @@ def oracle(join: Join) -> Topology:
     """The oracle's topology, which reads `left` and `right`."""
     topology = Topology(Semantics(faithful=False))
     sites = {side: OracleSite(topology, side, "string", False) for side in SIDES}
-    inputs = [KINDS[kind].nodes(sites[side], [], {})[0] for side, kind in zip(SIDES, join.sides, strict=True)]
+    inputs = [
+        KINDS[kind].nodes(sites[side], [], join.read(kind))[0] for side, kind in zip(SIDES, join.sides, strict=True)
+    ]
     site = OracleSite(topology, "joined", "string", False)
     made = KINDS[join.kind].nodes(site, _ordered(join, inputs), join.params)[0]
     for kind, params in join.then:
-        made = KINDS[kind].nodes(site, [made], params)[0]
+        made = KINDS[kind].nodes(site, [made] * len(KINDS[kind].takes), params)[0]
     topology.sink(made)
     return topology
 

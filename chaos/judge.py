@@ -17,6 +17,7 @@ from typing import NamedTuple
 from chaos.hooks import offsets_in
 from chaos.joins import SIDES, Join, oracle
 from dev.reader import Record
+from millpond.testing.proof.oracle import Topology
 
 Ends = Mapping[tuple[str, int], int]
 """Of a batch: the offset behind its last record, by topic and partition."""
@@ -84,16 +85,13 @@ def expected(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[
     inputs : of each side, all records of its topic.
     plan : the batches.
     """
-    worlds: dict[int, list[tuple[int, str, Record]]] = defaultdict(list)
+    worlds: dict[int, Topology] = defaultdict(lambda: oracle(join))
+    found = []
     for number, side, record in _in_order(join, inputs, plan):
         # where time is kept per partition, what is in another one does not exist
-        worlds[record.partition if join.timed else 0].append((number, side, record))
-    found = []
-    for steps in worlds.values():
-        topology = oracle(join)
-        for number, side, record in steps:
-            made = topology.pipe(side, _text(record.key), _text(record.value), record.time)
-            found += [Expected(r.key, Said(r.value, r.ts or 0), number) for r in made]
+        topology = worlds[record.partition if join.timed else 0]
+        made = topology.pipe(side, _text(record.key), _text(record.value), record.time)
+        found += [Expected(r.key, Said(r.value, r.ts or 0), number) for r in made]
     return found
 
 
