@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millpond._plan.construction import Construction
 from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
+from millpond._plan.pictures.picture import picture_above
+from millpond._plan.pictures.svg import svg
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.io.origins import default_name, sink_of
@@ -45,6 +47,12 @@ class Handle:
         kept = "" if store is None else f", store={store!r}"
         types = f"key={type_text(shape.key)}, value={type_text(shape.value)}"
         return f"{type(self).__name__}({self._node.name!r}, {types}{kept})"
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto">{svg(picture_above(self._construction.nodes, self._node))}</div>'
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.logical import Plan
+from millpond._plan.pictures.mermaid import mermaid
+from millpond._plan.pictures.picture import picture_of
+from millpond._plan.pictures.svg import svg
 from millpond._plan.rewrite import rewrite
 from millpond.errors import ConfigError, TopologyError
 from millpond.functions import FunctionBackend
@@ -51,6 +54,23 @@ class Topology:
         """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
         said = self.functions.where_they_run(self.physical)
         return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in said)] if said else [])
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart: inputs, operators with their stores, levels, outputs.
+
+        Pages of Markdown show it as a picture (GitHub, GitLab, notebooks).
+        """
+        return mermaid(picture_of(self.physical))
+
+    def to_svg(self) -> str:
+        """The topology as a picture: the text of an SVG file, which needs nothing besides. Notebooks show it."""
+        return svg(picture_of(self.physical))
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto">{self.to_svg()}</div>'
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def start(
         self,

@@ -101,6 +101,11 @@ class Construction:
                 hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes so far."""
+        return tuple(self._nodes.values())
+
     def input_of(self, node: Node) -> Node:
         """The first node that a node reads."""
         return self._nodes[node.inputs[0]]

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._spark.query import failures, interrupts, leases, silence
+from millpond._spark.query.as_html import as_html
 from millpond._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
 from millpond._spark.query.progress import DropCounts, Drops
 from millpond._spark.stores.read import read_state
@@ -58,6 +59,21 @@ class Query:
     def __repr__(self) -> str:
         state = "active" if self.streaming.isActive else "ended"
         return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
+
+    def _repr_html_(self) -> str:
+        last = self.streaming.lastProgress
+        said = {
+            "query": self.streaming.name or self.streaming.id,
+            "state": "active" if self.streaming.isActive else "ended",
+            "checkpoint": self._checkpoint,
+            "last batch": "none yet" if last is None else last["batchId"],
+            "its records": 0 if last is None else last["numInputRows"],
+            "dropped since the start": ", ".join(f"{n} {why} at {at}" for (at, why), n in self.drops.items()) or "none",
+        }
+        return as_html(said)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     @property
     def drops(self) -> Drops:

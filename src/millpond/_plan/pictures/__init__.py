@@ -1,0 +1,1 @@
+"""Topologies as pictures: what a picture shows, where it stands, and how it is written."""

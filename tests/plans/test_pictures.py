@@ -1,0 +1,88 @@
+"""Pictures of topologies: boxes that do not lie upon one another, arrows that go down, texts that stay texts."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations, islice
+from xml.etree import ElementTree
+
+import pytest
+
+from millpond._plan.pictures.layout import laid_out
+from millpond._plan.pictures.picture import picture_of
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.topology import Topology
+from tests.engine.stream_kit import PLUS
+from tests.plans.topologies import drawn, golden
+
+SVG = "{http://www.w3.org/2000/svg}"
+NASTY = """<script>"a" & 'b'</script>`#]|"""
+
+
+@pytest.fixture(scope="module")
+def topologies() -> list[Topology]:
+    return [topology for _, topology in (*golden(), *islice(drawn(), 100))]
+
+
+def test_boxes_lie_apart_within_the_picture_and_operators_within_their_level(topologies: list[Topology]) -> None:
+    for topology in topologies:
+        picture = picture_of(topology.physical)
+        found = laid_out(picture)
+        for one, other in combinations(found.places, 2):
+            across = abs(one.x - other.x) >= (one.width + other.width) / 2
+            assert across or one.top + one.height < other.top or other.top + other.height < one.top
+        assert all(place.x - place.width / 2 > 0 and place.x + place.width / 2 < found.width for place in found.places)
+        assert all(place.top > 0 and place.top + place.height < found.height for place in found.places)
+        bands = {band.level: band for band in found.bands}
+        for level, place in zip(picture.levels, found.places, strict=True):
+            inside = {b.level for b in bands.values() if b.top < place.top and place.top + place.height < b.bottom}
+            assert inside == ({level} if level is not None else set())
+
+
+def test_arrows_lead_down_and_every_node_and_store_is_in_the_picture(topologies: list[Topology]) -> None:
+    for topology in topologies:
+        picture = picture_of(topology.physical)
+        places = laid_out(picture).places
+        assert all(places[a.tail].top + places[a.tail].height < places[a.head].top for a in picture.arrows)
+        assert len(picture.arrows) >= sum(len(node.inputs) for node in topology.plan.nodes)
+        texts = {text.text for text in ElementTree.fromstring(topology.to_svg()).iter(f"{SVG}text")}
+        stores = {store for operator in topology.physical.operators for store in operator.stores}
+        shown = {source.input for source in topology.plan.sources} | {sink.output for sink in topology.plan.sinks}
+        assert stores | shown <= texts
+        boxes = re.findall(r"^ +n(\d+)\W", topology.to_mermaid(), re.MULTILINE)
+        assert {int(number) for number in boxes} == set(range(len(picture.boxes)))
+
+
+def test_names_are_shown_as_they_are_whatever_they_mean_in_the_pictures_own_language() -> None:
+    builder = arrow_builder("nasty")
+    left = builder.table("left", key="string", value="string", store=NASTY)
+    left.join(builder.table("right", key="string", value="string"), PLUS, name=f"join {NASTY}").to("out")
+    topology = builder.build()
+    texts = [text.text for text in ElementTree.fromstring(topology.to_svg()).iter(f"{SVG}text")]
+    assert {NASTY, f"join {NASTY}"} <= set(texts)
+    assert "<script>" not in topology.to_mermaid()
+    assert "&quot;" not in topology.to_mermaid()
+    assert "join #60;script#62;#34;a#34; #38; 'b'" in topology.to_mermaid()
+
+
+def test_long_names_are_cut_and_said_whole_beside() -> None:
+    builder = arrow_builder("long")
+    name = "orders of " + 10 * "the very last "
+    builder.table("t", key="string", value="string").to_stream(name=name).to("out")
+    root = ElementTree.fromstring(builder.build().to_svg())
+    assert max(len(text.text or "") for text in root.iter(f"{SVG}text")) == 40
+    assert any((title.text or "").startswith(name) for title in root.iter(f"{SVG}title"))
+
+
+def test_a_handle_shows_what_leads_to_it_before_the_topology_is_built() -> None:
+    builder = arrow_builder("handles")
+    left, right = (builder.table(name, key="string", value="string") for name in ("left", "right"))
+    joined = left.join(right, PLUS, name="both", store="kept")
+    shown = joined._repr_mimebundle_()
+    assert shown["text/plain"] == repr(joined)
+    assert all(f">{name}</text>" in shown["text/html"] for name in ("left", "right", "both", "kept"))
+    assert "both" not in left._repr_html_()
+    joined.to("out")
+    whole = builder.build()._repr_mimebundle_()["text/html"]
+    assert whole.startswith("<div")
+    assert all(f">{name}</text>" in whole for name in ("both", "out", "level 1"))
