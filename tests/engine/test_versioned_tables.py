@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millpond._plan.kept import kept_functions
 from millpond.aggregates import python
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
@@ -296,6 +297,9 @@ def test_changes_that_are_not_the_latest_are_counted_where_they_end() -> None:
     driver = driver_of(build)
     run(driver, ("l", "k", "B", 20), ("r", "k", "x", 0), ("l", "k", "A", 10))
     assert driver.drops[("joined", "out_of_order")] == 1
+    # one of the latest timestamp takes its place
+    assert run(driver, ("l", "k", "C", 20)) == [("k", "C+x", 20)]
+    assert driver.drops[("joined", "out_of_order")] == 1
 
 
 def test_a_stream_of_a_versioned_table_has_its_late_changes_too_but_none_beyond_the_history() -> None:
@@ -349,6 +353,17 @@ def test_a_grace_asks_for_a_history_that_is_as_long() -> None:
     kept = builder.table("v", key="string", value="string", history="1 minute").filter(EVEN, store="even")
     with pytest.raises(TopologyError, match="must be versioned"):
         stream.join(kept, PLUS, grace="1 ms")
+
+
+def test_state_depends_on_the_functions_of_records_that_are_held_back() -> None:
+    def kept(**options: Any) -> frozenset[tuple[str, str]]:
+        builder = arrow_builder("test")
+        stream = builder.stream("s", key="string", value="string").map_values(MAPPED, name="mapped")
+        stream.join(builder.table("t", key="string", value="string", history="1 hour"), PLUS, **options).to("out")
+        return kept_functions(builder.build().physical)
+
+    assert ("mapped", "mapper") not in kept()
+    assert ("mapped", "mapper") in kept(grace="1 minute")
 
 
 def test_a_history_is_a_duration_that_is_not_negative() -> None:

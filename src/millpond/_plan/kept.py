@@ -28,7 +28,14 @@ def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
 
 
 def _is_kept(physical: Physical, edge: Edge) -> bool:
-    """Whether the operator keeps the rows that come this way; those of a stream that looks tables up pass through."""
-    node = physical.plan.by_name[physical.operators[edge.target].node]
+    """Whether the operator keeps the rows that come this way; those of a stream that looks tables up pass through.
+
+    Unless they are held back, for a grace.
+    """
+    operator = physical.operators[edge.target]
+    timed = operator.spec.timed(physical.site(operator))
+    if timed is not None and timed.hold is not None:
+        return True
+    node = physical.plan.by_name[operator.node]
     kinds = [parent.shape.kind for parent in physical.plan.parents(node)]
     return not (edge.side == 0 and len(kinds) > 1 and kinds[0] == "stream" and kinds[1] != "stream")
