@@ -70,6 +70,8 @@ from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.debezium import debezium, debezium_key
 from millpond.io.formats import Format, decimal, json
 from millpond.io.kafka import Kafka
+from millpond.io.registry import SchemaRegistry
+from millpond.io.schema_formats import avro
 from millpond.io.topics import DeadLetter, Topic, TopicSink
 from millpond.io.windowed_formats import session_windowed, time_windowed
 from millpond.kstream import KStream
@@ -112,6 +114,7 @@ __all__ = [
     "MillpondError",
     "MissingName",
     "Rows",
+    "SchemaRegistry",
     "SessionWindowedKStream",
     "SessionWindows",
     "SinkError",
@@ -131,6 +134,7 @@ __all__ = [
     "WTable",
     "Writer",
     "avg",
+    "avro",
     "collect_list",
     "collect_set",
     "count",

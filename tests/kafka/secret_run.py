@@ -21,9 +21,12 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.jars import spark_jars
+from dev.registry import SchemaRegistryServer
 from millpond._spark.session.session import session
 
-CANARIES = {place: f"canary-{place}-5431" for place in ("common", "consumer", "producer", "source", "typing")}
+CANARIES = {
+    place: f"canary-{place}-5431" for place in ("common", "consumer", "producer", "source", "typing", "registry")
+}
 LOG4J = """
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
@@ -52,11 +55,31 @@ def main(folder: Path, servers: str, source: str, sink: str) -> None:
         print([each.json for each in query.recentProgress])
         query.explain(True)
         query.stop()
+        by_registry(spark, folder, kafka, source)
         bad = topology(source, sink, lambda a, b: F.raise_error(F.concat(a, b)).cast("string"))
         fail("a batch", lambda: run(bad, spark, folder / "failed", kafka=kafka))
         for number, (what, wrong) in enumerate(wrong_starts(servers)):
             fail(what, lambda number=number, wrong=wrong: run(good, spark, folder / f"wrong{number}", **wrong))
     spark.stop()
+
+
+def by_registry(spark: SparkSession, folder: Path, kafka: mp.Kafka, source: str) -> None:
+    """The same topic, with values that only a registry can tell, which wants a login."""
+    with SchemaRegistryServer(login=f"user:{CANARIES['registry']}").running() as server:
+        server.add("strings", '"string"')
+        registry = mp.SchemaRegistry(server.url, username="user", password=CANARIES["registry"])
+        builder = mp.StreamsBuilder("registry")
+        value = mp.avro(registry=registry, subject="strings")
+        builder.stream(source, key="string", value=value).to(
+            mp.Writer("parquet", path=str(folder / "local" / "out")), name="out"
+        )
+        made = builder.build()
+        print(made.describe(), registry, repr(registry), value)
+        run(made, spark, folder / "checkpoint" / "registry", kafka=kafka)
+        rows = spark.read.parquet(str(folder / "local" / "out")).where("value = 'v'").count()
+        print(f"read by a registry's schema: {rows} records")
+        server.login = "nobody:else"
+        fail("a registry", lambda: run(made, spark, folder / "failed" / "registry", kafka=kafka))
 
 
 def tap(folder: Path) -> None:

@@ -35,7 +35,8 @@ def left_behind(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -
     source, sink = new_topic(broker, "in"), new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(20):
-        producer.produce(source, b"v", b"k%d" % number, timestamp=1 + number)
+        # a string, and in Avro one whose schema has the first number of a registry
+        producer.produce(source, b"\0\0\0\0\x0b\x02v", b"k%d" % number, timestamp=1 + number)
     producer.flush()
     program = [sys.executable, "-m", "tests.kafka.secret_run"]
     given = [str(folder), broker.bootstrap_servers, source, sink]
@@ -73,6 +74,8 @@ def test_every_surface_was_there_to_be_looked_at(left_behind: Path) -> None:
     everything = {name: b"".join(content for _, content in contents(left_behind / name)) for name in SURFACES}
     assert b"KafkaWrite" in everything["pickled"]
     assert f'"{credentials.PROPERTY}":'.encode() in everything["events"]
+    assert f'"{credentials.REGISTRIES}":'.encode() in everything["events"]
+    assert b"read by a registry's schema: 20 records" in everything["stdout"]
     assert b"sasl.jaas.config" in everything["jvm.log"]
     assert b"INFO" in everything["jvm.log"]
 

@@ -10,7 +10,7 @@ from millpond.errors import TopologyError
 FormatName = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json"]
 FORMAT_HINT = (
     'Take "bytes", "string", "short" (2 bytes), "int" (4 bytes), "long" (8 bytes), "float", "double", "boolean", '
-    '"uuid", mp.decimal(10, 2) or mp.json("id long, name string").'
+    '"uuid", mp.decimal(10, 2), mp.json("id long, name string") or mp.avro(...).'
 )
 SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
 _MOST_DIGITS = 38
@@ -53,6 +53,10 @@ class Format:
         if isinstance(given, str):
             return Format(given)
         raise TopologyError("There is no such format.", given=repr(given), hint=FORMAT_HINT)
+
+    def of_topic(self, topic: str, part: str) -> Format:
+        """The same of a topic's keys or values, where that makes a difference."""
+        return self
 
     @property
     def unreadable(self) -> tuple[str, str, str] | None:

@@ -79,7 +79,7 @@ class Topic:
                 given=f"{part}=None",
                 hint=f"{part}=...: {FORMAT_HINT}",
             )
-        form = Format.of(given)
+        form = Format.of(given).of_topic(self.name, part)
         if form.unreadable is not None:
             what, found, hint = form.unreadable
             what = f"{what}, which the topic {self.name!r} needs for its {part}s."
@@ -108,7 +108,7 @@ class TopicSink:
         _check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
             if getattr(self, part) is not None:
-                form = Format.of(getattr(self, part))
+                form = Format.of(getattr(self, part)).of_topic(self.name, part)
                 if form.unwritable is not None:
                     hint = "Take mp.json(), or leave the format out."
                     raise TopologyError(form.unwritable, given=f"{part}={form}", hint=hint)

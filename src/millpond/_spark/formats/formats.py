@@ -31,11 +31,13 @@ from pyspark.sql.types import (
 from millpond._spark.formats import serdes
 from millpond._spark.formats.debezium import PAYLOAD, EnvelopeSerde, KeySerde, envelope_type, key_type
 from millpond._spark.formats.json import encode_json, nullable, readable
+from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
 from millpond._spark.formats.windowed import FIELDS, WindowedSerde
 from millpond.errors import TopologyError
 from millpond.io.debezium import DebeziumFormat, DebeziumKeyFormat
 from millpond.io.formats import DecimalFormat, Format
+from millpond.io.schema_formats import SchemaFormat
 from millpond.io.windowed_formats import WindowedFormat
 
 _PLAIN: dict[str, DataType] = {
@@ -70,6 +72,8 @@ def type_of(form: Format) -> DataType:
     """
     if isinstance(form, DecimalFormat):
         return DecimalType(form.precision, form.scale)
+    if isinstance(form, SchemaFormat):
+        return schemas.type_of(form)
     if isinstance(form, DebeziumFormat | DebeziumKeyFormat):
         columns = _columns_of(form)
         alone = isinstance(form, DebeziumKeyFormat) and len(columns) == 1
@@ -135,6 +139,8 @@ def serde_of(form: Format, kind: DataType | None = None) -> Serde:
     """
     if isinstance(form, DecimalFormat):
         return serdes.DecimalSerde(form.precision, form.scale)
+    if isinstance(form, SchemaFormat):
+        return schemas.serde_of(form, None if kind is None else nullable(kind))
     if isinstance(form, WindowedFormat):
         within = serde_of(form.inner, None if kind is None else _windowed(kind)[0])
         return WindowedSerde(form.kind, within, form.kind == "session_windowed", form.size_ms)
@@ -157,6 +163,8 @@ def describe_format(form: Format | None) -> str:
     """A format in describe() and in a checkpoint: however its schema was spelt."""
     if form is None:
         return "by type"
+    if isinstance(form, SchemaFormat):
+        return schemas.described(form)
     if isinstance(form, WindowedFormat | DebeziumFormat | DebeziumKeyFormat):
         return str(replace(form, inner=Format("json", type_of(form.inner)))) if form.inner.schema else str(form)
     return str(form) if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
@@ -217,6 +225,8 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
         return
     if form.kind == "json":
         hint = "A sink's JSON needs no schema: mp.json()."
+    elif isinstance(form, SchemaFormat):
+        hint = "Make values of the schema's types, its fields in its order; without a schema one is made of the type."
     elif isinstance(form, WindowedFormat):
         hint = f'It is for keys of windows, structs of key, start and end; here take "{format_for(kind).kind}".'
     else:
@@ -232,6 +242,8 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
 def _fits(form: Format, kind: DataType) -> bool:
     if form.kind == "json":
         return form.schema is None or type_of(form) == nullable(kind)
+    if isinstance(form, SchemaFormat):
+        return schemas.misfit(form, nullable(kind)) is None
     if isinstance(form, WindowedFormat):
         found = _windowed(kind)
         return len(found) == len(FIELDS) and _fits(form.inner, found[0])
@@ -245,7 +257,7 @@ def written_by_workers(form: Format, kind: DataType) -> bool:
     if isinstance(form, WindowedFormat):
         found = _windowed(kind)
         return len(found) == len(FIELDS) and written_by_workers(form.inner, found[0])
-    return type_of(form) == kind
+    return _fits(form, kind) if isinstance(form, SchemaFormat) else type_of(form) == kind
 
 
 def _windowed(kind: DataType) -> list[DataType]:
@@ -259,6 +271,8 @@ def _windowed(kind: DataType) -> list[DataType]:
 def _written_type(form: Format) -> str:
     if isinstance(form, WindowedFormat):
         return f"struct<key:{_written_type(form.inner)},start:bigint,end:bigint>"
+    if isinstance(form, SchemaFormat) and form.schema is None:
+        return "types that its language has"
     return "any type" if form.kind == "json" and form.schema is None else type_of(form).simpleString()
 
 

@@ -6,7 +6,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from millpond._engine.state.manifest import VERSION as STATE_VERSION
 from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
+from millpond._plan.nodes import Source
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond._plan.rewrite import rewrite
@@ -29,6 +30,7 @@ from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
+from millpond._spark.formats.registered import settled
 from millpond._spark.functions.function_texts import function_texts
 from millpond._spark.query import failures, leases, silence
 from millpond._spark.query.counting import PREFIX, counted
@@ -90,7 +92,7 @@ class _Start:
             "record_cache": self.options.record_cache,
             "idle_after_ms": self.options.idle_after_ms,
             "session": settings.effects(self.spark),
-        }
+        } | self._schemas(found)
         place = self._place(found, effects)
         planned = batches.last_planned(self.folder, self.topology.levels)
         if found.binding and found.binding.effects != place.facts.effects and is_unfinished(self.folder):
@@ -111,6 +113,12 @@ class _Start:
             lambda: rest() if unfinished() else None,
             self.spark,
         )
+
+    def _schemas(self, found: Found) -> dict[str, Any]:
+        """What is settled of formats with a registry, if there are any."""
+        known = found.binding.effects.get("schemas", {}) if found.binding else {}
+        made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
+        return {"schemas": made} if made else {}
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Drops:
         """Finish the batch that was not; what it drops."""
@@ -140,31 +148,36 @@ class _Start:
         self, place: Checkpoint, planned: int, trigger: dict[str, Any], lease: leases.Lease, barrier: StopBarrier
     ) -> tuple[StreamingQuery, tuple[tuple[str, str], ...]]:
         """The query that runs, and what its metrics count."""
-        topology, tasks = self.topology, place.facts.tasks
-        given = (self.spark, tasks, self.folder.path, place.facts.effects["session"])
-        with settings.query_settings(*given):
-            compiled, metrics = self._compiled(place.facts, begun=place.begun)
-            writer = sinks.prepared(
-                compiled,
-                [(sink, sink.target) for sink in topology.plan.sinks],
-                kafka=self.options.kafka,
-                query_name=self.options.name,
-                checkpoint=self.folder.path,
-                trigger=trigger,
-                identity=place.identity(topology.plan.application),
-                barrier=barrier,
-                written=sinks.Written(planned, 0 if place.created else tasks),
-                at_end=lease.at_end,
-            )
-        # everything has been checked
-        place.record()
-        lease.secure()
-        # once more: what is set depends on where the checkpoint lies, which must exist for that
-        with settings.query_settings(*given):
-            lease.query = writer.start()
+        topology, tasks, effects = self.topology, place.facts.tasks, place.facts.effects
+        given = (self.spark, tasks, self.folder.path, effects["session"])
+        known = effects.get("schemas", {})
+        with settled.handed_registries(self.spark, topology.plan.sources) as registries:
+            with settings.query_settings(*given):
+                read = settled.settled_sources(topology.plan.sources, known, registries)
+                compiled, metrics = self._compiled(place.facts, read, begun=place.begun)
+                writer = sinks.prepared(
+                    compiled,
+                    [(sink, sink.target) for sink in settled.settled_sinks(topology.plan.sinks, known)],
+                    kafka=self.options.kafka,
+                    query_name=self.options.name,
+                    checkpoint=self.folder.path,
+                    trigger=trigger,
+                    identity=place.identity(topology.plan.application),
+                    barrier=barrier,
+                    written=sinks.Written(planned, 0 if place.created else tasks),
+                    at_end=lease.at_end,
+                )
+            # everything has been checked
+            place.record()
+            lease.secure()
+            # once more: what is set depends on where the checkpoint lies, which must exist for that
+            with settings.query_settings(*given):
+                lease.query = writer.start()
         return lease.query, metrics
 
-    def _compiled(self, facts: Facts, *, begun: bool) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
+    def _compiled(
+        self, facts: Facts, read: Sequence[Source], *, begun: bool
+    ) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
         """The frame that the sinks read, and what its metrics count."""
         topology, spark, effects = self.topology, self.spark, facts.effects
         physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
@@ -179,9 +192,8 @@ class _Start:
             direct_sinks=sinks.can_be_direct(spark, topology.plan),
             numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
         )
-        scans = sources.scan(
-            spark, topology.plan.sources, self.options.kafka, self.folder, begun=begun, partitions=facts.partitions
-        )
+        given = (self.options.kafka, self.folder)
+        scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions)
         inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         return compile_plan(physical, inputs, layout, clock), metric_names(physical)

@@ -21,22 +21,27 @@ from millpond.errors import ConfigError
 
 PROPERTY = "millpond.kafka.secret"
 """Name of the job's property; tools that black out by name know the word in it."""
+REGISTRIES = "millpond.registry.secret"
+"""The same for Schema Registries."""
 
 
 @contextmanager
-def handed_over(spark: SparkSession, settings: Mapping[str, Any]) -> Iterator[bytes]:
-    """What a function needs for `received`, in tasks of the jobs that this thread starts while it lasts."""
+def handed_over(spark: SparkSession, settings: Mapping[str, Any], name: str = PROPERTY) -> Iterator[bytes]:
+    """What a function needs for `received`, in tasks of the jobs that this thread starts while it lasts.
+
+    A streaming query that is started while it lasts keeps the property for all its jobs.
+    """
     content = json.dumps(dict(settings)).encode()
     pad = secrets.token_bytes(len(content))
     context = spark.sparkContext
-    context.setLocalProperty(PROPERTY, pad.hex())
+    context.setLocalProperty(name, pad.hex())
     try:
         yield _combined(content, pad)
     finally:
-        context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]  # documented: removes it
+        context.setLocalProperty(name, None)  # type: ignore[arg-type]  # documented: removes it
 
 
-def received(half: bytes) -> dict[str, Any]:
+def received(half: bytes, name: str = PROPERTY) -> dict[str, Any]:
     """The settings, in a task, from the half that came with the function.
 
     Raises
@@ -44,11 +49,11 @@ def received(half: bytes) -> dict[str, Any]:
     ConfigError : the other half did not come.
     """
     context = TaskContext.get()
-    given = None if context is None else context.getLocalProperty(PROPERTY)
+    given = None if context is None else context.getLocalProperty(name)
     if given is None:
         raise ConfigError(
-            "The task was not told how to reach Kafka.",
-            given=f"no property {PROPERTY} of the job",
+            f"The task was not told how to reach {'Kafka' if name == PROPERTY else 'the Schema Registry'}.",
+            given=f"no property {name} of the job",
             hint="Results leave through the query that Topology.start begins; its frames cannot be run by themselves.",
         )
     settings: dict[str, Any] = json.loads(_combined(half, bytes.fromhex(given)))

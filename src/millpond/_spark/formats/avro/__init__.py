@@ -1,0 +1,1 @@
+"""Avro: schemas as types, values as Arrow columns and back."""

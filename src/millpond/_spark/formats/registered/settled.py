@@ -1,0 +1,168 @@
+"""What a start settles about formats with a schema, and a checkpoint records: law 2, a replay writes the same bytes.
+
+A source without a schema goes on with the one that the checkpoint has, where its type is the same. A sink's schema is
+registered, or looked up, before the first batch; its number stands in front of each value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from millpond._plan.nodes import Sink, Source
+from millpond._spark.formats.avro import types as avro_types
+from millpond._spark.formats.avro.types import BadSchema, schema_of, type_of_schema
+from millpond._spark.formats.registered import schemas
+from millpond._spark.formats.registered.client import Handed, Missing, RegistryClient
+from millpond._spark.session.credentials import REGISTRIES, handed_over
+from millpond.errors import ChangedTopology, ConfigError
+from millpond.io.registry import SchemaRegistry
+from millpond.io.schema_formats import SchemaFormat
+from millpond.io.topics import Topic, TopicSink
+
+PARTS = ("key", "value")
+Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By `reads` and `writes`, and by node and part: subject, version or number, and the schema itself."""
+
+
+def settle(sources: Sequence[Source], sinks: Sequence[Sink], known: Settled) -> dict[str, dict[str, dict[str, Any]]]:
+    """The schemas of a start; empty where no format has a registry's.
+
+    Parameters
+    ----------
+    known : what the checkpoint has, of an earlier start.
+
+    Raises
+    ------
+    ChangedTopology : the registry's latest schema is of another type than the one that the checkpoint reads by.
+    ConfigError : the registry refuses a schema, does not have it, or does not answer.
+    """
+    old = known.get("reads", {})
+    reads = {place: _read(form, old.get(place), place) for place, form, _ in _forms(sources) if _is_latest(form)}
+    writes = {place: _written(form, kind) for place, form, kind in _forms(sinks) if form.registry is not None}
+    return {name: found for name, found in (("reads", reads), ("writes", writes)) if found}
+
+
+def _forms(nodes: Sequence[Source] | Sequence[Sink]) -> Iterator[tuple[str, SchemaFormat, Any]]:
+    """(place, format, type) of all parts that have a schema."""
+    for node in nodes:
+        end = node.origin if isinstance(node, Source) else node.target
+        for part in PARTS if isinstance(end, Topic | TopicSink) else ():
+            form = getattr(end, part)
+            if isinstance(form, SchemaFormat):
+                yield f"{node.name}/{part}", form, getattr(node.shape, part)
+
+
+def _is_latest(form: SchemaFormat) -> bool:
+    return form.registry is not None and form.schema is None
+
+
+def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> dict[str, Any]:
+    found = schemas.latest(form)
+    now = {"subject": found.subject, "version": found.version, "schema": schemas.whole_text(form)}
+    if known is None or form.version is not None or known["subject"] != now["subject"]:
+        return now
+    if type_of_schema(schema_of(known["schema"])) == schemas.type_of(form):
+        return dict(known)
+    raise ChangedTopology(
+        "The registry's latest schema is of another type than the one that the checkpoint reads by.",
+        given=f"{place}: version {known['version']} of {known['subject']} in the checkpoint, {now['version']} now",
+        hint=f"Read by the old one: mp.{form.kind}(registry=..., version={known['version']}); values of newer ones "
+        "are read by it where they are compatible. Or begin a new checkpoint.",
+    )
+
+
+def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
+    assert form.registry is not None
+    try:
+        schema = schemas.written_schema(form, kind)
+    except BadSchema as error:
+        raise avro_types.refused(error, str(form.schema), f"the {form.part}s of {form.topic}") from None
+    subject = form.subject_of(avro_types.record_name(schema))
+    if subject is None:
+        raise ConfigError(
+            "A subject that is called by its record needs a schema of a record.",
+            given=f"subject_name_strategy={form.subject_name_strategy!r}, the {form.part}s of {form.topic!r}",
+            hint='Take "TopicNameStrategy", or name it: subject="...".',
+        )
+    text = str(form.schema) if form.schema is not None else json.dumps(schema)
+    client = RegistryClient(form.registry.settings)
+    try:
+        number = client.id_of(subject, text, schemas.REGISTRY_KINDS[form.kind], register=form.auto_register)
+    except Missing as error:
+        raise ConfigError(
+            "The registry does not have the schema of a sink, and it is not to be registered.",
+            given=f"{error}; the schema is {text[:300]}",
+            hint="Register it, or leave out auto_register=False.",
+        ) from None
+    return {"subject": subject, "id": number, "schema": json.dumps(schema, sort_keys=True)}
+
+
+# -- with what is settled ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registries:
+    """All registries of a topology, as its tasks reach them.
+
+    Parameters
+    ----------
+    half : of their settings.
+    order : the registries.
+    """
+
+    half: bytes = field(repr=False)
+    order: tuple[SchemaRegistry, ...] = ()
+
+    def handed(self, registry: Any) -> Any:
+        """One of them."""
+        return None if registry is None else Handed(self.half, [each is registry for each in self.order].index(True))
+
+
+@contextmanager
+def handed_registries(spark: SparkSession, sources: Sequence[Source]) -> Iterator[Registries]:
+    """The registries of sources, for tasks of a query that is started while it lasts."""
+    found: list[SchemaRegistry] = []
+    for _, form, _ in _forms(sources):
+        if form.registry is not None and not any(each is form.registry for each in found):
+            found.append(form.registry)
+    if not found:
+        yield Registries(b"")
+        return
+    settings = {str(number): registry.settings for number, registry in enumerate(found)}
+    with handed_over(spark, settings, REGISTRIES) as half:
+        yield Registries(half, tuple(found))
+
+
+def settled_sources(sources: Sequence[Source], known: Settled, registries: Registries) -> list[Source]:
+    """The sources, whose formats have the schemas that were settled, and registries as tasks reach them."""
+    made = []
+    for source in sources:
+        parts = {}
+        for place, form, _ in _forms([source]):
+            text = known.get("reads", {}).get(place, {}).get("schema", form.schema)
+            part = place.rsplit("/", 1)[1]
+            parts[part] = replace(form, schema=text, version=None, registry=registries.handed(form.registry))
+        made.append(replace(source, origin=replace(source.origin, **parts)) if parts else source)
+    return made
+
+
+def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
+    """The sinks, whose formats have the schemas and the numbers that were settled."""
+    made = []
+    for sink in sinks:
+        parts = {}
+        for place, form, kind in _forms([sink]):
+            if form.registry is not None:
+                one = known.get("writes", {}).get(place)
+                if one is None or type_of_schema(schema_of(one["schema"])) != kind:
+                    # a batch that was begun with another type is run again with this one
+                    one = _written(form, kind)
+                parts[place.rsplit("/", 1)[1]] = replace(form, schema=one["schema"], id=one["id"], registry=None)
+        made.append(replace(sink, target=replace(sink.target, **parts)) if parts else sink)
+    return made

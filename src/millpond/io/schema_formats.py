@@ -1,0 +1,142 @@
+"""Formats whose values have a schema of a language of its own, alone or with a Schema Registry."""
+
+from __future__ import annotations
+
+import json as texts
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from millpond.errors import TopologyError
+from millpond.io.formats import Format
+from millpond.io.registry import SchemaRegistry
+
+SubjectNameStrategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+_REGISTRY = 'registry=mp.SchemaRegistry("http://host:8081")'
+_AVRO = 'mp.avro({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]})'
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaFormat(Format):
+    """A format with a schema, as `mp.avro` gives it.
+
+    Parameters
+    ----------
+    kind : "avro".
+    schema : as text; None: a source takes the registry's, a sink makes one of the type of what it writes.
+    registry : where schemas are found by the number in front of each value; None: there is no such number.
+    subject_name_strategy : what subjects are called by.
+    auto_register : whether a start registers a sink's schema that the registry does not have.
+    version : of the subject, which a source reads by; None: the latest.
+    subject : its name, where no strategy says it.
+    topic, part : of which topic's keys or values.
+    id : of a sink, the number in front of each value, known from the start on.
+    """
+
+    registry: SchemaRegistry | None = None
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy"
+    auto_register: bool = True
+    version: int | None = None
+    subject: str | None = None
+    topic: str = ""
+    part: str = ""
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.subject_name_strategy not in get_args(SubjectNameStrategy):
+            raise TopologyError(
+                "There is no such strategy for the names of subjects.",
+                given=f"subject_name_strategy={self.subject_name_strategy!r}",
+                hint=f"Take one of {', '.join(map(repr, get_args(SubjectNameStrategy)))}.",
+            )
+        if self.schema is None and self.registry is None:
+            raise TopologyError(
+                f"The format {self.kind!r} needs a schema, or a registry that has it.",
+                given=f"mp.{self.kind}() without either",
+                hint=f"{_AVRO}, or mp.{self.kind}({_REGISTRY}).",
+            )
+        if self.version is not None and (self.registry is None or self.schema is not None or not _counts(self.version)):
+            raise TopologyError(
+                "A version is the number of a schema that the registry has.",
+                given=f"version={self.version!r}" + (" and a schema" if self.schema is not None else ""),
+                hint=f"mp.{self.kind}({_REGISTRY}, version=1)",
+            )
+
+    def __str__(self) -> str:
+        return self.kind
+
+    def of_topic(self, topic: str, part: str) -> SchemaFormat:
+        """The same of a topic's keys or values."""
+        return replace(self, topic=topic, part=part)
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        """As of each format."""
+        if self.schema is not None or self.subject_of(None) is not None:
+            return None
+        what = "The registry is asked for a subject's schema"
+        hint = f'Name it: mp.{self.kind}(registry=..., subject="shop.Order"); or give the schema.'
+        return what, f"{self.kind} with {self.subject_name_strategy!r}, and without a schema", hint
+
+    def subject_of(self, record: str | None) -> str | None:
+        """The subject of a schema; None where a name is needed and it has none.
+
+        Parameters
+        ----------
+        record : the full name of what the schema describes, if it has one.
+        """
+        if self.subject is not None:
+            return self.subject
+        if self.subject_name_strategy == "TopicNameStrategy":
+            return f"{self.topic}-{self.part}"
+        if record is None:
+            return None
+        return record if self.subject_name_strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
+
+
+def avro(
+    schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    version: int | None = None,
+    subject: str | None = None,
+) -> Format:
+    """The format of Avro values: with a registry as Confluent's serializers write them, else the bare values.
+
+    Parameters
+    ----------
+    schema : in Avro's JSON, as text or as Python has it. Left out, a source reads by the registry's, and a sink
+        writes by one made of its type.
+    registry : where schemas are found by the number that stands in front of each value.
+    subject_name_strategy : what a sink's subject is called by: its topic, its record, or both.
+    auto_register : whether a start registers a sink's schema that the registry does not have; else it is refused.
+    version : of the subject, which a source reads by; None: the latest when the topology is built.
+    subject : its name, in place of the one that the strategy says.
+
+    Raises
+    ------
+    TopologyError : neither a schema nor a registry, or they do not fit each other.
+
+    Examples
+    --------
+    >>> str(avro('"string"'))
+    'avro'
+    """
+    text = schema if schema is None else _json_text(schema)
+    return SchemaFormat("avro", text, registry, subject_name_strategy, auto_register, version, subject)
+
+
+def _json_text(schema: Any) -> str:
+    try:
+        if isinstance(schema, str):
+            # a name such as string is a schema too
+            return texts.dumps(texts.loads(schema) if schema.lstrip()[:1] in '{["' else schema)
+        return texts.dumps(schema)
+    except (TypeError, ValueError) as error:
+        raise TopologyError("This is no schema in JSON.", given=f"{schema!r:.200}: {error}", hint=_AVRO) from None
+
+
+def _counts(version: Any) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and version > 0
