@@ -164,6 +164,13 @@ def test_a_name_that_stands_in_another_subject_is_found(server: SchemaRegistrySe
     assert read(form, good) == ([ROW], {})
 
 
+def test_two_sources_read_each_by_its_own_subjects_schema(server: SchemaRegistryServer) -> None:
+    server.add("one", order())
+    server.add("two", order(NOTE))
+    both = [source(registry=registry(server), subject=name) for name in ("one", "two")]
+    assert [len(schemas.type_of(each).fields) for each in both] == [3, 4]
+
+
 def test_a_source_without_a_schema_asks_for_the_latest_or_the_version(server: SchemaRegistryServer) -> None:
     server.add("orders-value", order())
     server.add("orders-value", order(NOTE))

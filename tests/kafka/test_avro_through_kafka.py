@@ -77,8 +77,8 @@ def test_orders_of_many_schemas_go_through_a_restart(
 
         assert sum(ran().values()) == 1
         server.login = None
-        orders.write(schema(ID, NAME, NOTE), {"id": 2, "name": "b", "note": "new"})
         orders.write(schema(NAME), {"name": "without an id"})
+        orders.write(schema(ID, NAME, NOTE), {"id": 2, "name": "b", "note": "new"})
         # the latest has another type: only the recorded version can go on
         server.login = "ann:canary-5431"
         with pytest.raises(mp.ChangedTopology, match=r"version=1\)"):

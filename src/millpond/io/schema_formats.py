@@ -62,6 +62,13 @@ class SchemaFormat(Format):
                 hint=f"mp.{self.kind}({_REGISTRY}, version=1)",
             )
 
+    # what a source's is of is known of each by itself
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __str__(self) -> str:
         return self.kind
 
