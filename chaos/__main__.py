@@ -22,7 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos.joins import JOINS
+from chaos.databases import DATABASES
+from chaos.joins import JOINS, TABLES
 from chaos.judge import Verdict
 from chaos.report import tables
 from chaos.round import ROOT, Outcome, Round, run
@@ -39,6 +40,7 @@ def planned(
     executors: int = 0,
     victims: Collection[str] = VICTIMS,
     writers: Sequence[str] = WRITERS,
+    databases: Sequence[str] = ("",),
 ) -> Iterator[Round]:
     """Rounds with so many strikes in all, `each` in one at most: joins and writers in turn, strikes in random order."""
     for number in count():
@@ -48,7 +50,8 @@ def planned(
         strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"), executors, victims, writer)
         strikes = strikes[: min(kills, each)]
         kills -= len(strikes)
-        yield Round(seed, number, name, tuple(strikes), executors=executors, writers=writer)
+        database = databases[number % len(databases)]
+        yield Round(seed, number, name, tuple(strikes), executors=executors, writers=writer, database=database)
         if not kills:
             return
 
@@ -63,17 +66,23 @@ def main() -> int:
     parser.add_argument("--joins", nargs="+", choices=[*JOINS], default=[*JOINS])
     parser.add_argument("--executors", type=int, default=0, help="JVMs beside the driver's; default: none")
     parser.add_argument("--writers", nargs="+", choices=WRITERS, default=[*WRITERS], help="who writes the output")
+    parser.add_argument("--databases", nargs="+", choices=DATABASES, help="keep tables in them; joins of tables alone")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, help="whom to kill; default: all there are")
     parser.add_argument("--only", type=int, help="this round alone")
     options = parser.parse_args()
     victims = options.victims or VICTIMS
+    if options.databases:
+        # what is kept is a table, and the driver alone writes it
+        options.joins, options.writers = [each for each in options.joins if each in TABLES], ["driver"]
+    if not options.joins:
+        parser.error(f"no table is kept of these; there are {', '.join(TABLES)}")
     if not options.executors and victims == ["executor"]:
         parser.error("there is no executor to kill: --executors 2")
     work = ROOT / ".chaos" / (f"{options.seed}" + (f"-executors-{options.executors}" if options.executors else ""))
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     given = (options.kills, options.seed, options.joins, options.each, options.executors, victims, options.writers)
-    rounds = list(planned(*given))
+    rounds = list(planned(*given, options.databases or [""]))
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:
@@ -92,7 +101,7 @@ def _run_all(rounds: list[Round], work: Path, results: Path, workers: int, done:
     _say(f"{len(rounds)} rounds, {strikes} kills, {workers} at a time")
 
     def one(given: Round) -> bool:
-        name = f"round {given.number} {given.join} ({given.writers})"
+        name = f"round {given.number} {given.join} ({given.database or given.writers})"
         try:
             outcome = run(given, work / f"round-{given.number}", lambda text: _say(f"{name}: {text}"))
         except Exception as problem:
@@ -124,7 +133,7 @@ def _read(results: Path) -> dict[str, Outcome]:
 
 
 def _key(given: Round) -> str:
-    return f"{given.number}/{given.join}/{given.writers}/{len(given.strikes)}"
+    return f"{given.number}/{given.join}/{given.writers}{given.database}/{len(given.strikes)}"
 
 
 def outcome_of(data: dict[str, Any]) -> Outcome:

@@ -179,6 +179,17 @@ def _wrap_producers(module: Any) -> None:
         _after(kind, "commit", "after_commit")
 
 
+def _wrap_database(module: Any) -> None:
+    for kind in (each for each in vars(module).values() if isinstance(each, type) and hasattr(each, "set_mark")):
+        if not getattr(kind, "__abstractmethods__", None):
+            _before(kind, "commit", "before_commit")
+            _after(kind, "commit", "after_commit")
+
+
+def _wrap_kept(module: Any) -> None:
+    _before(module.KeptTable, "_commit", "handed_back")
+
+
 def _wrap_driver_commit(module: Any) -> None:
     _before(module.DriverCommit, "write", "handed_back")
 
@@ -221,6 +232,9 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "millpond._engine.exchange.routing": _wrap_exchange,
     "millpond._engine.operators.level": _wrap_level,
     "millpond._engine.state.merge": _wrap_merge,
+    "millpond._spark.databases.kept": _wrap_kept,
+    "millpond._spark.databases.postgres": _wrap_database,
+    "millpond._spark.databases.sqlite": _wrap_database,
     "millpond._spark.sinks.driver_commit": _wrap_driver_commit,
     "millpond._spark.sinks.producers": _wrap_producers,
     "millpond._spark.sinks.sinks": _wrap_sinks,

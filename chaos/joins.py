@@ -93,6 +93,10 @@ JOINS = {
 }
 
 
+TABLES = ("table_table", "foreign_key", "count")
+"""Those whose results are a table by the key of their records, which a database can keep."""
+
+
 def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
     """The joined handle, from the topics of these sides."""
     library = Columns()

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from chaos import hooks
+from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
 from chaos.joins import JOINS, SIDES
 from chaos.judge import Verdict, ends_of, expected, judge, unplanned
@@ -60,6 +61,7 @@ class Round:
     delivery : of the sink; "at_least_once" shows that the judge sees doubled records.
     executors : how many Spark has, each a JVM of its own; 0: all is the driver's.
     writers : who writes the output, a name of `strikes.WRITERS`.
+    database : that keeps the table, a name of `databases.DATABASES`; none: the results go into a topic.
     """
 
     seed: int
@@ -69,6 +71,7 @@ class Round:
     delivery: str = "exactly_once"
     executors: int = 0
     writers: str = "driver"
+    database: str = ""
 
 
 @dataclass
@@ -103,8 +106,8 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / hooks.KEPT).mkdir(parents=True)
-    with KafkaBroker(start_timeout=_BROKER_SECONDS) as broker:
-        ring = _Ring(given, folder, broker, say)
+    with KafkaBroker(start_timeout=_BROKER_SECONDS) as broker, database(given.database, folder) as url:
+        ring = _Ring(given, folder, broker, say, url)
         try:
             ring.fight()
         finally:
@@ -118,14 +121,15 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
 class _Ring:
     """The processes of a round."""
 
-    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say) -> None:
+    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str) -> None:
         self._given, self._folder, self._broker, self._say = given, folder, broker, say
         self._random = Random(f"{given.seed}/{given.number}/{given.join}")
         self._topics = {name: f"{name}-{given.number}" for name in (*SIDES, "out")}
         broker.create_topics(self._topics.values(), partitions=PARTITIONS)
         self._servers = broker.bootstrap_servers
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
-        setting |= {"batch": BATCH, "delivery": given.delivery, "executors": given.executors}
+        setting |= {"batch": BATCH, "delivery": given.delivery, "executors": given.executors, "database": url}
+        self._database = url
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None
         drawn = records(JOINS[given.join], f"{given.seed}/{given.number}")
@@ -155,10 +159,10 @@ class _Ring:
     def judged(self) -> Outcome:
         """The outcome, with the verdict on what a plain consumer sees."""
         sides = {side: committed(self._servers, [self._topics[side]], PARTITIONS) for side in SIDES}
-        output = committed(self._servers, [self._topics["out"]], PARTITIONS)
+        output = [] if self._database else committed(self._servers, [self._topics["out"]], PARTITIONS)
         plans = [ends_of(self._kept(number).read_text()) for number in range(self._planned() + 1)]
         wanted = expected(JOINS[self._given.join], sides, plans)
-        verdict = judge(wanted, output)
+        verdict = judge_table(wanted, rows_of(self._database)) if self._database else judge(wanted, output)
         more = [f"not read: {place}" for place in unplanned(sides, plans)]
         more += [f"planned anew: {path.name}" for path in sorted((self._folder / hooks.KEPT).glob("changed-*"))]
         verdict = replace(verdict, details=(*more, *verdict.details))

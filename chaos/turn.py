@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import millpond
+from chaos.databases import TABLE
 from chaos.hooks import CHECKPOINT, kill_session
 from chaos.joins import JOINS, handles
 from dev.jars import spark_jars
@@ -59,7 +60,10 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
 def _topology(given: dict[str, Any]) -> millpond.Topology:
     builder = millpond.StreamsBuilder("chaos")
     joined = handles(JOINS[given["join"]], builder, given["topics"])
-    joined.to(given["topics"]["out"], delivery=given["delivery"])
+    if given["database"]:
+        joined.to(millpond.DatabaseTable(given["database"], table=TABLE, create=True))
+    else:
+        joined.to(given["topics"]["out"], delivery=given["delivery"])
     return builder.build()
 
 

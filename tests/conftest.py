@@ -1,17 +1,21 @@
-"""One Spark session and one Kafka broker for all tests."""
+"""One Spark session, one Kafka broker and one Postgres for all tests."""
 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
 from dev.jars import spark_jars
+from dev.postgres import Postgres, PostgresMissing, programs
 from millpond._spark.session.session import session
 from millpond.io.kafka import Kafka
+from tests.databases.places import Place
 
 BYTES_OF_A_PROCESS = 3 << 30
 MARKS = {
@@ -72,3 +76,23 @@ def pytest_xdist_auto_num_workers() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(cores, memory // BYTES_OF_A_PROCESS))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    try:
+        programs()
+    except PostgresMissing as missing:
+        pytest.skip(f"no Postgres: {missing}")
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "sqlite":
+        return Place("sqlite", f"sqlite:///{tmp_path}/kept.db")
+    url = request.getfixturevalue("postgres").url
+    schema = f"s{uuid.uuid4().hex}"
+    Place("postgresql", url).execute(f"CREATE SCHEMA {schema}")
+    return Place("postgresql", f"{url}&options=-csearch_path%3D{schema}", schema)

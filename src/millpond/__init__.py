@@ -66,6 +66,7 @@ from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from millpond.io.databases import DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.debezium import debezium, debezium_key
 from millpond.io.formats import Format, decimal, json
@@ -98,6 +99,7 @@ __all__ = [
     "CogroupedKStream",
     "ConfigError",
     "CorruptData",
+    "DatabaseTable",
     "DeadLetter",
     "EmitStrategy",
     "ForeachBatch",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from millpond._engine.databases.columns import columns_of
 from millpond._plan.construction import Construction
 from millpond._plan.nodes import Filter, MapValues, Node, Shape, Sink
 from millpond._plan.pictures.picture import picture_above
 from millpond._plan.pictures.svg import svg
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
+from millpond.io.databases import DatabaseTable
 from millpond.io.origins import default_name, sink_of
 from millpond.names import missing, public
 
@@ -89,6 +91,8 @@ class Handle:
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
         sink = sink_of(target, {name: value for name, value in options.items() if value is not None})
+        if isinstance(sink, DatabaseTable):
+            columns_of(sink, *map(self._construction.functions.as_arrow, self._types()))
         output = name or default_name(sink)
         if output is None:
             raise TopologyError(
@@ -123,6 +127,22 @@ class Handle:
         joiner = adapt(joiner, ("key", "left", "right"), "joiner")
         types = (self.key_type, self.value_type, other.value_type)
         return joiner, self._construction.functions.value_type(joiner, types, "joiner")
+
+
+def refuse_table(stream: Handle, target: Any) -> None:
+    """Raise where the records of a stream are to be kept as a table.
+
+    Raises
+    ------
+    TopologyError : they are.
+    """
+    if isinstance(target, DatabaseTable):
+        raise TopologyError(
+            "A stream is no table: a database keeps the rows of a table.",
+            given=f"{stream!r}.to({target!r})",
+            hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); or "
+            "write the table that the stream is of.",
+        )
 
 
 def type_text(kind: Any) -> str:

@@ -25,6 +25,7 @@ from millpond.functions import Function, adapt
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.grouped.streams import StreamGrouping
+from millpond.handle import refuse_table
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
@@ -193,6 +194,7 @@ class KStream(StreamGrouping):
         ------
         TopologyError : no such target or format, or the name is taken.
         """
+        refuse_table(self, target)
         self._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
         return self.repartition(name=None if name is None else f"{name}-repartition")
 
@@ -237,6 +239,7 @@ class KStream(StreamGrouping):
         ------
         TopologyError : no such target or format, or the name is taken.
         """
+        refuse_table(self, target)
         self._sink(target, {"key": key, "value": value, "delivery": delivery}, name)
 
     def to_table(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:

@@ -6,13 +6,14 @@ Handle layer. Windowed aggregates make WTables, and joins of WTables do.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from millpond._plan.construction import Construction
 from millpond._plan.nodes import How, Node, SelectKey, Shape, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function
 from millpond.handle import Handle
+from millpond.io.databases import DatabaseTable
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -161,11 +162,25 @@ class WTable(Handle):
         shape, called = replace(shape, key=kind), f"{node.name}-key"
         return KStream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
 
-    def to(self, *target: Any, **options: Any) -> NoReturn:
-        """Not for a WTable: it lies where its key lies, which no reader of its keys could know; convert it first."""
+    def to(self, target: DatabaseTable, *, name: str | None = None, **options: Any) -> None:
+        """Keep the table in one of a database, whose key's columns are those of the key, `start` and `end`.
+
+        Parameters
+        ----------
+        target : a `DatabaseTable`. A topic's name is refused: the table lies where its key lies, which no reader of its
+            keys could know; convert it first.
+        name : the output's name, to the test driver and in describe(); default the table's in the database.
+
+        Raises
+        ------
+        TopologyError : it is no `DatabaseTable`, or the name is taken.
+        """
+        if isinstance(target, DatabaseTable):
+            self.to_stream()._sink(target, {}, name)
+            return
         raise TopologyError(
             "A table by key and window cannot be written as it is.",
-            given=f"{self!r}.to({', '.join(map(repr, target))})",
+            given=f"{self!r}.to({target!r})",
             hint="Convert it first: wtable.to_stream().to(...) writes structs of key, start and end; "
             'to_stream(key="start") makes structs of key and start, to_stream(key="key") leaves the key alone, and '
             "to_stream(key=lambda key, window: ...) gives what you like.",

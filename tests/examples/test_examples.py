@@ -6,6 +6,7 @@ from examples import (
     clicks_after_impressions,
     customers_from_debezium,
     hourly_delays,
+    open_orders_in_a_database,
     orders_and_payments,
     orders_by_customer,
     testing_a_topology,
@@ -70,6 +71,10 @@ def test_hourly_delays_are_told_once_each_hour_has_passed_and_count_what_came_in
         ("ATL", 9, (1, 7.0, 7.0)),
         ("ORD", 9, (1, 4.0, 4.0)),
     ]
+
+
+def test_open_orders_are_rows_of_a_database_until_they_are_deleted(spark, tmp_path):
+    assert open_orders_in_a_database.run(spark, tmp_path) == [(1, "ann", 10.0), (3, "ann", 50.0)]
 
 
 def test_the_example_of_a_test_passes(spark):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond.errors import TopologyError
+from millpond.io.databases import DatabaseTable
 from millpond.io.dataframes import Writer
 from millpond.io.topics import TopicSink
 
@@ -25,12 +26,14 @@ def check_output(plan: Plan, sink: Node, key_text: KeyText) -> None:
 
     Raises
     ------
-    TopologyError : two writers of one folder or table; or two sinks of one topic whose keys are written, or placed,
-        differently, so that records of one key could not be brought into one order.
+    TopologyError : two writers of one folder, or of one table of a database; or two sinks of one topic whose keys are
+        written, or placed, differently, so that records of one key could not be brought into one order.
     """
     for other in (each for each in plan.sinks if each is not sink):
         if isinstance(sink.place, Writer) and isinstance(other.place, Writer):
             _check_writers(sink, other)
+        elif isinstance(sink.place, DatabaseTable) and isinstance(other.place, DatabaseTable):
+            _check_tables(sink, other)
         elif isinstance(sink.place, TopicSink) and isinstance(other.place, TopicSink):
             _check_topic(plan, sink, other, key_text)
 
@@ -41,6 +44,16 @@ def _check_writers(sink: Node, other: Node) -> None:
             "Two outputs write to one place: of each batch only one's rows would stay.",
             given=f"{sink.place.path}: {other.name!r} and {sink.name!r}",
             hint="Merge them first: one.merge(other).to(...); or give each a path of its own.",
+        )
+
+
+def _check_tables(sink: Node, other: Node) -> None:
+    if (sink.place.place, sink.place.table) == (other.place.place, other.place.table):
+        raise TopologyError(
+            "Two outputs write one table: a table has one writer.",
+            given=f"{sink.place!r}: {other.name!r} and {sink.name!r}",
+            hint="Give each a table of its own; or merge the streams behind them: "
+            "one.to_stream().merge(other.to_stream()).to_table().to(...).",
         )
 
 

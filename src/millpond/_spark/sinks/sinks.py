@@ -1,9 +1,10 @@
 """The one streaming query of a topology, ready to be started: every sink's rows leave through it.
 
 One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass, all files
-that tasks write themselves in another, and the frame persisted where more than one reader needs it, so that nothing
-upstream is computed twice. Where all sinks are of one of these kinds, they may be written from wire rows. A batch that
-is run again leaves the same output once: Kafka by its markers, files by a folder per batch.
+that tasks write themselves in another, each table of a database in one of its own, and the frame persisted where more
+than one reader needs it, so that nothing upstream is computed twice. Where all sinks are topics or all are files, they
+may be written from wire rows. A batch that is run again leaves the same output once: Kafka and databases by their
+markers, files by a folder per batch.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.databases.kept import KeptTable
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.dead_letters import HEADERS
@@ -36,6 +38,7 @@ from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats,
 from millpond._spark.sinks.producers import refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
+from millpond.io.databases import DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.kafka import Kafka
 from millpond.io.origins import SinkTarget
@@ -98,7 +101,7 @@ def prepared(
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
-        batch = BatchSinks(*given)
+        batch = BatchSinks(*given, _kept_tables(sinks, identity, written))
         if at_end is not None:
             at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
@@ -176,6 +179,20 @@ def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, Fi
     return found
 
 
+def _kept_tables(
+    sinks: Sequence[tuple[Any, SinkTarget]], identity: str, written: Written | None
+) -> dict[DatabaseTable, KeptTable]:
+    """Those of databases, ready to be written."""
+    found = {
+        target: KeptTable(target, node.shape.key, node.shape.value, identity)
+        for node, target in sinks
+        if isinstance(target, DatabaseTable)
+    }
+    for table in found.values():
+        table.begin(None if written is None else written.planned)
+    return found
+
+
 @dataclass(frozen=True)
 class Written:
     """What earlier starts can have written.
@@ -248,6 +265,7 @@ class BatchSinks:
     direct_sinks : all sinks, where they are written from wire rows.
     files : of the sinks those that tasks write.
     planned : number of the last batch that may have been run before.
+    tables : of the sinks those that are kept in databases.
     """
 
     chosen: tuple[Chosen, ...]
@@ -259,6 +277,7 @@ class BatchSinks:
     direct_sinks: DirectSinks | None = None
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
     planned: int = EVERY_BATCH
+    tables: Mapping[DatabaseTable, KeptTable] = field(default_factory=dict)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -271,13 +290,16 @@ class BatchSinks:
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         files = [(self.files[t], s) for t, s in self.chosen if isinstance(t, Writer) and t in self.files]
-        others = [(t, s) for t, s in self.chosen if not isinstance(t, TopicSink) and t not in self.files]
-        readers = len(others) + bool(topics) + bool(files)
+        kept = [(self.tables[t], s) for t, s in self.chosen if isinstance(t, DatabaseTable)]
+        others = [(t, s) for t, s in self.chosen if isinstance(t, ForeachBatch | Writer) and t not in self.files]
+        readers = len(others) + bool(topics) + bool(files) + len(kept)
         with _held(frame, readers, whole=_may_leave_rows(others)) as shared:
             if topics:
                 self._write_topics(shared, topics, batch)
             if files:
                 _write_files(shared, files, batch)
+            for table, selection in kept:
+                table.write(selection.visible(shared, batch), batch)
             for target, selection in others:
                 self._write_other(selection.visible(shared, batch), target, batch)
 

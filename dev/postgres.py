@@ -1,0 +1,129 @@
+"""A real Postgres for tests and the fault bench: Debian's, with a folder and a socket of its own, and no port.
+
+Owns the server's whole life: its folder, `initdb`, the start, the end. Where the programs are missing they are
+installed, if this is a Debian whose packages root may install. The superuser's password is asked for, so that what
+tests show of secrets is so.
+
+with Postgres() as server:
+        mp.DatabaseTable(server.url, table="orders", ...)
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+PASSWORD = "canary-of-postgres"
+_INSTALLED = "/usr/lib/postgresql"
+_USER = "postgres"
+"""Whom the server runs as where we are root, which it refuses to be."""
+_INSTALL = (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "postgresql"])
+
+
+class PostgresMissing(RuntimeError):
+    """Postgres is not here and cannot be installed; the text says why."""
+
+
+@cache
+def programs() -> Path:
+    """The folder of `initdb` and `postgres`, installed if need be.
+
+    Raises
+    ------
+    PostgresMissing : they are not here.
+    """
+    found = _programs()
+    if found is not None:
+        return found
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise PostgresMissing("Postgres is not installed, and only root of a Debian could.\nHint: install postgresql.")
+    for command in _INSTALL:
+        done = subprocess.run(command, capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        if done.returncode:
+            raise PostgresMissing(f"Postgres cannot be installed here: {done.stderr.decode(errors='replace')[-300:]}")
+    found = _programs()
+    if found is None:
+        raise PostgresMissing(f"postgresql was installed, but {_INSTALLED} has no initdb.")
+    return found
+
+
+def _programs() -> Path | None:
+    folders = sorted(Path(_INSTALLED).glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
+    on_path = shutil.which("initdb")
+    folders += [] if on_path is None else [Path(on_path).resolve().parent]
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+class Postgres:
+    """One server, from `start` (or `with`) to `stop`."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Postgres:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """How to reach it, the password with it."""
+        return f"postgresql://{_USER}:{PASSWORD}@/postgres?host={self._folder}"
+
+    def start(self) -> None:
+        """Make a cluster of databases and serve it."""
+        where = programs()
+        atexit.register(self.stop)
+        # a socket's whole name has at most 107 bytes
+        self._folder = Path(tempfile.mkdtemp(prefix="millpond-postgres-", dir="/tmp"))
+        secret = self._folder / "password"
+        secret.write_text(PASSWORD)
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam(_USER)
+            for path in (self._folder, secret):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        data = str(self._folder / "data")
+        made = ["-D", data, "-U", _USER, "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C"]
+        done = subprocess.run(_as_user([str(where / "initdb"), *made, "--no-sync"]), cwd="/", capture_output=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode(errors="replace"))
+        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"]
+        with (self._folder / "log").open("wb") as log:
+            command = _as_user([str(where / "postgres"), "-D", data, *settings])
+            self._server = subprocess.Popen(command, cwd="/", stdout=log, stderr=log, start_new_session=True)
+        ready = [str(where / "pg_isready"), "-q", "-h", str(self._folder)]
+        while subprocess.run(ready).returncode:
+            if self._server.poll() is not None:
+                raise RuntimeError((self._folder / "log").read_text())
+
+    def stop(self) -> None:
+        """End it, and remove all that it has."""
+        server, self._server = self._server, None
+        if server is not None:
+            os.killpg(server.pid, signal.SIGQUIT)
+            server.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self.stop)
+
+
+def _as_user(command: Sequence[str]) -> list[str]:
+    return (
+        ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--init-groups", *command]
+        if not os.geteuid()
+        else [*command]
+    )

@@ -1,0 +1,164 @@
+"""A table that is kept in a database: one transaction of the driver's for each batch, with the batch's number in it.
+
+The tasks hand back the last change of each key (`changes`): what is little with the job itself, what is much stays with
+Spark and comes a task at a time while the transaction is open, so that the driver holds no more than one task's. A
+batch that is run again finds its number and changes nothing; a query whose table another one has taken over fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
+
+from millpond._engine.databases.columns import columns_of
+from millpond._engine.rows import blob
+from millpond._engine.rows.types import with_nulls
+from millpond._spark.databases.changes import LastChanges, last_of
+from millpond._spark.databases.postgres import PostgresTable
+from millpond._spark.databases.sqlite import SqliteTable
+from millpond._spark.databases.transaction import BATCHES, Mark, Transaction
+from millpond._spark.formats.arrow_types import arrow_type
+from millpond._spark.formats.json import readable
+from millpond._spark.sinks.driver_commit import limit
+from millpond.errors import ConfigError, CorruptData, SinkError, TopologyError
+from millpond.io.databases import DatabaseTable
+
+_INTO_JSON = (ArrayType, MapType, StructType, VariantType)
+
+
+class KeptTable:
+    """Writes the batches of one output.
+
+    Parameters
+    ----------
+    target : as the user named it.
+    key, value : types of the output.
+    identity : names the application and its checkpoint.
+    """
+
+    def __init__(self, target: DatabaseTable, key: DataType, value: DataType, identity: str) -> None:
+        self._target, self._identity = target, identity
+        _check_json(target, value)
+        self._columns = columns_of(target, with_nulls(arrow_type(key)), with_nulls(arrow_type(value)))
+        _check_driver(target)
+        kind = SqliteTable if target.dialect == "sqlite" else PostgresTable
+        self._database = kind(target, self._columns)
+
+    def begin(self, planned: int | None) -> None:
+        """Check the table, make it if it may be made, and take it over.
+
+        Parameters
+        ----------
+        planned : number of the last batch that the checkpoint has a plan of; -1: none; None: not known.
+
+        Raises
+        ------
+        ConfigError : it cannot be reached, or does not fit, or has rows of somebody else's.
+        CorruptData : it has batches that the checkpoint has not.
+        """
+        with self._database.transaction() as transaction:
+            transaction.prepare()
+            mark = transaction.mark()
+            if mark is not None and mark.writer == self._identity:
+                self._check_batch(mark, planned)
+            else:
+                self._check_takeover(transaction, planned)
+                transaction.set_mark(Mark(self._identity, -1))
+            transaction.commit()
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        """Write a batch: a frame with the columns key and value.
+
+        Raises
+        ------
+        SinkError : the database refuses it, or another query has taken the table over.
+        """
+        tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        pieces = last_of(rows, LastChanges(self._columns, self._target.dialect, limit(tasks)))
+        # once: the levels' state is saved with it
+        pieces = pieces.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            told = pieces.select("small", F.when(F.col("small"), F.col("changes")).alias("changes")).collect()
+            self._commit(batch, [bytes(row["changes"]) for row in told if row["small"]], pieces, len(told))
+        finally:
+            pieces.unpersist()
+
+    def _commit(self, batch: int, small: list[bytes], pieces: DataFrame, count: int) -> None:
+        with self._database.transaction() as transaction:
+            mark = transaction.mark()
+            if mark is None or mark.writer != self._identity:
+                raise SinkError(
+                    "Another query has taken the table over.",
+                    given=f"{self._target!r}: {BATCHES} has {'no entry' if mark is None else 'another writer'}",
+                    hint="A table has one writer: stop one of the two queries, or give each a table of its own.",
+                )
+            if batch <= mark.batch:
+                return
+            for piece in small:
+                transaction.apply(blob.decode(piece))
+            if len(small) < count:
+                for piece in _large(pieces):
+                    transaction.apply(blob.decode(piece))
+            transaction.set_mark(Mark(self._identity, batch))
+            transaction.commit()
+
+    def _check_batch(self, mark: Mark, planned: int | None) -> None:
+        if planned is not None and mark.batch > planned:
+            raise CorruptData(
+                "The table has batches that the checkpoint has not: those of the same numbers would not be written.",
+                given=f"{self._target!r}: batch {mark.batch} is there, the last one planned is {planned}",
+                hint="Restore the newest checkpoint; or begin with a new one and an empty table.",
+            )
+
+    def _check_takeover(self, transaction: Transaction, planned: int | None) -> None:
+        if self._target.adopt:
+            return
+        adopt = "or take it as it is: mp.DatabaseTable(..., adopt=True)."
+        if not transaction.is_empty():
+            raise ConfigError(
+                "The table has rows that this query has not written: those that are no more would stay for ever.",
+                given=repr(self._target),
+                hint=f"Empty it, or drop it and give create=True; {adopt}",
+            )
+        if planned is not None and planned >= 0:
+            raise ConfigError(
+                "The checkpoint has batches that the table has not: rows that do not change any more would be missing.",
+                given=f"{self._target!r}: it is empty, the last batch planned is {planned}",
+                hint=f"Start with a new checkpoint, {adopt}",
+            )
+
+
+def _large(pieces: DataFrame) -> Iterator[bytes]:
+    """What is not little, a task at a time."""
+    rows: Any = pieces.filter(~F.col("small")).select("changes").toLocalIterator()
+    for row in rows:
+        yield bytes(row["changes"])
+
+
+def _check_json(target: DatabaseTable, value: DataType) -> None:
+    whole = target.value is not None or not isinstance(value, StructType)
+    fields = [StructField(target.value or "value", value)] if whole else value.fields  # type: ignore[attr-defined]
+    for field in fields:
+        if isinstance(field.dataType, _INTO_JSON) and not readable(field.dataType):
+            raise TopologyError(
+                "A value of this type cannot be kept as JSON.",
+                given=f"{field.name!r}: {field.dataType.simpleString()}",
+                hint="JSON has maps by strings, and no variants or intervals: table.map_values(lambda value: ...).",
+            )
+
+
+def _check_driver(target: DatabaseTable) -> None:
+    if target.dialect == "postgresql":
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise ConfigError(
+                "Tables of Postgres are written through psycopg, which is not installed.",
+                given=repr(target),
+                hint="pip install 'millpond[postgres]'",
+            ) from None

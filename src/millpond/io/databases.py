@@ -1,0 +1,169 @@
+"""Tables of databases as outputs of tables: the words for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from millpond.errors import ConfigError, TopologyError
+
+Dialect = Literal["sqlite", "postgresql"]
+_DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
+_NAME = re.compile(r"[^\W\d]\w*")
+_LONGEST_NAME = 63
+"""Of Postgres, in bytes; what is longer it cuts off."""
+_URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@host:5432/database."
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DatabaseTable:
+    """A table of a database, which is kept as a KTable is: one row for each key. Its repr shows no secrets.
+
+    A batch is one transaction, in which its number is written too, into the table `millpond_batches`: a batch that is
+    run again changes nothing (docs/databases.md).
+
+    Parameters
+    ----------
+    url : "sqlite:////folder/file.db" (three slashes and the path), or "postgresql://user:password@host:5432/database",
+        with libpq's parameters behind a question mark. A password that is left out is looked for where libpq does
+        (PGPASSWORD, ~/.pgpass).
+    table : its name; of Postgres also "schema.table".
+    key : names of the columns of the key: one for each of its fields, inner fields too. Left out: "key", or the fields'
+        own names.
+    value : name of one column for the whole value; a struct is JSON there. Left out: a column for each field of a
+        struct, by its name, else "value".
+    create : make the table where it is missing.
+    adopt : take the table as it is: rows that another query has written stay until their key changes, and what earlier
+        batches of this query changed without it is not made up for. Left out, such a table is refused.
+
+    Examples
+    --------
+    >>> DatabaseTable("postgresql://ann:canary@db:5432/shop", table="orders", key="order_id")
+    DatabaseTable('postgresql://db:5432/shop', table='orders')
+    """
+
+    url: str
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    create: bool
+    adopt: bool
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str,
+        key: str | Sequence[str] | None = None,
+        value: str | None = None,
+        create: bool = False,
+        adopt: bool = False,
+    ) -> None:
+        dialect = _check_url(url)
+        _check_table(table, dialect)
+        given: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+        for name in (*(given or ()), *(() if value is None else (value,))):
+            check_name(name, dialect)
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "key", given)
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "create", create)
+        object.__setattr__(self, "adopt", adopt)
+
+    def __repr__(self) -> str:
+        return f"DatabaseTable({self.place!r}, table={self.table!r})"
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database it is."""
+        return _DIALECTS[urlsplit(self.url).scheme]
+
+    @property
+    def place(self) -> str:
+        """Where the database is, without user, password and parameters."""
+        if self.dialect == "sqlite":
+            return f"sqlite:///{self.file}"
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+        return f"{self.dialect}://{host}{parts.path}"
+
+    @property
+    def file(self) -> str:
+        """Of SQLite: the file's whole path."""
+        return os.path.abspath(_path_of(self.url))
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Of Postgres: the parameters of its connection, as libpq calls them. They hold secrets."""
+        parts = urlsplit(self.url)
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        host, _, port = _host_and_port(parts)
+        named = {"user": user, "password": password, "host": host, "port": port, "dbname": parts.path.lstrip("/")}
+        return {name: unquote(text) for name, text in named.items() if text} | dict(parse_qsl(parts.query))
+
+
+def check_name(name: Any, dialect: Dialect) -> None:
+    """Raise where a column or a table cannot have this name.
+
+    Raises
+    ------
+    TopologyError : it cannot.
+    """
+    if isinstance(name, str) and name and "\0" not in name:
+        if dialect == "sqlite" or (len(name.encode()) <= _LONGEST_NAME and "%" not in name):
+            return
+        raise TopologyError(
+            "A name has at most 63 bytes in Postgres, and here no per cent sign.",
+            given=name,
+            hint="Rename the field: table.map_values(...), or key=...",
+        )
+    raise TopologyError("This is not the name of a column.", given=repr(name), hint='key="order_id", value="total"')
+
+
+def _check_table(table: Any, dialect: Dialect) -> None:
+    names = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(names) <= (2 if dialect == "postgresql" else 1) or not all(map(_NAME.fullmatch, names)):
+        raise TopologyError(
+            "This cannot be the name of a table.",
+            given=f"table={table!r}",
+            hint='Letters, digits and "_"; of Postgres also "schema.table".',
+        )
+    for name in names:
+        check_name(name, dialect)
+
+
+def _check_url(url: Any) -> Dialect:
+    # the url itself is not shown: it may hold a password
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        parts = None
+    dialect = None if parts is None else _DIALECTS.get(parts.scheme)
+    if parts is None or dialect is None:
+        raise ConfigError("This is not the address of a database that millpond writes.", hint=_URLS)
+    if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
+        raise ConfigError("SQLite needs a file: what is in memory is gone with the query.", hint=_URLS)
+    if dialect == "postgresql" and not _host_and_port(parts)[2].isdecimal() and _host_and_port(parts)[1]:
+        raise ConfigError(
+            "The address of the database has a port that is no number.",
+            hint=f"Write signs such as @, : and / in a password as %40, %3A and %2F. {_URLS}",
+        )
+    return dialect
+
+
+def _path_of(url: str) -> str:
+    return unquote(url.removeprefix("sqlite://").removeprefix("/")) if url.startswith("sqlite:///") else ""
+
+
+def _host_and_port(parts: SplitResult) -> tuple[str, str, str]:
+    """(host, colon, port); an address of version 6 stands in brackets."""
+    host = parts.netloc.rpartition("@")[2]
+    if host.startswith("["):
+        inner, _, rest = host[1:].partition("]")
+        return inner, rest[:1], rest[1:]
+    return host.partition(":")
