@@ -145,19 +145,18 @@ def test_a_password_is_in_no_text_and_no_file(
     built = topology(postgres.url)
     said.append(built.describe())
     run(built, spark, tmp_path)
-    # a password in a wrong place, one that is wrong, and a table that refuses its rows
-    host = f"host={postgres.url.partition('host=')[2]}"
-    for url in (f"postgresql://postgres@{PASSWORD}:1/x", f"postgresql://postgres:not-{PASSWORD}@/postgres?{host}"):
-        with pytest.raises(ConfigError, match="cannot be reached") as refused:
-            run(topology(url), spark, tmp_path)
-        said.append(str(refused.value))
+    # a password that is wrong, and a table that refuses its rows
+    wrong = postgres.url.replace(PASSWORD, f"not-{PASSWORD}")
+    with pytest.raises(ConfigError, match="cannot be reached") as refused:
+        run(topology(wrong), spark, tmp_path)
+    said.append(str(refused.value))
     Place("postgresql", postgres.url).execute("ALTER TABLE secret ADD CHECK (value <> 'b')")
     put(spark, tmp_path / "in", (2, "b", 2))
     query = built.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True)
     with pytest.raises(MillpondError, match="refuses to write the table") as failed:
         query.awaitTermination()
     said += [str(failed.value), repr(failed.value.__context__), *caplog.messages, *capfd.readouterr()]
-    assert PASSWORD not in "\n".join(said).replace(f"postgresql://{PASSWORD}:1/x", "")
+    assert PASSWORD not in "\n".join(said)
     files = [path.read_bytes() for path in (tmp_path / "cp").rglob("*") if path.is_file()]
     assert len(files) > 5
     assert not any(PASSWORD.encode() in content for content in files)

@@ -148,12 +148,18 @@ def _check_url(url: Any) -> Dialect:
         raise ConfigError("This is not the address of a database that millpond writes.", hint=_URLS)
     if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
         raise ConfigError("SQLite needs a file: what is in memory is gone with the query.", hint=_URLS)
-    if dialect == "postgresql" and not _host_and_port(parts)[2].isdecimal() and _host_and_port(parts)[1]:
+    if dialect == "postgresql" and not _is_whole(parts):
+        # a part of the password would be taken for something else, and shown
         raise ConfigError(
-            "The address of the database has a port that is no number.",
-            hint=f"Write signs such as @, : and / in a password as %40, %3A and %2F. {_URLS}",
+            "The address of the database cannot be taken apart: its port is no number, or a sign is misplaced.",
+            hint=f"Write @, :, /, ? and # in a password as %40, %3A, %2F, %3F and %23. {_URLS}",
         )
     return dialect
+
+
+def _is_whole(parts: SplitResult) -> bool:
+    _, colon, port = _host_and_port(parts)
+    return (port.isdecimal() or not colon) and not parts.fragment and "@" not in parts.path + parts.query
 
 
 def _path_of(url: str) -> str:
