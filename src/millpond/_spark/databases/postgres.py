@@ -1,7 +1,7 @@
 """A table of Postgres, through psycopg.
 
 A piece of changes is one statement whose parameters are an array for each column: measured, it is as fast as COPY with
-a merge behind it for large pieces, and faster for small ones (decision 21).
+a merge behind it for large pieces, and faster for small ones (decision 22).
 """
 
 from __future__ import annotations
