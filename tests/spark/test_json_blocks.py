@@ -80,6 +80,25 @@ def test_what_is_read_at_once_is_what_is_read_one_by_one() -> None:
     assert sum(accepted([text]) is not None for text in fine) > len(fine) // 2
 
 
+def test_fields_that_the_type_does_not_name_are_skipped_at_once_too() -> None:
+    drawn = Texts(11)
+    mixed = [text for text in (drawn.of(KIND) for _ in range(150)) if '"other"' in text]
+    assert not any(accepted([text]) for text in mixed)
+    texts = [text.replace("[{}, 1e5]", '[{}, {"z": 1e5}]') for text in mixed]
+    assert sum(accepted([text]) is not None for text in texts) > len(texts) // 2
+    others = [
+        '{"u":1,"l":1}',
+        '{"l":2,"u":null,"n":{"x":"1","w":[{"z":1.5,"t":"a"}]}}',
+        '{"x":{"l":"no number"},"l":3}',
+    ]
+    assert accepted([*others, None, "{}"]) is not None
+    # a field that is now this and now that
+    accepted(['{"u":1}', '{"u":"1"}', '{"u":{}}'])
+    made = [damage(drawn.random, text.encode()).decode(errors="ignore") for text in texts]
+    for text in made:
+        accepted(['{"l":1}', text])
+
+
 @pytest.mark.parametrize("beside", [[], ['{"l":1}'], ['{"t":"}{"}', '{"n":{"w":[]}}']], ids=len)
 def test_what_is_damaged_is_never_another_value(beside: list[str]) -> None:
     made, fine = texts_of(8, 1_000)
@@ -122,7 +141,17 @@ def test_what_has_a_reason_is_refused_with_all_beside_it(raws: list[bytes]) -> N
         '{"l":1}\0{"l":2}',
         '{"y":"2020-02-30"}',
         '{"L":1}',
-        '{"u":1}',
+        '{"u":NaN}',
+        '{"u":{"v":[1.5,-Infinity]}}',
+        '{"n":{"u":[{"v":NaN}]}}',
+        '{"u":1,"u":1}',
+        '{"n":{"u":null,"u":null}}',
+        '{"n":{"V":1}}',
+        '{"n":{"w":[{"T":"x"}]}}',
+        '{"u":"\\ud800"}',
+        '{"u":01}',
+        '{"u":' + '{"u":' * 100_000 + "1" + "}" * 100_001,
+        '{"u":' + "[" * 100_000 + "]" * 100_000 + "}",
         "{}x{}",
         "",
     ],

@@ -32,10 +32,15 @@ from millpond._spark.formats.json_leaves import TIMES, times
 
 _AS_THEY_ARE = (BooleanType, ByteType, ShortType, IntegerType, LongType, DoubleType, StringType)
 _OPEN, _CLOSE = ord("{"), ord("}")
+_CASE = np.uint8(0x20)
+"""The bit by which [ and { differ."""
+_MOST_OPENED = 1_000
+"""Objects and arrays that a text may open, where the parser builds what the type does not name: it goes as deep as the
+text, and its stack ends somewhere."""
 
 
 def read(kind: DataType, texts: pa.Array) -> pa.Array | None:
-    """The values of JSON objects that name no other fields than the type's; null for null.
+    """The values of JSON objects; null for null. Those that name fields that the type has not take longer.
 
     Parameters
     ----------
@@ -53,10 +58,15 @@ def read(kind: DataType, texts: pa.Array) -> pa.Array | None:
     if not _are_objects(starts, lengths, content):
         return None
     (together,) = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(there)], pa.int32()), there), "\n")
-    rows = _parsed(together.as_buffer(), schema)
+    rows, others = _parsed(together.as_buffer(), schema, "error"), False
+    if rows is None and _are_flat(starts, content):
+        rows, others = _parsed(together.as_buffer(), schema, "infer"), True
     if rows is None or len(rows) != len(there):
         return None
     try:
+        if others:
+            whole = [_one(rows.column(number)) for number in range(rows.num_columns)]
+            _check_others(kind, pa.StructArray.from_arrays(whole, rows.column_names))
         given = [_one(rows.column(number)) for number in range(len(schema))]
         values = _column(kind, pa.StructArray.from_arrays(given, schema.names))
     except _Doubtful:
@@ -85,13 +95,59 @@ def _are_objects(starts: np.ndarray, lengths: np.ndarray, content: np.ndarray) -
     return bool(begin_and_end and content[starts[0] : ends[-1]].all())
 
 
-def _parsed(together: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+def _are_flat(starts: np.ndarray, content: np.ndarray) -> bool:
+    opened = np.add.reduceat((content | _CASE) == _OPEN, starts, dtype=np.int64)
+    return bool(opened.max() <= _MOST_OPENED)
+
+
+def _parsed(together: pa.Buffer, schema: pa.Schema, others: str) -> pa.Table | None:
+    """The rows; behind the schema's fields those that it has not, if they are to be inferred."""
     read = pj.ReadOptions(use_threads=False, block_size=together.size + 1)
-    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
     try:
         return pj.read_json(pa.BufferReader(together), read_options=read, parse_options=parse)
     except pa.ArrowInvalid:
         return None
+
+
+def _check_others(kind: DataType, read: pa.Array) -> None:
+    """Look at what was read that the type does not name.
+
+    Raises
+    ------
+    _Doubtful : it may be a field of the type's in another case, or a number that is no JSON.
+    """
+    if isinstance(kind, ArrayType):
+        _check_others(kind.elementType, read.values)
+    elif isinstance(kind, StructType):
+        names, count, known = (
+            [field.name for field in read.type],
+            len(kind.names),
+            {name.lower() for name in kind.names},
+        )
+        if names[:count] != kind.names or any(name.lower() in known for name in names[count:]):
+            raise _Doubtful
+        for number, field in enumerate(kind.fields):
+            _check_others(field.dataType, read.field(number))
+        for number in range(count, len(names)):
+            _check_finite(read.field(number))
+
+
+def _check_finite(read: pa.Array) -> None:
+    """The parser takes NaN and Infinity without quotes, which are no JSON.
+
+    Raises
+    ------
+    _Doubtful : there is one of them.
+    """
+    if pa.types.is_floating(read.type):
+        if pc.any(pc.invert(pc.is_finite(read))).as_py():
+            raise _Doubtful
+    elif pa.types.is_list(read.type):
+        _check_finite(read.values)
+    elif pa.types.is_struct(read.type):
+        for number in range(read.type.num_fields):
+            _check_finite(read.field(number))
 
 
 # -- types -------------------------------------------------------------------------------------------------
@@ -137,9 +193,7 @@ def _column(kind: DataType, read: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(read.offsets, elements, mask=absent).cast(target)
     if isinstance(kind, FloatType | DoubleType):
         made = read.cast(target, safe=False)
-        # the parser takes NaN and Infinity without quotes, which are no JSON
-        if pc.any(pc.invert(pc.is_finite(made))).as_py():
-            raise _Doubtful
+        _check_finite(made)
         return made
     if isinstance(kind, TIMES):
         made, lost = times(read, kind)
