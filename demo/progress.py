@@ -19,6 +19,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from millpond._spark.metrics.live import running_stages
+
 _LOOK_EVERY = 0.2
 START = ("reading the flights", "starting Spark", "building the topology", "starting the query", "planning the batch")
 """What is waited for before the first batch runs."""
@@ -173,7 +175,7 @@ def follow(spark: SparkSession, query: Any, run: Run, shown: Display, records: i
 
 def _look_in(spark: SparkSession, run: Run, shown: Display, size: int) -> None:
     """Show how far the batch under way is, if it is about as large as the last one."""
-    stages, ended = _stages(spark)
+    stages, ended = running_stages(spark)
     if not run.batches:
         if stages:
             shown.batch(int(ended), stages)
@@ -181,16 +183,3 @@ def _look_in(spark: SparkSession, run: Run, shown: Display, size: int) -> None:
     if stages:
         what = f"batch {run.batches + 1}, stage {min(int(ended) + 1, stages)} of {stages}"
         shown.took(run.records + size * ended / (stages + 1), what)
-
-
-def _stages(spark: SparkSession) -> tuple[int, float]:
-    """Stages of the jobs that are running, and how many of them have ended, by their tasks."""
-    tracker, found, ended = spark.sparkContext.statusTracker(), 0, 0.0
-    # a job may end between two questions
-    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
-    for stage in (stage for job in jobs for stage in job.stageIds):
-        found += 1
-        info = tracker.getStageInfo(stage)
-        if info is not None and info.numTasks:
-            ended += info.numCompletedTasks / info.numTasks
-    return found, ended

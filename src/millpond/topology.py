@@ -88,6 +88,8 @@ class Topology:
         idle_after: Duration | None = None,
         record_cache: bool = False,
         name: str | None = None,
+        metrics_port: int | str | None = None,
+        progress: bool = False,
     ) -> Query:
         """Start the topology as one streaming query.
 
@@ -113,6 +115,10 @@ class Topology:
             streams look up is not cached. It may be another one at each start: a batch that was not finished is
             first finished as it was begun.
         name : the query's name in Spark.
+        metrics_port : serve the query's numbers to Prometheus at this port of the driver, on all its addresses; or
+            "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.
+        progress : whether to show how far the query is in a line of the terminal or notebook that it is started in;
+            nothing is shown where there is neither. Needs the extra ``watch``.
 
         Notes
         -----
@@ -133,9 +139,7 @@ class Topology:
         CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         """
-        place = _folder(checkpoint)
-        if not without_dead_letters(self.plan).sinks:
-            raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
+        place = self._place(checkpoint)
         from millpond._spark.query.start import start
         from millpond._spark.query.start_options import StartOptions
 
@@ -151,8 +155,17 @@ class Topology:
             idle_after=idle_after,
             record_cache=record_cache,
             name=name,
+            metrics_port=metrics_port,
+            progress=progress,
         )
         return start(self.physical, spark, place, options)
+
+    def _place(self, checkpoint: Any) -> str:
+        """The checkpoint's folder, if there is anything to start."""
+        place = _folder(checkpoint)
+        if not without_dead_letters(self.plan).sinks:
+            raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
+        return place
 
 
 def _folder(checkpoint: Any) -> str:

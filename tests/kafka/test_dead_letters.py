@@ -81,3 +81,6 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
         assert not any(record.headers for record in results)
     check_letters(committed(broker, dead), name)
     assert query.drops == {("in", "dead_letter"): 10}
+    now = query.metrics()
+    assert (now.consumed, now.drops, now.lag) == ({"in": 40}, query.drops, {name: dict.fromkeys(range(4), 0)})
+    assert set(now.produced.values()) == {10, 30}

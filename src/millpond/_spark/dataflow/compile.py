@@ -33,6 +33,7 @@ from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.light import light
+from millpond._spark.dataflow.measures import Measures
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
 from millpond._spark.dataflow.places import told
@@ -91,6 +92,9 @@ class Layout:
     observe : adds the counting of dropped records to a frame of wire rows.
     leaving : whether all sinks can be written from wire rows.
     numbered : whether the sinks' rows have the column `sequence`.
+    measured : whether workers count more than dropped records (`measures`).
+    written : name of the observation that counts the rows of sinks whose columns Spark makes; None: they are not
+        counted, since Spark looks at each row for that.
     """
 
     labels: Labels
@@ -101,6 +105,8 @@ class Layout:
     observe: Observer
     direct_sinks: bool = False
     numbered: bool = False
+    measured: bool = False
+    written: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,8 @@ class Compiled:
 
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
     there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
-    and there is nothing to select; `headers`: whether its records have some.
+    and there is nothing to select; `headers`: whether its records have some. `uncounted`: nobody counts
+    the sinks' rows.
     """
 
     frame: DataFrame
@@ -117,6 +124,7 @@ class Compiled:
     ends: str
     exits: Exits | None = None
     headers: bool = False
+    uncounted: bool = False
 
 
 def compile_plan(
@@ -137,6 +145,7 @@ class _Compiler:
         self._physical = physical
         self._layout = layout
         self._metrics = metric_names(physical)
+        self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
         self.fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
 
     def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
@@ -194,6 +203,7 @@ class _Compiler:
             deserializers=deserializers,
             ends=number == 0 and self._writes_directly,
             letters=letter_roots(self._physical, stage),
+            measures=self._measures,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
@@ -219,6 +229,7 @@ class _Compiler:
             self._layout.cache_root,
             {o.id: fused for o in operators if (fused := self.fusion.fused(o)) is not None},
             self._metrics,
+            self._measures,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -279,7 +290,11 @@ class _Compiler:
             sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
             for flow, sink in self._physical.stage_sinks(self._physical.levels)
         }
-        return Compiled(stage.frame, selectors, "root")
+        frame = stage.frame
+        if self._layout.written is not None:
+            counts = (F.count_if(select.condition).alias(sink) for sink, select in selectors.items())
+            frame = frame.observe(self._layout.written, *counts)
+        return Compiled(frame, selectors, "root", uncounted=self._layout.written is None)
 
     def _direct_sinks(self, wire: DataFrame) -> Compiled:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from millpond._engine.exchange.routing import Outlet
 from millpond._engine.expressions.program import Program
-from millpond._spark.dataflow.packing import PeekCall, fitted_column, show
+from millpond._spark.dataflow.packing import fitted_column
+from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.formats.arrow_types import loosened
 
 

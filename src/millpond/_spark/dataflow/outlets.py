@@ -9,7 +9,8 @@ from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, edge
 from millpond._engine.exchange.routing import Outlet
 from millpond._engine.rows.columns import HELD_KEY
 from millpond._plan.physical import Flow, Physical
-from millpond._spark.dataflow.packing import PeekCall, wide_schema_names
+from millpond._spark.dataflow.packing import wide_schema_names
+from millpond._spark.dataflow.peeks import PeekCall
 from millpond._spark.dataflow.stage import Stage
 
 

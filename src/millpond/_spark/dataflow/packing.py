@@ -18,10 +18,12 @@ from pyspark import TaskContext
 from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
 from millpond._engine.expressions.program import Program
 from millpond._engine.rows import blob
-from millpond._engine.rows.columns import array, bools, ints, position_columns, stacked, visible_columns
+from millpond._engine.rows.columns import array, ints, position_columns, stacked, visible_columns
 from millpond._engine.rows.position import PART_ROWS, parts_by_position
 from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
+from millpond._spark.dataflow.measures import Measures, Tally
+from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.dead_letters import letter_headers
@@ -48,16 +50,6 @@ REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable",
 
 
 @dataclass(frozen=True)
-class PeekCall:
-    """A Python function and the columns it is shown."""
-
-    action: Any
-    key: str
-    value: str
-    active: str | None
-
-
-@dataclass(frozen=True)
 class Pack:
     """mapInArrow function: a stage's wide frame to wire rows.
 
@@ -77,6 +69,7 @@ class Pack:
     plain : what comes as bytes, if anything does.
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
+    measures : what is counted beside dropped records; None: nothing.
     """
 
     outlets: tuple[Outlet, ...]
@@ -93,25 +86,31 @@ class Pack:
     deserializers: Deserializers | None = None
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
+    measures: Measures | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        drops: Drops = Counter()
-        clock = Clock()
+        drops, tally, clock = Counter[tuple[str, str]](), Tally(), Clock()
         for gathered in self._gathered(batches):
-            yield from wire_batches(self.packed(gathered, clock, drops))
+            yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
         yield from wire_batches(count_rows(drops, self.metrics, _task()))
+        if self.measures:
+            yield from wire_batches(self.measures.wire(tally, _task()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
         give_back()
 
-    def packed(self, gathered: pa.Table, clock: Clock, drops: Drops) -> Iterator[WireRow]:
+    def packed(self, gathered: pa.Table, clock: Clock, drops: Drops, tally: Tally | None = None) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
         frame = self._prepared(loosened(gathered), clock, drops)
         show(frame, self.peeks)
-        yield from wire_rows(pack(frame, self.outlets, self.labels.shards, self.slots, drops), self.labels)
+        routed = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+        if self.measures and tally is not None:
+            routed = self.measures.produced(routed, tally)
+            self.measures.consumed(frame, self.roots if self.sources else {}, self.letters, tally)
+        yield from wire_rows(routed, self.labels)
         yield from wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -145,16 +144,6 @@ class Pack:
                 drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
         for number, name in self.letters.items():
             drops[(name, DEAD_LETTER)] += int((root == number).sum())
-
-
-def show(frame: pa.Table, peeks: Sequence[PeekCall]) -> None:
-    """Show the functions their rows."""
-    for peek in peeks:
-        rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
-        keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
-        # A plain Python function per record is what peek is for.
-        for key, value in zip(keys, values, strict=True):
-            peek.action(key, value)
 
 
 @dataclass(frozen=True)

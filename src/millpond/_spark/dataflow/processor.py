@@ -29,6 +29,7 @@ from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._spark.dataflow.fused import Fused
+from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
 from millpond._spark.dataflow.state import SparkChunkStore
 from millpond._spark.dataflow.wire import END, Labels, output_port
@@ -49,6 +50,7 @@ class LevelProcessor(StatefulProcessor):
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     onward : of operators whose results are packed here; those of the others go to `Unpack`.
     metrics : (node, reason) of each metric number.
+    measures : what is counted beside dropped records; None: nothing.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class LevelProcessor(StatefulProcessor):
         cache_root: str | None,
         fused: dict[int, Fused],
         metrics: tuple[tuple[str, str], ...],
+        measures: Measures | None = None,
     ) -> None:
+        self._measures = measures
         self._fused = fused
         self._metrics = metrics
         self._settings = settings
@@ -95,16 +99,26 @@ class LevelProcessor(StatefulProcessor):
         if context is None:
             yield from _passed_on(label, given)
             return
-        drops: Drops = Counter()
-        results, fused = run_operator(context, self._inputs(given), state_of(), drops), self._fused.get(target)
+        drops, tally, state = Counter[tuple[str, str]](), Tally(), state_of()
+        inputs = self._inputs(given)
+        if self._measures is not None:
+            self._measures.processed(context.operator, shard, inputs, tally)
+        results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
+        # the operator lets them go when it has read them
+        del inputs
+        if self._measures is not None:
+            results = self._measures.forwarded(context.operator, results, tally)
         if fused is None:
             for table in results:
                 for piece in blob.pieces(table):
                     yield label, output_port(target), blob.encode(piece), 0
         else:
             for table in _in_one(results) if fused.tells_reach else results:
-                yield from self._fused_rows(table, fused, shard, context, drops)
+                yield from self._fused_rows(table, fused, shard, context, drops, tally)
         yield from count_rows(drops, self._metrics, label)
+        if self._measures is not None:
+            self._measures.kept(context.operator, shard, state, tally)
+            yield from self._measures.wire(tally, label)
 
     def _state(self) -> State:
         assert self._store is not None
@@ -119,12 +133,15 @@ class LevelProcessor(StatefulProcessor):
         return kept
 
     def _fused_rows(
-        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Drops
+        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Drops, tally: Tally
     ) -> Iterator[WireRow]:
         """The results, packed here."""
         rows = fused.rows(results)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        yield from wire_rows(pack(rows, fused.outlets, self._labels.shards, context.slots, drops), self._labels)
+        routed = pack(rows, fused.outlets, self._labels.shards, context.slots, drops)
+        if self._measures is not None:
+            routed = self._measures.produced(routed, tally)
+        yield from wire_rows(routed, self._labels)
 
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}

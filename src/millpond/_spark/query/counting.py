@@ -1,4 +1,5 @@
-"""Counts of dropped records: observed in the exchange, read from a query's progress (law 6).
+"""Counts of dropped records, and of all else that workers count: observed in the exchange, read from a query's progress
+(law 6).
 
 Packs and levels put rows without blob among the wire rows, each what one task or shard counted of one metric; here
 they are collected by Spark's `observe` and taken out. They are collected as a set and summed by whoever reads them:
@@ -7,7 +8,7 @@ a task of a shuffle that runs again, since its output was lost, says the same on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,6 +17,8 @@ from pyspark.sql import functions as F
 Metrics = tuple[tuple[str, str], ...]
 """(node, reason) of each metric, by number."""
 PREFIX = "millpond_"
+WRITTEN = "written"
+"""Name of the observation that counts the rows of sinks whose columns Spark makes."""
 _COUNTS = "counts"
 
 
@@ -42,8 +45,17 @@ def drops_of(row: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], 
     """Counts by (node, reason) in one row of observed metrics."""
     found: dict[tuple[str, str], int] = {}
     for each in row[_COUNTS] or ():
-        add(found, {metrics[each["metric"]]: each["count"]})
+        if each["metric"] < len(metrics):
+            add(found, {metrics[each["metric"]]: each["count"]})
     return found
+
+
+def measured_in(observed: Mapping[str, Any], metrics: Metrics) -> Iterator[list[tuple[int, int, int]]]:
+    """What is counted beside dropped records in one progress: (place, number, count), for each place of counting."""
+    for name, row in observed.items():
+        if name.startswith(PREFIX):
+            beside = [each for each in row[_COUNTS] or () if each["metric"] >= len(metrics)]
+            yield [(each["place"], each["metric"], each["count"]) for each in beside]
 
 
 def add(total: dict[tuple[str, str], int], more: Mapping[tuple[str, str], int]) -> None:

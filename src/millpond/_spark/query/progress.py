@@ -1,4 +1,4 @@
-"""Counts of dropped records over all batches of a running query, from the progress that Spark keeps of it.
+"""What the batches of a running query have counted, from the progress that Spark keeps of it.
 
 Spark keeps the progress of the last batches only, so a thread looks in now and then. A streaming listener
 written in Python would see every batch too, but costs 0.1 CPU-seconds each: the JVM hands over the progress
@@ -8,12 +8,15 @@ field by field.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
-from millpond._spark.query.counting import Metrics, drops_in, total_of
+from millpond._spark.metrics import log_line
+from millpond._spark.metrics.metrics import Metrics
+from millpond._spark.metrics.totals import Counted, Totals
 
 KEPT = 100
 """Progresses that Spark keeps at least, while a topology runs: more than there are batches between two looks."""
@@ -23,35 +26,45 @@ SECONDS = 5.0
 Drops = dict[tuple[str, str], int]
 
 
-class DropCounts:
-    """Collects the counts of each batch of one query, once.
+class Counts:
+    """Collects the counts of each batch of one query, once, and says each batch in the log.
 
     Parameters
     ----------
     query : the query; followed by a thread until it ends or `close`.
-    metrics : (node, reason) of each metric number.
+    counted : what its metrics count.
     before : what was counted before its first batch.
     """
 
-    def __init__(self, query: StreamingQuery, metrics: Metrics, before: Drops | None = None) -> None:
+    def __init__(self, query: StreamingQuery, counted: Counted, before: Totals | None = None) -> None:
         self._query = query
-        self._metrics = metrics
-        self._total: Drops = dict(before or {})
+        self._totals = before or Totals(counted)
         self._last = -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        threading.Thread(target=self._follow, name=f"drops of {query.runId}", daemon=True).start()
+        threading.Thread(target=self._follow, name=f"counts of {query.runId}", daemon=True).start()
 
-    def total(self) -> Drops:
-        """Counts over all batches so far."""
+    def drops(self) -> Drops:
+        """Dropped records of all batches so far."""
         self._look()
         with self._lock:
-            return dict(self._total)
+            return dict(self._totals.drops)
 
-    def add(self, more: Drops) -> None:
-        """Count what another query has dropped, which went on with this one's batch."""
+    def metrics(self) -> Metrics:
+        """All numbers, of all batches so far."""
+        self._look()
         with self._lock:
-            self._total = total_of([self._total, more])
+            return self._metrics(active=self._query.isActive)
+
+    def totals(self) -> Totals:
+        """What was counted, to go on with; nothing is added to it any more once this is closed."""
+        self._look()
+        return self._totals
+
+    def add(self, more: Counts) -> None:
+        """Count what another query has counted, which went on with this one's batch."""
+        with self._lock:
+            self._totals.add(more.totals())
 
     def close(self) -> None:
         """Stop following; what was counted stays."""
@@ -69,16 +82,26 @@ class DropCounts:
                 return
 
     def _look(self) -> None:
-        progresses = self._query.recentProgress
+        progresses = self._new()
         with self._lock:
             for progress in progresses:
                 number, observed = int(progress["batchId"]), progress["observedMetrics"]
                 # batches come in their order, and of an idle query the last one over and over
                 if observed and number > self._last:
-                    rows = {name: _as_mapping(row) for name, row in observed.items()}
-                    self._total = total_of([self._total, drops_in(rows, self._metrics)])
+                    self._totals.take(progress)
                     self._last = number
+                    self._totals.look_ahead(progress)
+                    if log_line.is_wanted():
+                        log_line.LOG.info(log_line.line(self._metrics(active=True)))
+            if progresses:
+                self._totals.look_ahead(progresses[-1])
 
+    def _new(self) -> list[Any]:
+        """Progresses with those that are new; the last one alone where no other is: each costs a conversion."""
+        last: Any = self._query.lastProgress
+        if last is None or int(last["batchId"]) <= self._last + 1:
+            return [] if last is None else [last]
+        return list(self._query.recentProgress)
 
-def _as_mapping(row: Any) -> dict[str, Any]:
-    return row.asDict() if hasattr(row, "asDict") else dict(row)
+    def _metrics(self, *, active: bool) -> Metrics:
+        return self._totals.metrics(active=active, at_ms=time.time_ns() // 1_000_000)

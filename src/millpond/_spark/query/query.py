@@ -11,10 +11,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from millpond._spark.metrics.metrics import Metrics
+from millpond._spark.metrics.shown import Shown
 from millpond._spark.query import failures, interrupts, leases, silence
 from millpond._spark.query.as_html import as_html
 from millpond._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
-from millpond._spark.query.progress import DropCounts, Drops
+from millpond._spark.query.progress import Counts, Drops
 from millpond._spark.stores.read import read_state
 from millpond.errors import ConfigError
 
@@ -31,7 +33,7 @@ class Query:
     def __init__(
         self,
         streaming: StreamingQuery,
-        counts: DropCounts,
+        counts: Counts,
         checkpoint: str,
         lease: leases.Lease,
         barrier: StopBarrier,
@@ -46,6 +48,7 @@ class Query:
         self._rest = rest
         self._silence = silence.Silence(streaming)
         self._spark = spark
+        self._shown: Shown | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -78,7 +81,15 @@ class Query:
     @property
     def drops(self) -> Drops:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
-        return self._counts.total()
+        return self._counts.drops()
+
+    def metrics(self) -> Metrics:
+        """How the query goes: records, times, tables, drops, since this start; docs/watch.md says what each is.
+
+        It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
+        batch that was committed.
+        """
+        return self._counts.metrics()
 
     def state(self, store: str, *, batch: int | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `millpond.read_state`.
@@ -94,6 +105,16 @@ class Query:
         """
         return read_state(self._spark, self._checkpoint, store, batch=batch)
 
+    @property
+    def metrics_port(self) -> int | None:
+        """The port at which Prometheus asks for the numbers; None where `metrics_port` was not given."""
+        return None if self._shown is None else self._shown.port
+
+    def show(self, shown: Shown) -> None:
+        """Have the numbers shown until the query has ended."""
+        self._shown = shown
+        shown.begin(self._spark, self.metrics)
+
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
         """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.
 
@@ -106,6 +127,7 @@ class Query:
             # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._barrier.closed:
                 self._lease.release_at_end()
+                self._leave()
 
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
@@ -138,6 +160,12 @@ class Query:
         self._silence.stop(self._spark)
         self._lease.release_at_end()
         self._counts.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nobody is shown the numbers any more."""
+        if self._shown is not None:
+            self._shown.close()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Stop the query when the batch under way is written and committed: the next start runs nothing again.
@@ -167,11 +195,12 @@ class Query:
                 return False
         self._lease.release_at_end()
         self._counts.close()
+        self._leave()
         rest = self._rest()
         if rest is not None:
             rest.awaitTermination()
             rest.stop()
-            self._counts.add(rest.drops)
+            self._counts.add(rest._counts)
         return True
 
     def _drained(self, until: float | None) -> bool:

@@ -32,10 +32,13 @@ from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
 from millpond._spark.formats.registered import settled
 from millpond._spark.functions.function_texts import function_texts
+from millpond._spark.metrics import log_line
+from millpond._spark.metrics.shown import Shown
+from millpond._spark.metrics.totals import Counted, Totals
 from millpond._spark.query import failures, leases, silence
-from millpond._spark.query.counting import PREFIX, counted
+from millpond._spark.query.counting import PREFIX, WRITTEN, counted
 from millpond._spark.query.drain import StopBarrier, is_unfinished
-from millpond._spark.query.progress import DropCounts, Drops
+from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
@@ -51,7 +54,14 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     settings.check(spark)
     _refuse_idle_time(topology, options)
     sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
-    return _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
+    shown = Shown(options.metrics_address, topology.plan.application, progress=options.progress)
+    try:
+        query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
+    except BaseException:
+        shown.close()
+        raise
+    query.show(shown)
+    return query
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class _Start:
             # what Spark says may quote a setting
             raise found from None
 
-    def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Drops | None = None) -> Query:
+    def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Totals | None = None) -> Query:
         found = look(self.folder)
         effects = {
             "record_cache": self.options.record_cache,
@@ -106,7 +116,7 @@ class _Start:
         unfinished = partial(is_unfinished, self.folder)
         return Query(
             streaming,
-            DropCounts(streaming, metrics, before),
+            Counts(streaming, metrics, before),
             self.folder.path,
             lease,
             barrier,
@@ -120,8 +130,8 @@ class _Start:
         made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
         return {"schemas": made} if made else {}
 
-    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Drops:
-        """Finish the batch that was not; what it drops."""
+    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals:
+        """Finish the batch that was not; what it counts."""
         query, metrics = self._running(place, planned, {"once": True}, lease, StopBarrier())
         waiting = silence.Silence(query)
         try:
@@ -131,9 +141,9 @@ class _Start:
             waiting.stop(self.spark)
         # the lease is that of the query to come
         lease.query = None
-        counts = DropCounts(query, metrics)
+        counts = Counts(query, metrics)
         counts.close()
-        return counts.total()
+        return counts.totals()
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
@@ -146,7 +156,7 @@ class _Start:
 
     def _running(
         self, place: Checkpoint, planned: int, trigger: dict[str, Any], lease: leases.Lease, barrier: StopBarrier
-    ) -> tuple[StreamingQuery, tuple[tuple[str, str], ...]]:
+    ) -> tuple[StreamingQuery, Counted]:
         """The query that runs, and what its metrics count."""
         topology, tasks, effects = self.topology, place.facts.tasks, place.facts.effects
         given = (self.spark, tasks, self.folder.path, effects["session"])
@@ -175,9 +185,7 @@ class _Start:
                 lease.query = writer.start()
         return lease.query, metrics
 
-    def _compiled(
-        self, facts: Facts, read: Sequence[Source], *, begun: bool
-    ) -> tuple[Compiled, tuple[tuple[str, str], ...]]:
+    def _compiled(self, facts: Facts, read: Sequence[Source], *, begun: bool) -> tuple[Compiled, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         topology, spark, effects = self.topology, self.spark, facts.effects
         physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
@@ -191,12 +199,15 @@ class _Start:
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
             direct_sinks=sinks.can_be_direct(spark, topology.plan),
             numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
+            measured=True,
+            written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
         )
         given = (self.options.kafka, self.folder)
         scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions)
         inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
         clock = wall_clock.wall_clock(spark) if facts.clock else None
-        return compile_plan(physical, inputs, layout, clock), metric_names(physical)
+        compiled = compile_plan(physical, inputs, layout, clock)
+        return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
 
     def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:
         # what becomes of bad records changes nothing of what is kept, so it may change

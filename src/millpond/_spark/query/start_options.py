@@ -25,8 +25,12 @@ class StartOptions:
     idle_after: Duration | None = None
     record_cache: bool = False
     name: str | None = None
+    metrics_port: int | str | None = None
+    progress: bool = False
 
     def __post_init__(self) -> None:
+        if self.metrics_port is not None:
+            self._address(self.metrics_port)
         if self.idle_after is not None:
             self._check_idle_after()
         if self.trigger is not None and duration_ms(self.trigger, "trigger") < 0:
@@ -59,6 +63,22 @@ class StartOptions:
                 given=f"available_now=True, idle_after={self.idle_after!r}",
                 hint="Leave one of them out.",
             )
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port at which Prometheus asks; None: it does not."""
+        return None if self.metrics_port is None else self._address(self.metrics_port)
+
+    @staticmethod
+    def _address(given: int | str) -> tuple[str, int]:
+        host, _, port = given.rpartition(":") if isinstance(given, str) else ("", "", str(given))
+        if isinstance(given, bool) or not port.isdecimal() or int(port) >= 1 << 16:
+            raise ConfigError(
+                "metrics_port= is the port at which Prometheus asks, or the host and the port.",
+                given=f"metrics_port={given!r}",
+                hint='metrics_port=9400 for all addresses of this machine; metrics_port="127.0.0.1:9400" for one.',
+            )
+        return host.strip("[]") or "0.0.0.0", int(port)
 
     @property
     def idle_after_ms(self) -> int:

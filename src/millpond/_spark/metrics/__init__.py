@@ -1,0 +1,1 @@
+"""How a running query goes: its numbers, a line in the log for each batch, Prometheus, a line in a terminal."""
