@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as texts
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -22,7 +23,7 @@ class SchemaFormat(Format):
 
     Parameters
     ----------
-    kind : "avro".
+    kind : "avro" or "protobuf".
     schema : as text; None: a source takes the registry's, a sink makes one of the type of what it writes.
     registry : where schemas are found by the number in front of each value; None: there is no such number.
     subject_name_strategy : what subjects are called by.
@@ -133,6 +134,51 @@ def avro(
     """
     text = schema if schema is None else _json_text(schema)
     return SchemaFormat("avro", text, registry, subject_name_strategy, auto_register, version, subject)
+
+
+def protobuf(
+    message: Any,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    subject: str | None = None,
+) -> Format:
+    """The format of Protobuf messages: with a registry as Confluent's serializers write them, else the bare messages.
+
+    Parameters
+    ----------
+    message : a generated class of messages, or a descriptor of them; it goes to the workers as its files' descriptors.
+    registry : where files are found by the number that stands in front of each message.
+    subject_name_strategy : what a sink's subject is called by: its topic, its message, or both.
+    auto_register : whether a start registers a sink's file that the registry does not have; else it is refused.
+    subject : its name, in place of the one that the strategy says.
+
+    Raises
+    ------
+    TopologyError : it is no message.
+
+    Examples
+    --------
+    >>> from google.protobuf.timestamp_pb2 import Timestamp
+    >>> str(protobuf(Timestamp))
+    'protobuf'
+    """
+    described = getattr(message, "DESCRIPTOR", message)
+    if not hasattr(described, "full_name") or not hasattr(described, "nested_types"):
+        hint = "mp.protobuf(Order), where Order is a class that protoc made."
+        raise TopologyError("Protobuf needs a class of messages.", given=repr(message)[:200], hint=hint)
+    files: dict[str, bytes] = {}
+    _collect(described.file, files)
+    text = texts.dumps({"message": described.full_name, "files": [b64encode(each).decode() for each in files.values()]})
+    return SchemaFormat("protobuf", text, registry, subject_name_strategy, auto_register, subject=subject)
+
+
+def _collect(file: Any, files: dict[str, bytes]) -> None:
+    """The descriptors of a file, behind those of the files that it needs."""
+    for each in file.dependencies:
+        _collect(each, files)
+    files.setdefault(file.name, file.serialized_pb)
 
 
 def _json_text(schema: Any) -> str:

@@ -96,15 +96,19 @@ class RegistryClient:
             _CLIENTS[text] = _made(settings)
         self._client = _CLIENTS[text]
 
-    def by_id(self, number: int) -> Registered:
+    def by_id(self, number: int, form: str | None = None) -> Registered:
         """The schema of this number.
+
+        Parameters
+        ----------
+        form : how the registry is to give it; None: as it is.
 
         Raises
         ------
         Missing : there is none.
         SourceError : the registry does not answer.
         """
-        found = self._asked(lambda: self._client.get_schema(number), f"schema {number}", SourceError)
+        found = self._asked(lambda: self._client.get_schema(number, fmt=form), f"schema {number}", SourceError)
         return self._whole(found)
 
     def of_subject(self, subject: str, version: int | None) -> Registered:

@@ -6,6 +6,7 @@ registered, or looked up, before the first batch; its number stands in front of 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from millpond._plan.nodes import Sink, Source
 from millpond._spark.formats.avro import types as avro_types
 from millpond._spark.formats.avro.types import BadSchema, schema_of, type_of_schema
+from millpond._spark.formats.protobuf.types import message_of
 from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.registered.client import Handed, Missing, RegistryClient
 from millpond._spark.session.credentials import REGISTRIES, handed_over
@@ -79,6 +81,8 @@ def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> di
 
 def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
     assert form.registry is not None
+    if form.kind == "protobuf":
+        return _written_message(form)
     try:
         schema = schemas.written_schema(form, kind)
     except BadSchema as error:
@@ -91,16 +95,34 @@ def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
             hint='Take "TopicNameStrategy", or name it: subject="...".',
         )
     text = str(form.schema) if form.schema is not None else json.dumps(schema)
+    return {"subject": subject, "id": _id_of(form, subject, text), "schema": json.dumps(schema, sort_keys=True)}
+
+
+def _written_message(form: SchemaFormat) -> dict[str, Any]:
+    message = message_of(str(form.schema))
+    needs = [each.name for each in message.file.dependencies if not each.name.startswith("google/protobuf/")]
+    if needs:
+        raise ConfigError(
+            "A message of a sink with a registry is of a file that needs no others.",
+            given=f"{message.file.name} needs {', '.join(needs)}",
+            hint="Declare what it needs in the same file; google/protobuf/... may be imported.",
+        )
+    text = base64.b64encode(message.file.serialized_pb).decode()
+    subject = form.subject_of(message.full_name) or ""
+    return {"subject": subject, "id": _id_of(form, subject, text), "schema": str(form.schema)}
+
+
+def _id_of(form: SchemaFormat, subject: str, text: str) -> int:
+    assert form.registry is not None
     client = RegistryClient(form.registry.settings)
     try:
-        number = client.id_of(subject, text, schemas.REGISTRY_KINDS[form.kind], register=form.auto_register)
+        return client.id_of(subject, text, schemas.REGISTRY_KINDS[form.kind], register=form.auto_register)
     except Missing as error:
         raise ConfigError(
             "The registry does not have the schema of a sink, and it is not to be registered.",
             given=f"{error}; the schema is {text[:300]}",
             hint="Register it, or leave out auto_register=False.",
         ) from None
-    return {"subject": subject, "id": number, "schema": json.dumps(schema, sort_keys=True)}
 
 
 # -- with what is settled ----------------------------------------------------------------------------------
@@ -160,7 +182,7 @@ def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
         for place, form, kind in _forms([sink]):
             if form.registry is not None:
                 one = known.get("writes", {}).get(place)
-                if one is None or type_of_schema(schema_of(one["schema"])) != kind:
+                if one is None or schemas.misfit(replace(form, schema=one["schema"]), kind) is not None:
                     # a batch that was begun with another type is run again with this one
                     one = _written(form, kind)
                 parts[place.rsplit("/", 1)[1]] = replace(form, schema=one["schema"], id=one["id"], registry=None)

@@ -1,0 +1,1 @@
+"""Protobuf: messages as types, values as Arrow columns and back."""
