@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
 from millpond.io.formats import Format, json
+from millpond.io.schema_formats import SchemaFormat
 
 EventTime = Literal["source", "record"]
 _ROW_HINT = 'Name the table\'s columns: mp.debezium("id long, first_name string, email string").'
@@ -36,6 +37,18 @@ class DebeziumFormat(Format):
             hint = '"source": when the database made the change; "record": the time of the Kafka record.'
             raise TopologyError("There is no such time of a change.", given=f"time={self.time!r}", hint=hint)
         _check(self.inner, _ROW_HINT)
+        if self.documents and isinstance(self.inner, SchemaFormat):
+            what, hint = "Documents within an envelope are read with a schema of JSON.", "Have events written as JSON."
+            raise TopologyError(what, given=str(self), hint=hint)
+
+    def of_topic(self, topic: str, part: str) -> Format:
+        """As of each format."""
+        return replace(self, inner=self.inner.of_topic(topic, part))
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        """As of each format."""
+        return self.inner.unreadable
 
     @property
     def unwritable(self) -> str | None:
@@ -62,6 +75,15 @@ class DebeziumKeyFormat(Format):
     def __post_init__(self) -> None:
         _check(self.inner, _KEY_HINT)
 
+    def of_topic(self, topic: str, part: str) -> Format:
+        """As of each format."""
+        return replace(self, inner=self.inner.of_topic(topic, part))
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        """As of each format."""
+        return self.inner.unreadable
+
     @property
     def unwritable(self) -> str | None:
         """As of each format."""
@@ -72,7 +94,7 @@ class DebeziumKeyFormat(Format):
 
 
 def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", documents: bool = False) -> Format:
-    """The format of Debezium's change events in JSON, read as rows of the table that they tell of.
+    """The format of Debezium's change events in JSON or Avro, read as rows of the table that they tell of.
 
     A value is the row as it is after the change (`after` of the events c, r and u), or null where the row was deleted
     (d). So `builder.table` has the database's table. Events come as Kafka Connect's JsonConverter writes them, with
@@ -81,8 +103,9 @@ def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", 
 
     Parameters
     ----------
-    row : the columns that are wanted, in DDL ("id long, first_name string"), or a StructType; types are those in which
-        Debezium writes them (dates as days, say).
+    row : of JSON the columns that are wanted, in DDL ("id long, first_name string"), or a StructType; types are those
+        in which Debezium writes them (dates as days, say). Or the format of events in Avro, such as
+        `mp.avro(registry=...)`: all columns of its schema.
     tombstones : whether a null value, which Debezium writes behind each deletion, is one more deletion. By default it
         is left out and counted (`ignored_tombstone`), since the event d before it has deleted the row.
     time : a record's event time: "source" is when the database made the change (`source.ts_ms`), "record" the time
@@ -99,12 +122,12 @@ def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", 
 
 
 def debezium_key(columns: Any) -> Format:
-    """The format of the keys of Debezium's change events in JSON, with their schema or without.
+    """The format of the keys of Debezium's change events, in JSON with their schema or without, or in Avro.
 
     Parameters
     ----------
-    columns : of the primary key, in DDL or as a StructType. A key of one column is that column's value, one of several
-        is a struct of them.
+    columns : of the primary key, in DDL or as a StructType, or the format of keys in Avro. A key of one column is that
+        column's value, one of several is a struct of them.
 
     Examples
     --------
@@ -115,5 +138,5 @@ def debezium_key(columns: Any) -> Format:
 
 
 def _check(inner: Format, hint: str) -> None:
-    if inner.kind != "json" or inner.schema is None:
-        raise TopologyError("Debezium's events are read with a schema, from JSON.", given=str(inner), hint=hint)
+    if not isinstance(inner, SchemaFormat) and (inner.kind != "json" or inner.schema is None):
+        raise TopologyError("Debezium's events are read with a schema: JSON or Avro.", given=str(inner), hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millpond.errors import TopologyError
 from millpond.io.formats import Format, FormatName
@@ -38,6 +38,10 @@ class WindowedFormat(Format):
         if self.kind == "time_windowed" and self.size_ms is None:
             return "Keys of time windows are read with the windows' size", f"{self} without a size", _SIZE_HINT
         return self.inner.unreadable
+
+    def of_topic(self, topic: str, part: str) -> Format:
+        """As of each format."""
+        return replace(self, inner=self.inner.of_topic(topic, part))
 
     def __str__(self) -> str:
         return f"{self.kind}({self.inner}{'' if self.size_ms is None else f', {self.size_ms} ms'})"

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from millpond._engine.arrays import Bools
 from millpond._spark.formats.serdes import Decoded, Serde
-from millpond.errors import SinkError
+from millpond.errors import SinkError, TopologyError
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a value that the database has not told, by Debezium's `unavailable.value.placeholder`."""
@@ -35,6 +35,24 @@ def envelope_type(row: DataType, *, documents: bool) -> StructType:
         StructField("source", StructType([StructField("ts_ms", LongType())])),
     ]
     return StructType([*fields, StructField(PAYLOAD, StructType(fields))])
+
+
+def row_type(envelope: DataType) -> DataType:
+    """The type of the rows of envelopes whose schema says all of it.
+
+    Raises
+    ------
+    TopologyError : it is no schema of envelopes.
+    """
+    kinds = {field.name: field.dataType for field in envelope.fields} if isinstance(envelope, StructType) else {}
+    source = kinds.get("source")
+    if not {"op", "after"} <= set(kinds) or not isinstance(source, StructType) or "ts_ms" not in source.names:
+        raise TopologyError(
+            "This is no schema of Debezium's envelopes.",
+            given=envelope.simpleString()[:300],
+            hint="It has no op, after or source.ts_ms; flattened events are read without mp.debezium.",
+        )
+    return kinds["after"]
 
 
 def key_type(columns: StructType) -> StructType:

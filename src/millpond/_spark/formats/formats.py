@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from millpond._spark.formats import serdes
-from millpond._spark.formats.debezium import PAYLOAD, EnvelopeSerde, KeySerde, envelope_type, key_type
+from millpond._spark.formats.debezium import PAYLOAD, EnvelopeSerde, KeySerde, envelope_type, key_type, row_type
 from millpond._spark.formats.json import encode_json, nullable, readable
 from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
@@ -96,9 +96,14 @@ def type_of(form: Format) -> DataType:
 def _columns_of(form: DebeziumFormat | DebeziumKeyFormat) -> StructType:
     """The columns of a row, or of a primary key."""
     kind = type_of(form.inner)
+    if isinstance(form.inner, SchemaFormat) and isinstance(form, DebeziumFormat):
+        # its schema is the envelope's
+        kind = row_type(kind)
     if not isinstance(kind, StructType) or not kind.fields:
         what, hint = "Debezium's rows and keys have columns.", 'Name them: "id long, first_name string".'
         raise TopologyError(what, given=kind.simpleString(), hint=hint)
+    if isinstance(form.inner, SchemaFormat):
+        return kind
     if isinstance(form, DebeziumKeyFormat) and PAYLOAD in kind.names:
         what = f"A key with a column {PAYLOAD!r} cannot be told from one with its schema."
         hint = 'Without schemas (key.converter.schemas.enable=false) read it as mp.json("payload string").'
@@ -145,12 +150,16 @@ def serde_of(form: Format, kind: DataType | None = None) -> Serde:
         within = serde_of(form.inner, None if kind is None else _windowed(kind)[0])
         return WindowedSerde(form.kind, within, form.kind == "session_windowed", form.size_ms)
     if isinstance(form, DebeziumFormat):
-        row = _columns_of(form)
+        row, times = _columns_of(form), form.time == "source"
+        if isinstance(form.inner, SchemaFormat):
+            return EnvelopeSerde(serde_of(form.inner), None, form.tombstones, times)
         envelope = serdes.JsonSerde(envelope_type(row, documents=form.documents))
         document = serdes.JsonSerde(row) if form.documents else None
-        return EnvelopeSerde(envelope, document, form.tombstones, form.time == "source")
+        return EnvelopeSerde(envelope, document, form.tombstones, times)
     if isinstance(form, DebeziumKeyFormat):
         columns = _columns_of(form)
+        if isinstance(form.inner, SchemaFormat):
+            return KeySerde(serde_of(form.inner), tuple(columns.names))
         return KeySerde(serdes.JsonSerde(key_type(columns)), tuple(columns.names))
     if form.kind in serdes.NUMBERS:
         return serdes.NumberSerde(form.kind)
@@ -166,6 +175,8 @@ def describe_format(form: Format | None) -> str:
     if isinstance(form, SchemaFormat):
         return schemas.described(form)
     if isinstance(form, WindowedFormat | DebeziumFormat | DebeziumKeyFormat):
+        if isinstance(form.inner, SchemaFormat):
+            return str(form).replace(str(form.inner), schemas.described(form.inner), 1)
         return str(replace(form, inner=Format("json", type_of(form.inner)))) if form.inner.schema else str(form)
     return str(form) if form.schema is None else f"{form.kind}({type_of(form).simpleString()})"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from millpond._plan.nodes import Sink, Source
 from millpond._spark.formats.avro import types as avro_types
@@ -26,6 +27,7 @@ from millpond.errors import ChangedTopology, ConfigError
 from millpond.io.registry import SchemaRegistry
 from millpond.io.schema_formats import SchemaFormat
 from millpond.io.topics import Topic, TopicSink
+from millpond.io.windowed_formats import WindowedFormat
 
 PARTS = ("key", "value")
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -55,9 +57,17 @@ def _forms(nodes: Sequence[Source] | Sequence[Sink]) -> Iterator[tuple[str, Sche
     for node in nodes:
         end = node.origin if isinstance(node, Source) else node.target
         for part in PARTS if isinstance(end, Topic | TopicSink) else ():
-            form = getattr(end, part)
-            if isinstance(form, SchemaFormat):
-                yield f"{node.name}/{part}", form, getattr(node.shape, part)
+            form, kind = getattr(end, part), getattr(node.shape, part)
+            if isinstance(form, WindowedFormat) and isinstance(kind, StructType):
+                kind = kind["key"].dataType
+            inner = form if isinstance(form, SchemaFormat) else getattr(form, "inner", None)
+            if isinstance(inner, SchemaFormat):
+                yield f"{node.name}/{part}", inner, kind
+
+
+def _with(form: Any, inner: SchemaFormat) -> Any:
+    """The format, or one around it, with another schema."""
+    return inner if isinstance(form, SchemaFormat) else replace(form, inner=inner)
 
 
 def _is_latest(form: SchemaFormat) -> bool:
@@ -169,7 +179,8 @@ def settled_sources(sources: Sequence[Source], known: Settled, registries: Regis
         for place, form, _ in _forms([source]):
             text = known.get("reads", {}).get(place, {}).get("schema", form.schema)
             part = place.rsplit("/", 1)[1]
-            parts[part] = replace(form, schema=text, version=None, registry=registries.handed(form.registry))
+            made_of = replace(form, schema=text, version=None, registry=registries.handed(form.registry))
+            parts[part] = _with(getattr(source.origin, part), made_of)
         made.append(replace(source, origin=replace(source.origin, **parts)) if parts else source)
     return made
 
@@ -185,6 +196,8 @@ def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
                 if one is None or schemas.misfit(replace(form, schema=one["schema"]), kind) is not None:
                     # a batch that was begun with another type is run again with this one
                     one = _written(form, kind)
-                parts[place.rsplit("/", 1)[1]] = replace(form, schema=one["schema"], id=one["id"], registry=None)
+                part = place.rsplit("/", 1)[1]
+                made_of = replace(form, schema=one["schema"], id=one["id"], registry=None)
+                parts[part] = _with(getattr(sink.target, part), made_of)
         made.append(replace(sink, target=replace(sink.target, **parts)) if parts else sink)
     return made
