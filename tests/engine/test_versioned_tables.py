@@ -12,6 +12,7 @@ from millpond._plan.kept import kept_functions
 from millpond.aggregates import python
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
 from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.graph import Node
@@ -272,6 +273,21 @@ def test_held_back_records_are_released_in_the_order_of_their_timestamps_and_key
     assert run(driver, ("s", "z", "9", 15)) == [("c", "0+null", 3), ("a", "1+A", 5), ("b", "2+null", 5)]
     # later than the grace: joined at once
     assert run(driver, ("s", "a", "3", 4)) == [("a", "3+A", 4)]
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_what_a_grace_lets_go_sees_what_came_before_the_record_that_moves_time_wherever_a_batch_ends(cut: int) -> None:
+    builder = arrow_builder("grace")
+    table = builder.table("t", key="string", value="string", history="1 minute")
+    builder.stream("s", key="string", value="string").join(table, PLUS, grace="500 ms").to("out")
+    driver = EngineDriver(builder.build(), shards=2, partitioned=True)
+    steps = [("t", "k", "old", 0), ("s", "k", "s", 100), ("t", "else", "x", 700), ("t", "k", "new", 50)]
+    for number, (topic, key, value, ts) in enumerate([*steps, ("s", "else", "end", 1000)]):
+        if number == cut:
+            driver.run_batch()
+        driver.pipe(topic, key, value, ts=ts)
+    driver.run_batch()
+    assert [(r.key, r.value, r.ts) for r in driver.read("out")] == [("k", "s+new", 100)]
 
 
 def test_changes_of_the_table_do_not_move_the_time_of_a_grace() -> None:

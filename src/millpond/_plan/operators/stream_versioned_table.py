@@ -88,5 +88,8 @@ class StreamTableGrace(AsOfJoin[GraceNode]):
         return (*super().keeps(site, taken), held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False))
 
     def timed(self, site: Site[GraceNode]) -> Timed:
-        """The last moment in which a record waits is one before the end of the grace."""
-        return Timed(every=False, hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
+        """The last moment in which a record waits is one before the end of the grace.
+
+        It is told every time: a record that it lets go sees the table's changes before the record that moves time.
+        """
+        return Timed(every=True, hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
