@@ -209,6 +209,15 @@ def test_records_that_every_shard_gets_count_once_and_rows_held_back_are_known(
     now = query.metrics()
     assert now.consumed == {"left": 12, "names": 4}
     assert now.produced == {"all": 3, "minutes": 6}
+    # keys 6 to 9 and 3 of the second minute
+    assert now.held == {"closing": 5}
+    flows = {name: (operator.processed, operator.forwarded) for name, operator in now.operators.items()}
+    assert flows == {"named": (11 + 4, 3), "counts": (11, 11), "closing": (11, 6)}
+    assert {name: table.rows for name, table in now.tables.items()} == {
+        "named.replica": 3,
+        "counts.windows": 11,
+        "closing.held": 5,
+    }
 
 
 @pytest.mark.parametrize("given", [-1, 65_536, True, "9400x", "localhost", "127.0.0.1:"])
