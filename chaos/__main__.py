@@ -46,11 +46,12 @@ def planned(
     for number in count():
         name = joins[number % len(joins)]
         # of each join another writer in each of its turns
-        writer = writers[(number + number // len(joins)) % len(writers)]
+        turn = number % len(joins) + number // len(joins)
+        writer = writers[turn % len(writers)]
         strikes = strikes_for(JOINS[name].levels, Random(f"{seed}/{number}"), executors, victims, writer)
         strikes = strikes[: min(kills, each)]
         kills -= len(strikes)
-        database = databases[number % len(databases)]
+        database = databases[turn % len(databases)]
         yield Round(seed, number, name, tuple(strikes), executors=executors, writers=writer, database=database)
         if not kills:
             return

@@ -53,8 +53,8 @@ def test_executors_are_struck_where_there_are_some_and_alone_if_that_is_wanted()
 
 def test_who_writes_changes_and_workers_die_at_a_commit_only_where_they_commit() -> None:
     found: dict[str, set[str]] = {}
-    for each in planned(600, 1, ALL, 100):
+    for each in planned(900, 1, ALL, 100):
         moments = {strike.moment for strike in each.strikes if strike.victim == "worker"}
         found.setdefault(each.writers, set()).update(moments)
     assert [writers for writers, moments in found.items() if "before_commit" in moments] == ["both", "tasks"]
-    assert {(r.join, r.writers) for r in planned(600, 1, ALL, 100)} == {(j, w) for j in ALL for w in found}
+    assert {(r.join, r.writers) for r in planned(900, 1, ALL, 100)} == {(j, w) for j in ALL for w in found}
