@@ -1,0 +1,79 @@
+"""The command line: what each command says, and the code with which it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from millpond.cli import main
+
+MODULE = """
+import millpond as mp
+from pyspark.sql import functions as F
+
+def topology(spark):
+    read = spark.readStream.schema("k long, v string, ts long").parquet("FOLDER/rows")
+    builder = mp.StreamsBuilder("told")
+    options = {"key": "k", "value": "v", "timestamp": "ts", "name": "rows", "store": "kept"}
+    builder.table(read, **options).to(mp.Writer("parquet", path="FOLDER/out"), name="out")
+    return builder.build()
+
+number = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = tmp_path_factory.mktemp("cli")
+    (made / "told_topology.py").write_text(MODULE.replace("FOLDER", str(made)))
+    rows = [(1, "a", 1), (2, "b", 2), (2, None, 3), (3, "c", -1)]
+    spark.createDataFrame(rows, "k long, v string, ts long").coalesce(1).write.parquet(str(made / "rows"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        yield made
+
+
+def ran(*args: Any, code: int = 0, **options: Any) -> Result:
+    result = CliRunner().invoke(main, [str(each) for each in args], **options)
+    assert result.exit_code == code, (result.output, str(result.exception))
+    return result
+
+
+def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(folder: Path) -> None:
+    named, checkpoint = "told_topology:topology", folder / "cp"
+    assert ran("describe", named).stdout.startswith("Topology told (")
+    said = json.loads(ran("describe", named, "--json").stdout)
+    assert next(node["name"] for node in said["nodes"]) == "rows"
+    assert said["operators"][0]["stores"] == ["kept"]
+    ran("draw", named, "-o", folder / "told.svg")
+    assert ElementTree.parse(folder / "told.svg").getroot().tag.endswith("svg")
+    assert ran("draw", named, "--format", "mermaid").stdout.startswith("flowchart")
+    done = ran("run", named, "--checkpoint", checkpoint, "--available-now", "--shards", 2, "--tasks", 1, "--json")
+    assert json.loads(done.stdout) == {"drops": [{"operator": "rows", "reason": "negative_timestamp", "records": 1}]}
+    (listed,) = json.loads(ran("stores", checkpoint, "--json").stdout)
+    assert (listed["name"], listed["rows"], listed["batch"]) == ("kept", 1, 0)
+    assert ran("stores", checkpoint).stdout.startswith("kept: 1 rows, ")
+    (row,) = ran("state", checkpoint, "kept", "--json").stdout.splitlines()
+    assert {name: json.loads(row)[name] for name in ("key", "value")} == {"key": 1, "value": "a"}
+    assert "Hint: Stores: kept." in ran("state", checkpoint, "gone", code=1).stderr
+    assert "with all state in it?" in ran("reset", checkpoint, code=1, input="n\n").stdout
+    assert checkpoint.is_dir()
+    ran("reset", checkpoint, "--yes")
+    assert not checkpoint.exists()
+
+
+def test_what_is_wrong_is_said_with_a_hint_and_a_code(folder: Path) -> None:
+    for named in ("told_topology:gone", "no_such_module:topology", "told_topology", "told_topology:number"):
+        assert "Hint: Name a" in ran("describe", named, code=1).stderr
+    assert "not a checkpoint" in ran("reset", folder, "--yes", code=1).stderr
+    assert folder.is_dir()
+    ran("draw", "told_topology:topology", "--format", "png", code=2)
+    ran("run", "told_topology:topology", code=2)
+    ran("unheard-of", code=2)
