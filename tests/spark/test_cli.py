@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from millpond.cli import main
+from millpond.cli.commands import main
 
 MODULE = """
 import millpond as mp

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,15 +47,19 @@ def settle(sources: Sequence[Source], sinks: Sequence[Sink], known: Settled) -> 
     ConfigError : the registry refuses a schema, does not have it, or does not answer.
     """
     old = known.get("reads", {})
-    reads = {place: _read(form, old.get(place), place) for place, form, _ in _forms(sources) if _is_latest(form)}
-    writes = {place: _written(form, kind) for place, form, kind in _forms(sinks) if form.registry is not None}
+    read, written = _forms(_origins(sources)), _forms((sink, sink.target) for sink in sinks)
+    reads = {place: _read(form, old.get(place), place) for place, form, _ in read if _is_latest(form)}
+    writes = {place: _written(form, kind) for place, form, kind in written if form.registry is not None}
     return {name: found for name, found in (("reads", reads), ("writes", writes)) if found}
 
 
-def _forms(nodes: Sequence[Source] | Sequence[Sink]) -> Iterator[tuple[str, SchemaFormat, Any]]:
-    """(place, format, type) of all parts that have a schema."""
-    for node in nodes:
-        end = node.origin if isinstance(node, Source) else node.target
+def _origins(sources: Sequence[Source]) -> list[tuple[Source, Any]]:
+    return [(source, source.origin) for source in sources]
+
+
+def _forms(ends: Iterable[tuple[Source | Sink, Any]]) -> Iterator[tuple[str, SchemaFormat, Any]]:
+    """(place, format, type) of all parts that have a schema, of nodes with the topics that they read or write."""
+    for node, end in ends:
         for part in PARTS if isinstance(end, Topic | TopicSink) else ():
             form, kind = getattr(end, part), getattr(node.shape, part)
             if isinstance(form, WindowedFormat) and isinstance(kind, StructType):
@@ -160,7 +164,7 @@ class Registries:
 def handed_registries(spark: SparkSession, sources: Sequence[Source]) -> Iterator[Registries]:
     """The registries of sources, for tasks of a query that is started while it lasts."""
     found: list[SchemaRegistry] = []
-    for _, form, _ in _forms(sources):
+    for _, form, _ in _forms(_origins(sources)):
         if form.registry is not None and not any(each is form.registry for each in found):
             found.append(form.registry)
     if not found:
@@ -176,7 +180,7 @@ def settled_sources(sources: Sequence[Source], known: Settled, registries: Regis
     made = []
     for source in sources:
         parts = {}
-        for place, form, _ in _forms([source]):
+        for place, form, _ in _forms(_origins([source])):
             text = known.get("reads", {}).get(place, {}).get("schema", form.schema)
             part = place.rsplit("/", 1)[1]
             made_of = replace(form, schema=text, version=None, registry=registries.handed(form.registry))
@@ -190,7 +194,7 @@ def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
     made = []
     for sink in sinks:
         parts = {}
-        for place, form, kind in _forms([sink]):
+        for place, form, kind in _forms([(sink, sink.target)]):
             if form.registry is not None:
                 one = known.get("writes", {}).get(place)
                 if one is None or schemas.misfit(replace(form, schema=one["schema"]), kind) is not None:
