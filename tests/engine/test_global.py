@@ -195,3 +195,18 @@ def test_deleted_rows_of_a_table_leave_only_the_copies_of_the_global_one() -> No
     run(driver, ("global", "p", "P", 0), *(("left", f"k{n}", "p|1", 1) for n in range(200)))
     run(driver, *(("left", f"k{n}", None, 2) for n in range(200)))
     assert driver.rows_kept() == 2
+
+
+@pytest.mark.parametrize("of_table", [True, False], ids=["of a table", "of a stream"])
+def test_a_left_join_takes_records_without_a_key_through_a_repartition_where_it_is_one_of_a_stream(
+    of_table: bool,
+) -> None:
+    def build(builder: Any) -> None:
+        other = builder.global_table("global", key="string", value="string")
+        stream = builder.stream("in", key="string", value="string").repartition()
+        stream.to("out")
+        left = stream.group_by_key().count().map_values(lambda n: pc.cast(n, pa.string())) if of_table else stream
+        left.left_join(other, PLUS, **{"foreign_key" if of_table else "key": REF}).to("joined")
+
+    said = run(driver_of(build), ("in", None, "a|1", 0), ("in", "k", "b|2", 1))
+    assert [key for key, _, _ in said] == (["k"] if of_table else [None, "k"])

@@ -254,7 +254,7 @@ class GlobalLookup(Join):
     @property
     def takes_null_keys(self) -> bool:
         """See `Node`."""
-        return self.generation is Generation.CURRENT and self.how == "left"
+        return self.shape.kind == "stream" and self.generation is Generation.CURRENT and self.how == "left"
 
     def __post_init__(self) -> None:
         super().__post_init__()
