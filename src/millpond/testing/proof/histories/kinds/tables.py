@@ -62,8 +62,8 @@ def _map_values(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     return [inputs[0].map_values(mapper, name=site.name, store=site.store(params))]
 
 
-def _map_values_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    return [TableMapValues(inputs[0], text.mapped, materialized=bool(params.get("stored")))]
+def _map_values_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    return [TableMapValues(inputs[0], text.mapped, materialized=bool(params.get("stored")), topology=site.topology)]
 
 
 def _to_stream_node(_site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
 from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.testing.proof.oracle.tables.table import Table
@@ -16,9 +17,20 @@ from millpond.testing.proof.oracle.tables.table import Table
 class TableMapValues(Table):
     """Maps every value; the key stays."""
 
-    def __init__(self, parent: Table, mapper: Callable[[Value], Value], *, materialized: bool = False) -> None:
-        """Stand behind this parent."""
+    def __init__(
+        self,
+        parent: Table,
+        mapper: Callable[[Value], Value],
+        *,
+        materialized: bool = False,
+        topology: Topology | None = None,
+    ) -> None:
+        """Stand behind this parent.
+
+        With a topology, records count for its time (row 21) where they are materialised here.
+        """
         super().__init__()
+        self._topology = topology if materialized else None
         self._parent = parent
         self._mapper = mapper
         self._store = PlainStore() if materialized else None
@@ -46,6 +58,8 @@ class TableMapValues(Table):
 
     def receive(self, record: Record, port: int) -> None:
         """Map both halves of a change."""
+        if self._topology is not None:
+            self.reach(self._topology, record.ts, port)
         new = self._map(record.value)
         old = self._old(record)
         if self._store is None:
