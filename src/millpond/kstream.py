@@ -31,7 +31,7 @@ from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
 from millpond.joins.stream_stream import stream_join_node
 from millpond.joins.stream_table import refuse_grace, table_join_node
-from millpond.joins.wtables import pointing_node
+from millpond.joins.wtables import pointing_node, points
 from millpond.ktable import KTable
 from millpond.windows import Duration, JoinWindows
 from millpond.wtable import WTable
@@ -287,7 +287,7 @@ class KStream(StreamGrouping):
         grace : with a versioned table, how long a record is held back, in time of the stream, so that changes of the
             table that come late are still seen (KIP-923); the table's history must be as long.
         """
-        if isinstance(other, WTable) or window_of is not None or keep is not None:
+        if points(other, window_of, keep):
             refuse_grace(grace, other)
             return KStream(self._construction, pointing_node(self, other, joiner, "inner", window_of, keep, name))
         return self._join(other, joiner, "inner", windows, key, generation, grace, name)
@@ -309,7 +309,7 @@ class KStream(StreamGrouping):
 
         Of two streams, that result comes once the window and its grace have passed.
         """
-        if isinstance(other, WTable) or window_of is not None or keep is not None:
+        if points(other, window_of, keep):
             refuse_grace(grace, other)
             return KStream(self._construction, pointing_node(self, other, joiner, "left", window_of, keep, name))
         return self._join(other, joiner, "left", windows, key, generation, grace, name)

@@ -17,6 +17,7 @@ from millpond.io.databases import DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
+from millpond.joins.wtables import pointing_node, points
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Suppressed
 from millpond.wtable import WTable
@@ -111,9 +112,7 @@ class KTable(Handle):
         keep : for such a table, how long after its end and grace a window still joins, a duration ("2 days").
         name, store : names of the operator and of its queryable table.
         """
-        if isinstance(other, WTable) or window_of is not None or keep is not None:
-            from millpond.joins.wtables import pointing_node
-
+        if points(other, window_of, keep):
             node = pointing_node(self, other, joiner, "inner", window_of, keep, name, store)
             return KTable(self._construction, node)
         return self._join(other, joiner, "inner", foreign_key, name, store)
@@ -130,9 +129,7 @@ class KTable(Handle):
         store: str | None = None,
     ) -> KTable:
         """Left join: a row for each of this table's keys; right may be null. Parameters as for `join`."""
-        if isinstance(other, WTable) or window_of is not None or keep is not None:
-            from millpond.joins.wtables import pointing_node
-
+        if points(other, window_of, keep):
             node = pointing_node(self, other, joiner, "left", window_of, keep, name, store)
             return KTable(self._construction, node)
         return self._join(other, joiner, "left", foreign_key, name, store)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
-from millpond.io.formats import Format, json
+from millpond.io.formats import Format, WrappingFormat, json
 from millpond.io.schema_formats import SchemaFormat
 
 EventTime = Literal["source", "record"]
@@ -15,7 +15,7 @@ _KEY_HINT = 'Name the columns of the primary key: mp.debezium_key("id long").'
 
 
 @dataclass(frozen=True)
-class DebeziumFormat(Format):
+class DebeziumFormat(WrappingFormat):
     """Values of a topic that Debezium writes; see `debezium`.
 
     Parameters
@@ -41,15 +41,6 @@ class DebeziumFormat(Format):
             what, hint = "Documents within an envelope are read with a schema of JSON.", "Have events written as JSON."
             raise TopologyError(what, given=str(self), hint=hint)
 
-    def of_topic(self, topic: str, part: str) -> Format:
-        """As of each format."""
-        return replace(self, inner=self.inner.of_topic(topic, part))
-
-    @property
-    def unreadable(self) -> tuple[str, str, str] | None:
-        """As of each format."""
-        return self.inner.unreadable
-
     @property
     def unwritable(self) -> str | None:
         """As of each format."""
@@ -66,7 +57,7 @@ class DebeziumFormat(Format):
 
 
 @dataclass(frozen=True)
-class DebeziumKeyFormat(Format):
+class DebeziumKeyFormat(WrappingFormat):
     """Keys of a topic that Debezium writes; see `debezium_key`."""
 
     kind: str = "debezium_key"
@@ -74,15 +65,6 @@ class DebeziumKeyFormat(Format):
 
     def __post_init__(self) -> None:
         _check(self.inner, _KEY_HINT)
-
-    def of_topic(self, topic: str, part: str) -> Format:
-        """As of each format."""
-        return replace(self, inner=self.inner.of_topic(topic, part))
-
-    @property
-    def unreadable(self) -> tuple[str, str, str] | None:
-        """As of each format."""
-        return self.inner.unreadable
 
     @property
     def unwritable(self) -> str | None:

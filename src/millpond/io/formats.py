@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
@@ -79,6 +79,27 @@ class Format:
         if self.schema is None:
             return self.kind
         return f"{self.kind}({self.schema if isinstance(self.schema, str) else self.schema.simpleString()})"
+
+
+@dataclass(frozen=True)
+class WrappingFormat(Format):
+    """A format around another one.
+
+    Parameters
+    ----------
+    inner : the format within.
+    """
+
+    inner: Format = field(default_factory=lambda: Format("bytes"))
+
+    def of_topic(self, topic: str, part: str) -> Format:
+        """As of each format: that of what is within."""
+        return replace(self, inner=self.inner.of_topic(topic, part))
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        """As of each format: that of what is within."""
+        return self.inner.unreadable
 
 
 @dataclass(frozen=True)

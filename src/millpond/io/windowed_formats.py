@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from millpond.errors import TopologyError
-from millpond.io.formats import Format, FormatName
+from millpond.io.formats import Format, FormatName, WrappingFormat
 from millpond.windows.durations import Duration, duration_ms
 
 _SIZE_HINT = 'mp.time_windowed("long", size="5 minutes"): the size of the windows, which the bytes do not tell.'
 
 
 @dataclass(frozen=True)
-class WindowedFormat(Format):
+class WindowedFormat(WrappingFormat):
     """Keys of windows; see `time_windowed` and `session_windowed`.
 
     Parameters
@@ -22,7 +22,6 @@ class WindowedFormat(Format):
     size_ms : of time windows; None: not known, and not needed to write them.
     """
 
-    inner: Format = field(default_factory=lambda: Format("bytes"))
     size_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -37,11 +36,7 @@ class WindowedFormat(Format):
         """As of each format."""
         if self.kind == "time_windowed" and self.size_ms is None:
             return "Keys of time windows are read with the windows' size", f"{self} without a size", _SIZE_HINT
-        return self.inner.unreadable
-
-    def of_topic(self, topic: str, part: str) -> Format:
-        """As of each format."""
-        return replace(self, inner=self.inner.of_topic(topic, part))
+        return super().unreadable
 
     def __str__(self) -> str:
         return f"{self.kind}({self.inner}{'' if self.size_ms is None else f', {self.size_ms} ms'})"

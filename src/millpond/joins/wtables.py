@@ -12,7 +12,6 @@ from millpond._plan.nodes import How, Node, Shape, StreamWTable, TableWTable, WT
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.handle import Handle, same_type, type_text
-from millpond.ktable import KTable
 from millpond.windows import DAY_MS, Duration, Previous, TimeWindows, UnlimitedWindows, Windows, duration_ms
 from millpond.windows.durations import not_negative
 from millpond.wtable import Shift, WTable
@@ -29,6 +28,8 @@ def window_join_node(
     ------
     TopologyError : the windows are not of one definition, or it is not known how long they are wanted.
     """
+    from millpond.ktable import KTable  # which joins with windows too
+
     if how == "outer" and shift is not None:
         raise TopologyError(
             "An outer join takes no shift: a right row that meets none has no window of the left table to stand under.",
@@ -76,6 +77,11 @@ def _shifting(left: WTable, shift: Function) -> Function:
     """The shift as a function of key and value."""
     given, parts = adapt(shift, ("key", "window"), "shift"), left._construction.functions.windowed_parts
     return lambda key, _: given(*parts(key))
+
+
+def points(right: Any, window_of: Function | None, keep: Duration | None) -> bool:
+    """Whether a join of a stream or a table is meant as one with windows that its rows name (`pointing_node`)."""
+    return isinstance(right, WTable) or window_of is not None or keep is not None
 
 
 def pointing_node(

@@ -167,6 +167,11 @@ class Results:
     columns: Named
     made: tuple[Made, ...] = ()
 
+    @classmethod
+    def of_values(cls, kind: Any, *, old: bool) -> Results:
+        """Values of a type as they are; `old`: the old ones too."""
+        return cls((("value", kind), ("old", kind)) if old else (("value", kind),))
+
 
 @dataclass(frozen=True)
 class Retention:

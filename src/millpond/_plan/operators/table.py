@@ -43,8 +43,7 @@ class Table(Spec[Node]):
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
         """See `Spec`."""
-        kind = site.node.shape.value
-        return Results((("value", kind), ("old", kind)) if old else (("value", kind),))
+        return Results.of_values(site.node.shape.value, old=old)
 
     def seen_when_sent(self, site: Site[Node]) -> bool:
         """See `Spec`."""

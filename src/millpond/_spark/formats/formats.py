@@ -36,7 +36,7 @@ from millpond._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
 from millpond._spark.formats.windowed import FIELDS, WindowedSerde
 from millpond.errors import TopologyError
 from millpond.io.debezium import DebeziumFormat, DebeziumKeyFormat
-from millpond.io.formats import DecimalFormat, Format
+from millpond.io.formats import DecimalFormat, Format, WrappingFormat
 from millpond.io.schema_formats import SchemaFormat
 from millpond.io.windowed_formats import WindowedFormat
 
@@ -174,7 +174,7 @@ def describe_format(form: Format | None) -> str:
         return "by type"
     if isinstance(form, SchemaFormat):
         return schemas.described(form)
-    if isinstance(form, WindowedFormat | DebeziumFormat | DebeziumKeyFormat):
+    if isinstance(form, WrappingFormat):
         if isinstance(form.inner, SchemaFormat):
             return str(form).replace(str(form.inner), schemas.described(form.inner), 1)
         return str(replace(form, inner=Format("json", type_of(form.inner)))) if form.inner.schema else str(form)

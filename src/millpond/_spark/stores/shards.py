@@ -79,10 +79,21 @@ class StoreRows:
         settle()
         with tempfile.TemporaryDirectory(prefix="millpond-state-") as name:
             folder = Path(name)
-            for label in sorted(_kept(batches, folder)):
-                chunks = FolderStore(folder / str(label), self.manifests[label])
+            for _, chunks in sorted(self._kept(batches, folder).items()):
                 yield from self._rows(chunks, folder / "runs")
         give_back()
+
+    def _kept(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
+        """The ranges whose chunks lie in the folder now, by label, each in one of its own."""
+        found: dict[int, FolderStore] = {}
+        for batch in batches:
+            for at, label in enumerate(batch.column("label").to_pylist()):
+                if label not in found:
+                    found[label] = FolderStore(folder / str(label), self.manifests[label])
+                    found[label].folder.mkdir()
+                run, chunk, content = (batch.column(name)[at] for name in ("run", "chunk", "content"))
+                found[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
+        return found
 
     def _rows(self, chunks: FolderStore, runs: Path) -> Iterator[pa.RecordBatch]:
         entry = mf.read(chunks.manifest).tables[self.store]
@@ -105,17 +116,3 @@ def declared(name: str, stored: pa.Schema) -> TableSchema:
         appended=not said["identity"],
         due=None if due is None else tuple(due),
     )
-
-
-def _kept(batches: Iterator[pa.RecordBatch], folder: Path) -> set[int]:
-    """Labels of the ranges whose chunks lie in the folder now, each in one of its own."""
-    found: set[int] = set()
-    for batch in batches:
-        for at, label in enumerate(batch.column("label").to_pylist()):
-            place = folder / str(label)
-            if label not in found:
-                found.add(label)
-                place.mkdir()
-            run, chunk = batch.column("run")[at].as_py(), batch.column("chunk")[at].as_py()
-            (place / f"{run}-{chunk}").write_bytes(batch.column("content")[at].as_buffer())
-    return found

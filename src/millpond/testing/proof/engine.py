@@ -49,10 +49,10 @@ from millpond._engine.rows.columns import (
     stacked,
 )
 from millpond._engine.rows.position import places_of, sort_by_position
+from millpond._engine.state.layout import arrow_type
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond._engine.time.watermark import times, told_clock, watermark_of
-from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Flow, Operator, Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond.errors import TopologyError
@@ -368,7 +368,7 @@ def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_ca
 def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
-    values = tuple(pa.bool_() if kind == FLAG else kind for kind in reads.values)
+    values = tuple(map(arrow_type, reads.values))
     return OperatorContext(
         operator, physical.slots, reads.key, values, headers=False, extras=reads.extras, kept=operator.keeps
     )

@@ -51,8 +51,7 @@ class AggregateSpec(Spec[N]):
 
     def results(self, site: Site[N], *, old: bool) -> Results:
         """See `Spec`."""
-        kind = site.node.shape.value
-        return Results((("value", kind), ("old", kind)) if old else (("value", kind),))
+        return Results.of_values(site.node.shape.value, old=old)
 
     def seen_when_sent(self, site: Site[N]) -> bool:
         """See `Spec`."""

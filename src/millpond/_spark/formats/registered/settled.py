@@ -24,6 +24,7 @@ from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.registered.client import Handed, Missing, RegistryClient
 from millpond._spark.session.credentials import REGISTRIES, handed_over
 from millpond.errors import ChangedTopology, ConfigError
+from millpond.io.formats import WrappingFormat
 from millpond.io.registry import SchemaRegistry
 from millpond.io.schema_formats import SchemaFormat
 from millpond.io.topics import Topic, TopicSink
@@ -64,7 +65,7 @@ def _forms(ends: Iterable[tuple[Source | Sink, Any]]) -> Iterator[tuple[str, Sch
             form, kind = getattr(end, part), getattr(node.shape, part)
             if isinstance(form, WindowedFormat) and isinstance(kind, StructType):
                 kind = kind["key"].dataType
-            inner = form if isinstance(form, SchemaFormat) else getattr(form, "inner", None)
+            inner = form.inner if isinstance(form, WrappingFormat) else form
             if isinstance(inner, SchemaFormat):
                 yield f"{node.name}/{part}", inner, kind
 
