@@ -66,6 +66,7 @@ class Suppress(Table):
         self._clock = self._made_clock()
         self._pending: dict[Key, _Pending] = {}
         self._sent: dict[Key, int] = {}
+        self._shown: dict[Key, Stored] | None = {} if parent.versioned else None
         parent.require_old(force=True)
         parent.feed(self)
 
@@ -88,7 +89,12 @@ class Suppress(Table):
         self._parent.require_lookup()
 
     def get(self, key: Key) -> Stored | None:
-        """What has been emitted so far: the value before the held back change, else the parent's."""
+        """What has been emitted so far: the value before the held back change, else the parent's.
+
+        Behind a versioned table it is kept: what comes late there is sent here, and stands in a table without a past.
+        """
+        if self._shown is not None:
+            return self._shown.get(key)
         pending = self._pending.get(key)
         if pending is None:
             return self._parent.get(key)
@@ -165,5 +171,14 @@ class Suppress(Table):
         if change.value is not None or not self._window_close:
             old = held.before if self.send_old else None
             self._sent[key] = change.ts
+            self._show(key, change)
             # what is held back is not known to be out of order any more
             self.forward(Record(key, change.value, change.ts, old))
+
+    def _show(self, key: Key, change: Record) -> None:
+        if self._shown is None:
+            return
+        if change.value is None:
+            self._shown.pop(key, None)
+        else:
+            self._shown[key] = Stored(change.value, change.ts)

@@ -1,0 +1,38 @@
+"""What random histories found once, each made as small as possible (docs/soak.md): it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from millpond.testing.proof.histories import Case, Input, Op, Ref, check
+from millpond.testing.proof.histories.blueprint import Blueprint
+from millpond.testing.proof.histories.report import page
+
+FOUND = {
+    "a foreign key finds what suppress has sent of a change that came late": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("to_table", (Ref(0),), {"history": 30}),
+                Op("suppress", (Ref(1),), {"ms": 5}),
+                Op("table", (), {}),
+                Op("foreign_key", (Ref(2), Ref(3)), {"how": "left"}),
+                Op("table_to", (Ref(4),), {}),
+            ),
+            keys="long",
+            generation="current",
+        ),
+        (
+            Input("n0", 9007199254740992, "1", 46),
+            Input("n3", 9007199254740993, "1", 51),
+            Input("n0", 9007199254740992, "|6", 24),
+        ),
+        shuffle=395,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_history_that_once_differed_holds(name: str) -> None:
+    found = check(FOUND[name])
+    assert found is None, page(found)
