@@ -7,27 +7,16 @@ a merge behind it for large pieces, and faster for small ones (decision 22).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.databases.columns import DatabaseColumn
-from millpond._spark.databases.transaction import (
-    BATCHES,
-    Database,
-    Mark,
-    Transaction,
-    check_columns,
-    conflict,
-    definition,
-    listed,
-    missing,
-    quoted,
-)
+from millpond._spark.databases.sql import conflict, listed, quoted
+from millpond._spark.databases.transaction import Database, GivenColumn, Transaction
 from millpond.errors import ConfigError, SinkError
 
 if TYPE_CHECKING:
@@ -114,85 +103,53 @@ class PostgresTable(Database):
 
 
 class _PostgresTransaction(Transaction):
+    parameter = "%s"
+    locking = " FOR UPDATE"
+
     def __init__(self, database: Database, connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any]) -> None:
-        self._database, self._connection, self._cursor = database, connection, cursor
-        self._target, self._columns = database.target, database.columns
-        *schema, table = self._target.table.split(".")
-        self._table = quoted(*schema, table)
-        self._batches = quoted(*schema, BATCHES)
-        self._types = [_type(column) for column in self._columns]
+        super().__init__(database, [_type(column) for column in database.columns])
+        self._connection, self._cursor = connection, cursor
 
     def prepare(self) -> None:
         """See `Transaction`."""
         self._run(_LOCK)
-        statement = definition(self._table, self._columns, self._types)
-        given = self._run(_COLUMNS, (self._table,)).fetchall()
-        if not given:
-            if not self._target.create:
-                raise missing(self._target, statement)
-            self._run(statement)
-            given = self._run(_COLUMNS, (self._table,)).fetchall()
-        kinds = {name: kind for name, kind, _ in given}
-        fits = [
-            _fits(kinds[column.name], kind) if column.name in kinds else None
-            for column, kind in zip(self._columns, self._types, strict=True)
-        ]
-        keys = [frozenset(names) for (names,) in self._run(_KEYS, (self._table,)).fetchall()]
-        required = [name for name, _, is_required in given if is_required]
-        check_columns(self._database, statement, kinds, fits, self._types, required, keys)
-        if not self._run("SELECT to_regclass(%s) IS NOT NULL", (self._batches,)).fetchone()[0]:  # type: ignore[index]
-            self._run(
-                f"CREATE TABLE {self._batches}"
-                " (table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL)"
-            )
-
-    def is_empty(self) -> bool:
-        """See `Transaction`."""
-        return self._run(f"SELECT 1 FROM {self._table} LIMIT 1").fetchone() is None
-
-    def mark(self) -> Mark | None:
-        """See `Transaction`."""
-        found = self._run(
-            f"SELECT writer, batch FROM {self._batches} WHERE table_name = %s FOR UPDATE", (self._target.table,)
-        ).fetchone()
-        return None if found is None else Mark(*found)
-
-    def set_mark(self, mark: Mark) -> None:
-        """See `Transaction`."""
-        self._run(
-            f"INSERT INTO {self._batches} VALUES (%s, %s, %s)"
-            " ON CONFLICT (table_name) DO UPDATE SET writer = excluded.writer, batch = excluded.batch",
-            (self._target.table, mark.writer, mark.batch),
-        )
-
-    def apply(self, changes: pa.Table) -> None:
-        """See `Transaction`."""
-        deleted = changes.column(len(self._columns))
-        gone, put = changes.filter(deleted), changes.filter(pc.invert(deleted))
-        keys = [number for number, column in enumerate(self._columns) if column.is_key]
-        if len(gone):
-            equal = " AND ".join(f"t.{quoted(self._columns[n].name)} = g.{quoted(self._columns[n].name)}" for n in keys)
-            given = f"{self._arrays(keys)} AS g ({listed(self._columns[number] for number in keys)})"
-            self._run(f"DELETE FROM {self._table} t USING {given} WHERE {equal}", _values(gone, keys))
-        if len(put):
-            places = list(range(len(self._columns)))
-            statement = f"INSERT INTO {self._table} ({listed(self._columns)}) SELECT * FROM {self._arrays(places)} g"
-            self._run(f"{statement} {conflict(self._columns)}", _values(put, places))
+        super().prepare()
 
     def commit(self) -> None:
         """See `Transaction`."""
         self._connection.commit()
 
-    def _run(self, statement: str, parameters: Any = None) -> psycopg.Cursor[Any]:
-        return self._cursor.execute(statement.encode(), parameters)
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        done = self._cursor.execute(statement.encode(), values or None)
+        return done.fetchall() if done.description else []
 
-    def _arrays(self, places: list[int]) -> str:
+    def _given(self, *table: str) -> list[GivenColumn]:
+        return [GivenColumn(*found) for found in self._run(_COLUMNS, (quoted(*table),))]
+
+    def _unique(self) -> Iterator[frozenset[str]]:
+        for (names,) in self._run(_KEYS, (quoted(*self._table),)):
+            yield frozenset(names)
+
+    def _fits(self, given: str, wanted: str) -> bool:
+        return _fits(given, wanted)
+
+    def _delete(self, rows: pa.Table) -> None:
+        equal = " AND ".join(f"t.{quoted(column.name)} = g.{quoted(column.name)}" for column in self._keys)
+        given = f"{self._arrays(self._keys)} AS g ({listed(self._keys)})"
+        self._run(f"DELETE FROM {quoted(*self._table)} t USING {given} WHERE {equal}", _values(rows))
+
+    def _put(self, rows: pa.Table) -> None:
+        into = f"INSERT INTO {quoted(*self._table)} ({listed(self._columns)})"
+        given = f"SELECT * FROM {self._arrays(self._columns)} g"
+        self._run(f"{into} {given} {conflict(self._columns)}", _values(rows))
+
+    def _arrays(self, columns: Sequence[DatabaseColumn]) -> str:
         """Rows, made of a parameter for each column."""
-        return f"unnest({', '.join(f'%b::{self._types[place]}[]' for place in places)})"
+        return f"unnest({', '.join(f'%b::{_type(column)}[]' for column in columns)})"
 
 
-def _values(rows: pa.Table, places: list[int]) -> list[list[Any]]:
-    return [rows.column(place).to_pylist() for place in places]
+def _values(rows: pa.Table) -> list[list[Any]]:
+    return [column.to_pylist() for column in rows.columns]
 
 
 def _type(column: DatabaseColumn) -> str:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.databases.columns import DatabaseColumn
-from millpond._spark.databases.transaction import (
-    BATCHES,
-    Database,
-    Mark,
-    Transaction,
-    check_columns,
-    conflict,
-    definition,
-    listed,
-    missing,
-    quoted,
-)
+from millpond._spark.databases.sql import conflict, listed, quoted
+from millpond._spark.databases.transaction import Database, GivenColumn, Transaction
 from millpond.errors import ConfigError, SinkError
 
 WAIT_SECONDS = 60.0
@@ -67,88 +58,50 @@ class SqliteTable(Database):
 
 
 class _SqliteTransaction(Transaction):
+    parameter = "?"
+
     def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
-        self._database, self._connection = database, connection
-        self._target, self._columns = database.target, database.columns
-        self._table = quoted(self._target.table)
-
-    def prepare(self) -> None:
-        """See `Transaction`."""
-        types = [_type(column) for column in self._columns]
-        statement = definition(self._table, self._columns, types)
-        given = self._given()
-        if not given:
-            if not self._target.create:
-                raise missing(self._target, statement)
-            self._connection.execute(statement)
-            given = self._given()
-        self._check(statement, types, given)
-        self._connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {BATCHES}"
-            " (table_name TEXT PRIMARY KEY, writer TEXT NOT NULL, batch INTEGER NOT NULL)"
-        )
-
-    def is_empty(self) -> bool:
-        """See `Transaction`."""
-        return self._connection.execute(f"SELECT 1 FROM {self._table} LIMIT 1").fetchone() is None
-
-    def mark(self) -> Mark | None:
-        """See `Transaction`."""
-        found = self._connection.execute(
-            f"SELECT writer, batch FROM {BATCHES} WHERE table_name = ?", (self._target.table,)
-        ).fetchone()
-        return None if found is None else Mark(*found)
-
-    def set_mark(self, mark: Mark) -> None:
-        """See `Transaction`."""
-        self._connection.execute(
-            f"INSERT OR REPLACE INTO {BATCHES} VALUES (?, ?, ?)", (self._target.table, mark.writer, mark.batch)
-        )
-
-    def apply(self, changes: pa.Table) -> None:
-        """See `Transaction`."""
-        deleted = changes.column(len(self._columns))
-        gone, put = changes.filter(deleted), changes.filter(pc.invert(deleted))
-        keys = [number for number, column in enumerate(self._columns) if column.is_key]
-        if len(gone):
-            equal = " AND ".join(f"{quoted(self._columns[number].name)} = ?" for number in keys)
-            rows = zip(*(_values(gone.column(number)) for number in keys), strict=True)
-            self._connection.executemany(f"DELETE FROM {self._table} WHERE {equal}", rows)
-        if len(put):
-            marks = ", ".join("?" * len(self._columns))
-            statement = f"INSERT INTO {self._table} ({listed(self._columns)}) VALUES ({marks})"
-            rows = zip(*(_values(put.column(number)) for number in range(len(self._columns))), strict=True)
-            self._connection.executemany(f"{statement} {conflict(self._columns)}", rows)
+        super().__init__(database, [_type(column) for column in database.columns])
+        self._connection = connection
+        # SQLite does not tell capitals apart
+        self._written = {column.name.casefold(): column.name for column in self._columns}
 
     def commit(self) -> None:
         """See `Transaction`."""
         self._connection.execute("COMMIT")
 
-    def _given(self) -> list[tuple[str, str, int, object, int]]:
-        """(name, type, not null, default, place in the primary key) of each column."""
-        found = self._connection.execute(
-            'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)', (self._target.table,)
-        )
-        return found.fetchall()
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
 
-    def _check(self, statement: str, types: list[str], given: list[tuple[str, str, int, object, int]]) -> None:
-        # SQLite does not tell capitals apart
-        known = {name.casefold(): kind for name, kind, *_ in given}
-        names = {column.name.casefold(): column.name for column in self._columns}
-        fits = [
-            None if kind is None else _affinity(kind) in _FITTING[wanted]
-            for wanted, kind in zip(types, (known.get(column.name.casefold()) for column in self._columns), strict=True)
-        ]
-        required = [names.get(n.casefold(), n) for n, _, strict, default, _ in given if strict and default is None]
-        keys = [frozenset(names.get(n.casefold(), n) for n, _, _, _, place in given if place)]
-        indexes = self._connection.execute(
-            'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (self._target.table,)
-        ).fetchall()
-        for (index,) in indexes:
-            parts = self._connection.execute("SELECT name FROM pragma_index_info(?)", (index,)).fetchall()
-            keys.append(frozenset(names.get(str(name).casefold(), str(name)) for (name,) in parts))
-        shown = {column.name: known.get(column.name.casefold(), "") for column in self._columns}
-        check_columns(self._database, statement, shown, fits, types, required, keys)
+    def _given(self, *table: str) -> list[GivenColumn]:
+        found = self._run('SELECT name, type, "notnull" AND dflt_value IS NULL FROM pragma_table_info(?)', table)
+        return [GivenColumn(self._name(name), kind, bool(is_required)) for name, kind, is_required in found]
+
+    def _unique(self) -> Iterator[frozenset[str]]:
+        yield self._names("SELECT name FROM pragma_table_info(?) WHERE pk", *self._table)
+        for (index,) in self._run('SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', self._table):
+            yield self._names("SELECT name FROM pragma_index_info(?)", index)
+
+    def _names(self, statement: str, of: str) -> frozenset[str]:
+        return frozenset(self._name(str(name)) for (name,) in self._run(statement, (of,)))
+
+    def _name(self, name: str) -> str:
+        return self._written.get(name.casefold(), name)
+
+    def _fits(self, given: str, wanted: str) -> bool:
+        return _affinity(given) in _FITTING[wanted]
+
+    def _delete(self, rows: pa.Table) -> None:
+        equal = " AND ".join(f"{quoted(column.name)} = ?" for column in self._keys)
+        self._run_each(f"DELETE FROM {quoted(*self._table)} WHERE {equal}", rows)
+
+    def _put(self, rows: pa.Table) -> None:
+        marks = ", ".join("?" * len(self._columns))
+        statement = f"INSERT INTO {quoted(*self._table)} ({listed(self._columns)}) VALUES ({marks})"
+        self._run_each(f"{statement} {conflict(self._columns)}", rows)
+
+    def _run_each(self, statement: str, rows: pa.Table) -> None:
+        self._connection.executemany(statement, zip(*map(_values, rows.columns), strict=True))
 
 
 def _type(column: DatabaseColumn) -> str:

@@ -1,4 +1,4 @@
-"""What a transaction on a table can do, whichever database it is of.
+"""What a transaction on a table does, whichever database it is of; a database adds the words in which it differs.
 
 One row of `millpond_batches` belongs to each table: who writes it, and the last batch that it has. Reading it locks it
 until the transaction ends, so of two writers one waits, and then sees what the other has done.
@@ -10,14 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millpond._engine.databases.columns import DatabaseColumn
+from millpond._spark.databases.sql import definition, listed, quoted
 from millpond.errors import ConfigError
 from millpond.io.databases import DatabaseTable
 
 BATCHES = "millpond_batches"
+_BATCHES_COLUMNS = "(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL)"
 
 
 @dataclass(frozen=True)
@@ -34,37 +38,20 @@ class Mark:
     batch: int
 
 
-class Transaction(ABC):
-    """One transaction; what is not committed when it is left is as if it had not been."""
+@dataclass(frozen=True)
+class GivenColumn:
+    """A column that a table of the database has.
 
-    @abstractmethod
-    def prepare(self) -> None:
-        """Make what is missing, if it may be made, and check the columns.
+    Parameters
+    ----------
+    name : its name, in the topology's capitals where that has it too.
+    kind : its type, as the database calls it; "": none.
+    is_required : whether no row may be without it.
+    """
 
-        Raises
-        ------
-        ConfigError : the table is missing, or has other columns.
-        """
-
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Whether the table has no rows."""
-
-    @abstractmethod
-    def mark(self) -> Mark | None:
-        """What the table has, which is locked from now on; None: nobody has written it."""
-
-    @abstractmethod
-    def set_mark(self, mark: Mark) -> None:
-        """Write down what the table has."""
-
-    @abstractmethod
-    def apply(self, changes: pa.Table) -> None:
-        """Put and delete rows: the table's columns in order, then whether a row is deleted."""
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Make all of it last."""
+    name: str
+    kind: str
+    is_required: bool
 
 
 class Database(ABC):
@@ -90,85 +77,130 @@ class Database(ABC):
         """
 
 
-def quoted(*names: str) -> str:
-    """Names in SQL, one within the other: schema and table."""
-    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
-
-
-def listed(columns: Iterable[DatabaseColumn]) -> str:
-    """Names of columns in SQL."""
-    return ", ".join(quoted(column.name) for column in columns)
-
-
-def conflict(columns: Sequence[DatabaseColumn]) -> str:
-    """What an insert does where the key is there: the row gets the new values."""
-    keys = [column for column in columns if column.is_key]
-    values = ", ".join(f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in columns if not c.is_key)
-    return f"ON CONFLICT ({listed(keys)}) DO " + (f"UPDATE SET {values}" if values else "NOTHING")
-
-
-def definition(table: str, columns: Sequence[DatabaseColumn], types: Sequence[str]) -> str:
-    """The statement that makes the table."""
-    keys = [column for column in columns if column.is_key]
-    lines = [
-        f"{quoted(column.name)} {kind}{' NOT NULL' if column.is_key else ''}"
-        for column, kind in zip(columns, types, strict=True)
-    ]
-    return f"CREATE TABLE {table} ({', '.join([*lines, f'PRIMARY KEY ({listed(keys)})'])})"
-
-
-def missing(target: DatabaseTable, statement: str) -> ConfigError:
-    """That the table is not there."""
-    return ConfigError(
-        "The database has no such table.",
-        given=repr(target),
-        hint=f"Have it made: mp.DatabaseTable(..., create=True). Or make it: {statement}",
-    )
-
-
-def check_columns(
-    database: Database,
-    statement: str,
-    given: dict[str, str],
-    fits: Sequence[bool | None],
-    types: Sequence[str],
-    required: Iterable[str],
-    keys: Iterable[frozenset[str]],
-) -> None:
-    """Compare the table with what is to be written.
+class Transaction(ABC):
+    """One transaction; what is not committed when it is left is as if it had not been.
 
     Parameters
     ----------
-    statement : that would make it.
-    given : its columns and their types.
-    fits : of each column that is to be written whether it fits; None: it is not there.
-    types : theirs.
-    required : columns that no row may be without.
-    keys : sets of columns that no two rows have alike.
-
-    Raises
-    ------
-    ConfigError : it does not fit.
+    database : which it is of.
+    types : of its columns, as the database calls them.
     """
-    columns, target = database.columns, database.target
-    wrong = []
-    for column, fit, kind in zip(columns, fits, types, strict=True):
-        if fit is None:
-            wrong.append(f"{column.name} ({kind}) is missing")
-        elif not fit:
-            wrong.append(f"{column.name} is {given[column.name] or 'of no type'}, and the topology gives {kind}")
-    ours = {column.name for column in columns}
-    wrong += [f"{name} must not be null, and the topology does not give it" for name in required if name not in ours]
-    if wrong:
-        raise ConfigError(
-            "The table's columns are not those of the topology.",
-            given=f"{target!r}: {'; '.join(wrong)}",
-            hint=f"Change the table (ALTER TABLE), or write another one. What the topology gives would be: {statement}",
+
+    parameter: ClassVar[str]
+    """What stands for a value in a statement."""
+    locking: ClassVar[str] = ""
+    """What a query for a row ends with, so that nobody else reads it for writing."""
+
+    def __init__(self, database: Database, types: Sequence[str]) -> None:
+        self._target, self._columns, self._types = database.target, database.columns, tuple(types)
+        self._keys = tuple(column for column in self._columns if column.is_key)
+        *schema, table = self._target.table.split(".")
+        self._table, self._batches = (*schema, table), (*schema, BATCHES)
+
+    def prepare(self) -> None:
+        """Make what is missing, if it may be made, and check the columns.
+
+        Raises
+        ------
+        ConfigError : the table is missing, or has other columns.
+        """
+        statement = definition(quoted(*self._table), self._columns, self._types)
+        given = self._given(*self._table)
+        if not given:
+            if not self._target.create:
+                raise ConfigError(
+                    "The database has no such table.",
+                    given=repr(self._target),
+                    hint=f"Have it made: mp.DatabaseTable(..., create=True). Or make it: {statement}",
+                )
+            self._run(statement)
+            given = self._given(*self._table)
+        self._check_columns(given, statement)
+        self._check_key()
+        if not self._given(*self._batches):
+            self._run(f"CREATE TABLE {quoted(*self._batches)} {_BATCHES_COLUMNS}")
+
+    def is_empty(self) -> bool:
+        """Whether the table has no rows."""
+        return not self._run(f"SELECT 1 FROM {quoted(*self._table)} LIMIT 1")
+
+    def mark(self) -> Mark | None:
+        """What the table has, which is locked from now on; None: nobody has written it."""
+        found = self._run(
+            f"SELECT writer, batch FROM {quoted(*self._batches)} WHERE table_name = {self.parameter}{self.locking}",
+            (self._target.table,),
         )
-    wanted = frozenset(column.name for column in columns if column.is_key)
-    if wanted not in set(keys):
-        raise ConfigError(
-            "The table may have two rows of one key.",
-            given=f"{target!r}: no primary key or unique index of just {', '.join(sorted(wanted))}",
-            hint=f"CREATE UNIQUE INDEX ON it ({listed(c for c in columns if c.is_key)}); or key=... names its columns.",
+        return Mark(*found[0]) if found else None
+
+    def set_mark(self, mark: Mark) -> None:
+        """Write down what the table has."""
+        self._run(
+            f"INSERT INTO {quoted(*self._batches)} VALUES ({', '.join([self.parameter] * 3)})"
+            " ON CONFLICT (table_name) DO UPDATE SET writer = excluded.writer, batch = excluded.batch",
+            (self._target.table, mark.writer, mark.batch),
         )
+
+    def apply(self, changes: pa.Table) -> None:
+        """Put and delete rows: the table's columns in order, then whether a row is deleted."""
+        deleted = changes.column(len(self._columns))
+        gone, put = changes.filter(deleted), changes.filter(pc.invert(deleted))
+        if len(gone):
+            self._delete(gone.select([number for number, column in enumerate(self._columns) if column.is_key]))
+        if len(put):
+            self._put(put.select(range(len(self._columns))))
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make all of it last."""
+
+    @abstractmethod
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Run a statement; the rows that it gives."""
+
+    @abstractmethod
+    def _given(self, *table: str) -> list[GivenColumn]:
+        """The columns of a table, which may be in a schema; none: it is not there."""
+
+    @abstractmethod
+    def _unique(self) -> Iterable[frozenset[str]]:
+        """Sets of columns that no two rows of the table have alike."""
+
+    @abstractmethod
+    def _fits(self, given: str, wanted: str) -> bool:
+        """Whether a column of one type keeps values of another as they are."""
+
+    @abstractmethod
+    def _delete(self, rows: pa.Table) -> None:
+        """Delete the rows of these keys; there is at least one."""
+
+    @abstractmethod
+    def _put(self, rows: pa.Table) -> None:
+        """Insert these rows, or change those of their keys to them; there is at least one."""
+
+    def _check_columns(self, given: Sequence[GivenColumn], statement: str) -> None:
+        kinds = {column.name: column.kind for column in given}
+        wrong = []
+        for name, wanted in zip((column.name for column in self._columns), self._types, strict=True):
+            if name not in kinds:
+                wrong.append(f"{name} ({wanted}) is missing")
+            elif not self._fits(kinds[name], wanted):
+                wrong.append(f"{name} is {kinds[name] or 'of no type'}, and the topology gives {wanted}")
+        ours = {column.name for column in self._columns}
+        required = [column.name for column in given if column.is_required and column.name not in ours]
+        wrong += [f"{name} must not be null, and the topology does not give it" for name in required]
+        if wrong:
+            raise ConfigError(
+                "The table's columns are not those of the topology.",
+                given=f"{self._target!r}: {'; '.join(wrong)}",
+                hint="Change the table (ALTER TABLE), or write another one. What the topology gives would be: "
+                f"{statement}",
+            )
+
+    def _check_key(self) -> None:
+        wanted = frozenset(column.name for column in self._keys)
+        if wanted not in set(self._unique()):
+            raise ConfigError(
+                "The table may have two rows of one key.",
+                given=f"{self._target!r}: no primary key or unique index of just {', '.join(sorted(wanted))}",
+                hint=f"CREATE UNIQUE INDEX ON it ({listed(self._keys)}); or key=... names its columns.",
+            )
