@@ -30,7 +30,7 @@ from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
 from millpond.joins.stream_stream import stream_join_node
-from millpond.joins.stream_table import refuse_grace, table_join_node
+from millpond.joins.stream_table import refuse_given, refuse_grace, table_join_node
 from millpond.joins.wtables import pointing_node, points
 from millpond.ktable import KTable
 from millpond.windows import Duration, JoinWindows
@@ -289,6 +289,7 @@ class KStream(StreamGrouping):
         """
         if points(other, window_of, keep):
             refuse_grace(grace, other)
+            refuse_given(other, windows=windows, key=key, generation=generation)
             return KStream(self._construction, pointing_node(self, other, joiner, "inner", window_of, keep, name))
         return self._join(other, joiner, "inner", windows, key, generation, grace, name)
 
@@ -311,6 +312,7 @@ class KStream(StreamGrouping):
         """
         if points(other, window_of, keep):
             refuse_grace(grace, other)
+            refuse_given(other, windows=windows, key=key, generation=generation)
             return KStream(self._construction, pointing_node(self, other, joiner, "left", window_of, keep, name))
         return self._join(other, joiner, "left", windows, key, generation, grace, name)
 
@@ -342,6 +344,7 @@ class KStream(StreamGrouping):
         if not isinstance(other, KTable):
             refuse_grace(grace, other)
         if isinstance(other, GlobalKTable):
+            refuse_given(other, windows=None if how == "outer" else windows, generation=generation)
             return KStream(self._construction, lookup_node(self, other, joiner, how, key, name))
         if key is not None:
             raise TopologyError(
@@ -357,12 +360,7 @@ class KStream(StreamGrouping):
                 given=repr(other),
                 hint="Read one first: builder.table(...), builder.global_table(...) or builder.stream(...).",
             )
-        if windows is not None or generation is not None:
-            raise TopologyError(
-                "The join of a stream with a table has no windows and follows the topology's generation.",
-                given=f"windows={windows!r}, generation={generation!r}",
-                hint="Leave them out, or join with a stream.",
-            )
+        refuse_given(other, windows=windows, generation=generation)
         return KStream(self._construction, table_join_node(self, other, joiner, how, grace, name))
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:

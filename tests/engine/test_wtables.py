@@ -13,7 +13,7 @@ from millpond.aggregates import python
 from millpond.errors import FunctionError, MillpondError, TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import BufferConfig, SessionWindows, Suppressed, TimeWindows, previous
+from millpond.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 from tests.engine.kit import LIBRARY, PLUS, Said, Step, by_step, driver_of, run
 
 DAY = 86_400_000
@@ -316,6 +316,22 @@ def test_a_function_that_gives_no_window_is_refused() -> None:
         rows.join(one, PLUS, window_of=lambda: named, keep="1 day")
     with pytest.raises(TopologyError, match="how many windows earlier"):
         previous(0)
+
+
+def test_what_belongs_to_a_join_with_another_right_side_is_refused() -> None:
+    builder, one, _, rows = sides()
+    stream, windows = rows.to_stream(), JoinWindows.of_time_difference_with_no_grace("5 ms")
+    whole = builder.global_table("global", key="string", value="string")
+    joins: dict[str, Callable[[], object]] = {
+        "windows=": lambda: stream.join(one, PLUS, windows, window_of=named, keep="1 day"),
+        "key=": lambda: stream.left_join(one, PLUS, key=lambda value: value, window_of=named, keep="1 day"),
+        "generation='old'": lambda: stream.join(rows, PLUS, generation="old"),
+        "windows=Join": lambda: stream.join(whole, PLUS, windows, key=lambda value: value),
+    }
+    for said, join in joins.items():
+        with pytest.raises(TopologyError, match="does not take these arguments") as error:
+            join()
+        assert said in str(error.value)
 
 
 def test_an_outer_join_takes_no_shift() -> None:

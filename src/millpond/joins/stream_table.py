@@ -65,6 +65,17 @@ def refuse_grace(grace: Duration | None, other: Any) -> None:
         )
 
 
+def refuse_given(other: Any, **given: Any) -> None:
+    """Raise where arguments are given that the join of a stream with this right side has no use for."""
+    said = {name: value for name, value in given.items() if value is not None}
+    if said:
+        raise TopologyError(
+            "The join of a stream with this right side does not take these arguments.",
+            given=f"{', '.join(f'{name}={value!r}' for name, value in said.items())} and {other!r}",
+            hint="Leave them out: windows= and generation= are of joins with streams, key= of ones with global tables.",
+        )
+
+
 def _checked(grace: Duration, table: KTable, history: int | None) -> int:
     grace_ms = duration_ms(grace, "grace")
     if grace_ms < 0:
