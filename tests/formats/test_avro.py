@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DayTimeIntervalType as IntervalType
 
 from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.avro.letters import Refused, check
-from millpond._spark.formats.avro.types import BadSchema, names_of, schema_of, type_of_schema
+from millpond._spark.formats.avro.letters import check
+from millpond._spark.formats.avro.types import names_of, schema_of, type_of_schema
 from millpond._spark.formats.registered import schemas
+from millpond._spark.formats.registered.language import BadSchema, Refused
 from millpond.errors import SinkError, TopologyError
 from millpond.io.schema_formats import SchemaFormat, avro
 from tests.formats import avro_kit
@@ -162,8 +163,9 @@ def test_what_cannot_be_written_is_an_error_that_names_it() -> None:
 
 def test_a_type_makes_a_schema_of_that_type() -> None:
     kind = schemas.type_of(form(ORDER))
-    made = schemas.written_schema(SchemaFormat("avro", None, "registry", topic="my.orders", part="value"), kind)
+    sink = SchemaFormat("avro", None, "registry", topic="my.orders", part="value")
+    made = json.loads(schemas.written_text(sink, kind))
     assert type_of_schema(made) == kind
     assert made["name"] == "my_orders_value"
     with pytest.raises(BadSchema):
-        schemas.written_schema(SchemaFormat("avro", None, "registry", topic="t", part="key"), IntervalType())
+        schemas.written_text(SchemaFormat("avro", None, "registry", topic="t", part="key"), IntervalType())

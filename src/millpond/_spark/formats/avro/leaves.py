@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._spark.formats.avro.types import Schema, kind_of, logical_of
+from millpond._spark.formats.registered.language import Unwritable
 
 Bad = list[tuple[int, str]]
 _MILLIS = 1_000
@@ -83,10 +84,6 @@ def _decimals(schema: Any, values: Sequence[Any]) -> tuple[pa.Array, Bad]:
 
 
 # -- back --------------------------------------------------------------------------------------------------
-
-
-class Unwritable(ValueError):
-    """A value is not one that the schema has; says why."""
 
 
 def plain(schema: Schema, values: pa.Array) -> list[Any]:

@@ -11,13 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millpond._spark.formats.avro.types import Schema, base, kind_of
+from millpond._spark.formats.registered.language import Refused
 
 _BITS = 64
 _WIDTHS = {"float": 4, "double": 8}
-
-
-class Refused(ValueError):
-    """Bytes are no value of the schema; says why."""
 
 
 def check(schema: Schema, names: Mapping[str, Any], data: bytes) -> None:

@@ -30,8 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millpond._spark.formats.registered.language import BadSchema
 from millpond._spark.formats.registered.packages import needed
-from millpond.errors import TopologyError
 
 Schema = Any
 """An Avro schema as JSON has it: a name, a list (a union), or an object."""
@@ -63,10 +63,6 @@ _PROMOTED = {
     "bytes": ("string",),
 }
 MOST_DIGITS = 38
-
-
-class BadSchema(ValueError):
-    """A schema is none, or none that values can be read or written by; says why."""
 
 
 # -- schemas -----------------------------------------------------------------------------------------------
@@ -357,12 +353,3 @@ def _meaning(schema: Schema) -> str:
     if logical not in _MEANINGS:
         return ""
     return f"decimal with scale {schema.get('scale', 0)}" if logical == "decimal" else logical
-
-
-def refused(error: BadSchema, schema: str, what: str) -> TopologyError:
-    """The error for a schema that cannot be used."""
-    return TopologyError(
-        f"There is no type for {what}.",
-        given=f"{error}; the schema is {schema[:300]}",
-        hint="Give a schema of records, arrays, maps, enums, and unions with null; none may hold itself.",
-    )

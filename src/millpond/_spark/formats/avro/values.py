@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.avro import letters
-from millpond._spark.formats.avro.leaves import Unwritable, column, plain
-from millpond._spark.formats.avro.letters import Refused
+from millpond._spark.formats.avro.leaves import column, plain
 from millpond._spark.formats.avro.types import (
     Schema,
     kind_of,
@@ -31,6 +30,7 @@ from millpond._spark.formats.avro.types import (
     without_logical,
 )
 from millpond._spark.formats.json_decode import Flaws
+from millpond._spark.formats.registered.language import Refused, Unwritable
 from millpond._spark.formats.registered.packages import needed
 from millpond.errors import SinkError
 

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from millpond._spark.formats.avro.types import BadSchema
+from millpond._spark.formats.registered.language import BadSchema
 
 F = FieldDescriptor
 _DEEPEST = 100

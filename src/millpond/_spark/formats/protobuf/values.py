@@ -14,8 +14,6 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.avro.leaves import Unwritable
-from millpond._spark.formats.avro.letters import Refused
 from millpond._spark.formats.json_decode import Flaws
 from millpond._spark.formats.protobuf.types import (
     DURATION,
@@ -26,6 +24,7 @@ from millpond._spark.formats.protobuf.types import (
     message_of,
     type_of_message,
 )
+from millpond._spark.formats.registered.language import Refused, Unwritable
 from millpond.errors import SinkError
 
 F = FieldDescriptor

@@ -6,8 +6,6 @@ registered, or looked up, before the first batch; its number stands in front of 
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,11 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from millpond._plan.nodes import Sink, Source
-from millpond._spark.formats.avro import types as avro_types
-from millpond._spark.formats.avro.types import BadSchema, schema_of, type_of_schema
-from millpond._spark.formats.protobuf.types import message_of
 from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.registered.client import Handed, Missing, RegistryClient
+from millpond._spark.formats.registered.language import BadSchema
 from millpond._spark.session.credentials import REGISTRIES, handed_over
 from millpond.errors import ChangedTopology, ConfigError
 from millpond.io.formats import WrappingFormat
@@ -84,7 +80,7 @@ def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> di
     now = {"subject": found.subject, "version": found.version, "schema": schemas.whole_text(form)}
     if known is None or form.version is not None or known["subject"] != now["subject"]:
         return now
-    if type_of_schema(schema_of(known["schema"])) == schemas.type_of(form):
+    if schemas.LANGUAGES[form.kind].type_of(known["schema"]) == schemas.type_of(form):
         return dict(known)
     raise ChangedTopology(
         "The registry's latest schema is of another type than the one that the checkpoint reads by.",
@@ -95,47 +91,32 @@ def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> di
 
 
 def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
-    assert form.registry is not None
-    if form.kind == "protobuf":
-        return _written_message(form)
+    language = schemas.LANGUAGES[form.kind]
     try:
-        schema = schemas.written_schema(form, kind)
+        text = schemas.written_text(form, kind)
+        whole = language.whole(text)
     except BadSchema as error:
-        raise avro_types.refused(error, str(form.schema), f"the {form.part}s of {form.topic}") from None
-    subject = form.subject_of(avro_types.record_name(schema))
+        raise schemas.refused(error, form, str(form.schema)) from None
+    subject = form.subject_of(language.name_of(whole))
     if subject is None:
         raise ConfigError(
-            "A subject that is called by its record needs a schema of a record.",
+            "A subject that is called by its record needs a schema with a name.",
             given=f"subject_name_strategy={form.subject_name_strategy!r}, the {form.part}s of {form.topic!r}",
             hint='Take "TopicNameStrategy", or name it: subject="...".',
         )
-    text = str(form.schema) if form.schema is not None else json.dumps(schema)
-    return {"subject": subject, "id": _id_of(form, subject, text), "schema": json.dumps(schema, sort_keys=True)}
-
-
-def _written_message(form: SchemaFormat) -> dict[str, Any]:
-    message = message_of(str(form.schema))
-    needs = [each.name for each in message.file.dependencies if not each.name.startswith("google/protobuf/")]
-    if needs:
-        raise ConfigError(
-            "A message of a sink with a registry is of a file that needs no others.",
-            given=f"{message.file.name} needs {', '.join(needs)}",
-            hint="Declare what it needs in the same file; google/protobuf/... may be imported.",
-        )
-    text = base64.b64encode(message.file.serialized_pb).decode()
-    subject = form.subject_of(message.full_name) or ""
-    return {"subject": subject, "id": _id_of(form, subject, text), "schema": str(form.schema)}
+    return {"subject": subject, "id": _id_of(form, subject, text), "schema": whole}
 
 
 def _id_of(form: SchemaFormat, subject: str, text: str) -> int:
     assert form.registry is not None
-    client = RegistryClient(form.registry.settings)
+    client, language = RegistryClient(form.registry.settings), schemas.LANGUAGES[form.kind]
     try:
-        return client.id_of(subject, text, schemas.REGISTRY_KINDS[form.kind], register=form.auto_register)
+        given = language.registration(text)
+        return client.id_of(subject, given, language.registered_as, register=form.auto_register)
     except Missing as error:
         raise ConfigError(
             "The registry does not have the schema of a sink, and it is not to be registered.",
-            given=f"{error}; the schema is {text[:300]}",
+            given=f"{error}; the schema is {language.shown(text)[:300]}",
             hint="Register it, or leave out auto_register=False.",
         ) from None
 
