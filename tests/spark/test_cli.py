@@ -62,6 +62,9 @@ def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(fol
     assert ran("stores", checkpoint).stdout.startswith("kept: 1 rows, ")
     (row,) = ran("state", checkpoint, "kept", "--json").stdout.splitlines()
     assert {name: json.loads(row)[name] for name in ("key", "value")} == {"key": 1, "value": "a"}
+    (same,) = ran("state", checkpoint, "kept", "--key", 1, "--key", 7, "--json").stdout.splitlines()
+    assert (same, ran("state", checkpoint, "kept", "--key", 2, "--json").stdout) == (row, "")
+    assert "type bigint" in ran("state", checkpoint, "kept", "--key", "one", code=1).stderr
     assert "Hint: Stores: kept." in ran("state", checkpoint, "gone", code=1).stderr
     assert "with all state in it?" in ran("reset", checkpoint, code=1, input="n\n").stdout
     assert checkpoint.is_dir()

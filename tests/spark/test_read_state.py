@@ -9,6 +9,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,40 @@ def test_before_the_first_batch_stores_are_there_and_empty(spark: SparkSession, 
     assert {(store.rows, store.batch) for store in mp.stores(spark, tmp_path)} == {(0, None)}
     empty = mp.read_state(spark, tmp_path, "joined")
     assert (empty.columns, empty.count()) == (["key", "value", "timestamp"], 0)
+
+
+def test_rows_of_some_keys_are_those_that_all_rows_have(spark: SparkSession, ran: Ran) -> None:
+    for name, rows in ran.expected[-1].items():
+        wanted = {row[0] for row in sorted(rows)[::3]}
+        found = rows_of(mp.read_state(spark, ran.checkpoint, name, keys=[*wanted, *wanted, 10**9]))
+        assert found == {row for row in rows if row[0] in wanted}
+    everywhere = mp.read_state(spark, ran.checkpoint, "everywhere", keys=[3])
+    assert [(row.key, row.value) for row in everywhere.collect()] == [(3, "name 3")]
+    assert mp.read_state(spark, ran.checkpoint, "joined", keys=[]).count() == 0
+    with pytest.raises(ConfigError, match=r"'one'\nHint: They are of the type bigint"):
+        mp.read_state(spark, ran.checkpoint, "joined", keys=["one"])
+
+
+def test_rows_of_a_key_are_read_from_its_own_partition_of_the_state_alone(
+    spark: SparkSession, ran: Ran, tmp_path: Path
+) -> None:
+    there: dict[int, Rows] = {}
+    rows = set(sorted(ran.expected[-1]["joined"])[::4])
+    for partition in range(2):
+        shutil.copytree(ran.checkpoint, tmp_path / str(partition))
+        for file in tmp_path.glob(f"{partition}/state/*/{1 - partition}/**/*"):
+            if file.is_file():
+                file.unlink()
+        there[partition] = set()
+        for row in rows:
+            found: Rows = set()
+            # where the state of its partition is gone, reading fails
+            with suppress(Exception):
+                found = rows_of(mp.read_state(spark, tmp_path / str(partition), "joined", keys=[row[0]]))
+            assert found <= {row}
+            there[partition] |= found
+        with pytest.raises(Exception, match="CANNOT_LOAD_STATE_STORE"):
+            mp.read_state(spark, tmp_path / str(partition), "joined").collect()
+    assert all(there.values())
+    assert there[0] | there[1] == rows
+    assert not there[0] & there[1]

@@ -12,14 +12,14 @@ import inspect
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from millpond._spark.query import leases
-from millpond._spark.stores.read import read_state
+from millpond._spark.stores.read import key_values, read_state
 from millpond._spark.stores.read import stores as stores_of
 from millpond.errors import ConfigError, MillpondError
 from millpond.io.kafka import Kafka
@@ -129,13 +129,18 @@ def stores(checkpoint: str, batch: int | None, master: str | None, as_json: bool
 @click.argument("checkpoint")
 @click.argument("store")
 @_BATCH
+@click.option("--key", "keys", multiple=True, help="Rows of this key alone (a struct as JSON); may be given again.")
 @click.option("--limit", type=int, default=20, show_default=True, help="At most so many rows.")
 @_MASTER
 @_AS_JSON
 @_said
-def state(checkpoint: str, store: str, batch: int | None, limit: int, master: str | None, as_json: bool) -> None:
+def state(
+    checkpoint: str, store: str, batch: int | None, keys: Sequence[str], limit: int, master: str | None, as_json: bool
+) -> None:
     """Show rows of a STORE of CHECKPOINT; with --json a line for each."""
-    rows = read_state(session(master=master), checkpoint, store, batch=batch).limit(limit)
+    spark = session(master=master)
+    wanted = key_values(spark, checkpoint, store, keys) if keys else None
+    rows = read_state(spark, checkpoint, store, batch=batch, keys=wanted).limit(limit)
     if as_json:
         for row in rows.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS line").collect():
             click.echo(row["line"])

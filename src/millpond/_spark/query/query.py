@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -91,19 +91,20 @@ class Query:
         """
         return self._counts.metrics()
 
-    def state(self, store: str, *, batch: int | None = None) -> DataFrame:
+    def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `millpond.read_state`.
 
         Parameters
         ----------
         store : name of the store, as `store=` names it, or as `describe` does.
         batch : number of a batch whose state is still kept; None: the last that was committed.
+        keys : keys whose rows are wanted; None: all. Their hash ranges alone are read.
 
         Raises
         ------
-        ConfigError : there is no such store, or no such batch.
+        ConfigError : there is no such store, or no such batch, or a key is of another type.
         """
-        return read_state(self._spark, self._checkpoint, store, batch=batch)
+        return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
 
     @property
     def metrics_port(self) -> int | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -19,7 +20,10 @@ from millpond._engine.state import manifest as mf
 from millpond._spark.checkpoint.checkpoint import Facts, look
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.state import CHUNKS, MANIFEST
+from millpond._spark.formats.arrow_types import arrow_schema
 from millpond._spark.session.settings import AT_START
+from millpond._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
+from millpond._spark.stores.keys import Keys
 from millpond._spark.stores.shards import StoreRows
 from millpond._spark.stores.shown import Shown
 from millpond.errors import ConfigError
@@ -52,7 +56,12 @@ class Store:
 
 
 def read_state(
-    spark: SparkSession, checkpoint: str | os.PathLike[str], store: str, *, batch: int | None = None
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    store: str,
+    *,
+    batch: int | None = None,
+    keys: Sequence[Any] | None = None,
 ) -> DataFrame:
     """A store as a DataFrame, as a batch has left it; the query may run meanwhile, or have ended.
 
@@ -62,6 +71,8 @@ def read_state(
     checkpoint : the folder that the query was started with.
     store : name of the store, as `store=` names it, or as `describe` does (`stores` lists them).
     batch : number of a batch whose state Spark still keeps, the last ten; None: the last that was committed.
+    keys : keys whose rows are wanted, a struct as a dict or a Row; None: all. Only the hash ranges in which they lie
+        are read, at once: the DataFrame holds their rows.
 
     Returns
     -------
@@ -71,7 +82,7 @@ def read_state(
 
     Raises
     ------
-    ConfigError : the folder has no topology of millpond, no such store or no such batch.
+    ConfigError : the folder has no topology of millpond, no such store or no such batch, or a key is of another type.
 
     Examples
     --------
@@ -85,7 +96,23 @@ def read_state(
         return spark.createDataFrame([], shown.schema)
     tables = facts.addresses[shown.node]
     labels = tables[store][:1] if shown.whole else tables[store]
-    return _Reading(folder, number).rows(store, shown, labels)
+    if keys is None:
+        return _Reading(folder, number).rows(store, shown, labels)
+    wanted = Keys.of(keys, shown.schema)
+    if not shown.by_key:
+        everything = _Reading(folder, number).rows(store, shown, labels)
+        return everything.join(wanted.frame(spark, shown.schema), "key", "left_semi")
+    return _Reading(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
+
+
+def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence[str]) -> list[Any]:
+    """The keys of a store that texts stand for; see `Keys.of_text`.
+
+    Raises
+    ------
+    ConfigError : as `read_state` does.
+    """
+    return Keys.of_text(texts, _shown(_facts(Folder(spark, checkpoint)), store).schema)
 
 
 def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None) -> list[Store]:
@@ -118,39 +145,78 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
 
 @dataclass(frozen=True)
 class _Reading:
-    """Spark's reader of one batch's state."""
+    """Spark's reader of one batch's state.
+
+    Parameters
+    ----------
+    folder : the checkpoint's.
+    batch : the batch.
+    tasks : partitions of the state, where some of them alone are to be read.
+    """
 
     folder: Folder
     batch: int
+    tasks: int = 0
 
-    def manifests(self) -> dict[int, tuple[int, mf.Manifest, bytes]]:
-        """Of each label the number that Spark gives its level, and its manifest, also as it is stored."""
+    def manifests(self, labels: Sequence[int] | None = None) -> dict[int, tuple[int, mf.Manifest, bytes]]:
+        """Of each label the number that Spark gives its level, and its manifest, also as it is stored.
+
+        Parameters
+        ----------
+        labels : those that are wanted, whose partitions alone are read; None: all.
+        """
+        levels = self._levels()
         frames = [
             self._state(level, MANIFEST).select(F.lit(level).alias("level"), "key.label", "value.content")
-            for level in self._levels()
+            for level in levels
         ]
         if not frames:
             return {}
-        rows = reduce(DataFrame.union, frames).collect()
+        both = reduce(DataFrame.union, frames)
+        rows = both.collect() if labels is None else self._collected(both, labels, len(levels))
         return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
 
     def rows(self, store: str, shown: Shown, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
         manifests = self.manifests()
-        held = {label: runs for label in labels if label in manifests and (runs := _runs(manifests[label][1], store))}
+        runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
+        held = {label: some for label, some in runs.items() if some}
         if not held:
             return self.folder.spark.createDataFrame([], shown.schema)
-        level = manifests[next(iter(held))][0]
+        place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
+        return (
+            self._chunks(manifests[next(iter(held))][0], held)
+            .repartitionById(len(held), place)
+            .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
+        )
+
+    def rows_of_keys(self, store: str, shown: Shown, keys: Mapping[int, Keys]) -> DataFrame:
+        """The rows of some keys, by the labels under which they lie."""
+        manifests = self.manifests(list(keys))
+        asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
+        runs = {label: [r for r in _runs(entry, store) if some.may_lie_in(r)] for label, (entry, some) in asked.items()}
+        held = {label: some for label, some in runs.items() if some}
+        schema = arrow_schema(shown.schema)
+        if not held:
+            return self.folder.spark.createDataFrame([], shown.schema)
+        rows = StoreRows(store, shown, {label: manifests[label][2] for label in held}, keys)
+        made = self._chunks(manifests[next(iter(held))][0], held).mapInArrow(Serialized(rows), SERIALIZED)
+        found = deserialized(self._collected(made, list(held)), schema)
+        return self.folder.spark.createDataFrame(found, shown.schema)
+
+    def _collected(self, frame: DataFrame, labels: Sequence[int], levels: int = 1) -> list[Row]:
+        """Rows of the partitions in which labels lie, of a frame with those of each level behind one another."""
+        own = [partition_of(label, self.tasks) for label in labels]
+        return collected(frame, [n * self.tasks + each for n in range(levels) for each in own], levels * self.tasks)
+
+    def _chunks(self, level: int, held: Mapping[int, Sequence[mf.Run]]) -> DataFrame:
+        """The chunks of runs, by label: (label, run, chunk, content)."""
         key = "user_map_key"
         chunks = self._state(level, CHUNKS).select(
             "key.label", f"{key}.run", f"{key}.chunk", F.col("user_map_value.content").alias("content")
         )
-        wanted = sorted({run for runs in held.values() for run in runs})
-        some = chunks.filter(F.col("label").isin(*held) & F.col("run").isin(*wanted))
-        place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
-        return some.repartitionById(len(held), place).mapInArrow(
-            StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema
-        )
+        wanted = sorted({run.id for runs in held.values() for run in runs})
+        return chunks.filter(F.col("label").isin(*held) & F.col("run").isin(*wanted))
 
     def _levels(self) -> list[int]:
         files = self.folder.contents("state/[0-9]*/_metadata/v2/[0-9]*")
@@ -161,9 +227,9 @@ class _Reading:
         return reader.option("operatorId", level).option("stateVarName", variable).load(self.folder.path)
 
 
-def _runs(manifest: mf.Manifest, store: str) -> list[str]:
+def _runs(manifest: mf.Manifest, store: str) -> list[mf.Run]:
     entry = manifest.tables.get(store)
-    return [] if entry is None else [run.id for run in entry.runs()]
+    return [] if entry is None else list(entry.runs())
 
 
 def _facts(folder: Folder) -> Facts:

@@ -19,6 +19,7 @@ from millpond._engine.state.layout import PLACES, TOMBSTONE
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import Retention, TableSchema
 from millpond._spark.session.worker import give_back, settle
+from millpond._spark.stores.keys import Keys
 from millpond._spark.stores.shown import Shown
 
 
@@ -68,19 +69,21 @@ class StoreRows:
     store : the store's name.
     shown : what is shown of it.
     manifests : of each range, by its label.
+    keys : of each range the keys that are asked for; None: all.
     """
 
     store: str
     shown: Shown
     manifests: Mapping[int, bytes]
+    keys: Mapping[int, Keys] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a task's ranges."""
         settle()
         with tempfile.TemporaryDirectory(prefix="millpond-state-") as name:
             folder = Path(name)
-            for _, chunks in sorted(self._kept(batches, folder).items()):
-                yield from self._rows(chunks, folder / "runs")
+            for label, chunks in sorted(self._kept(batches, folder).items()):
+                yield from self._rows(chunks, folder / "runs", None if self.keys is None else self.keys[label])
         give_back()
 
     def _kept(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
@@ -95,10 +98,14 @@ class StoreRows:
                 found[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
         return found
 
-    def _rows(self, chunks: FolderStore, runs: Path) -> Iterator[pa.RecordBatch]:
+    def _rows(self, chunks: FolderStore, runs: Path, keys: Keys | None) -> Iterator[pa.RecordBatch]:
         entry = mf.read(chunks.manifest).tables[self.store]
         table = State(chunks, RunCache(runs)).table(declared(self.store, entry.schema))
-        for rows in table.scan():
+        if keys is None:
+            found = table.scan()
+        else:
+            found = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
+        for rows in found:
             yield from self.shown.rows(rows)
 
 

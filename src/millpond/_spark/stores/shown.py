@@ -46,6 +46,11 @@ class Shown:
     length: int | None = None
     fold: folds.NamedFold | None = None
 
+    @property
+    def by_key(self) -> bool:
+        """Whether rows lie by the hash of the key that is shown, and not of what it is serialized to."""
+        return self.columns["key"] == "key"
+
     def recorded(self) -> dict[str, Any]:
         """The same as JSON has it, for the checkpoint."""
         said = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
