@@ -29,6 +29,22 @@ FOUND = {
         ),
         shuffle=395,
     ),
+    "an aggregate's history passes a record behind one that was let go with it under a key that begins alike": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op(
+                    "window_aggregate",
+                    (Ref(0),),
+                    {"windows": "hopping", "size": 10, "grace": 3, "close": True, "fold": "reduce"},
+                ),
+                Op("windowed_group", (Ref(1),), {"fold": "reduce", "history": 5}),
+                Op("to_stream", (Ref(2),), {}),
+                Op("to", (Ref(3),), {}),
+            ),
+        ),
+        (Input("n0", "a", "1", 0), Input("n0", "a\0", "a|4", 1), Input("n0", "a", "a|4", 8), Input("n0", "a", "1", 30)),
+    ),
 }
 
 

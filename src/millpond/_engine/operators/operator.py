@@ -117,6 +117,7 @@ class Events:
     side : side of each row, 0 left.
     own : number of the row within its side's own table, as it was given.
     silent : rows that only say what lookups see.
+    held : serialized keys that rows were held back under, null where one was not; None: none was.
     groups : rows by key.
     """
 
@@ -127,7 +128,7 @@ class Events:
         keys = joined([table.column("key") for table in self.tables], context.key)
         held = self._held_keys()
         order = order_by(columns, held)
-        self._held = None if held is None else held.take(pa.array(order))
+        self.held = None if held is None else held.take(pa.array(order))
         self.position = [column[order] for column in columns]
         lengths = [len(table) for table in self.tables]
         self.side = np.repeat(np.arange(sides), lengths)[order]
@@ -162,13 +163,13 @@ class Events:
 
     def ranked(self, columns: list[Int64s]) -> list[Int64s]:
         """Columns of positions of all rows with one more, after which integers alone say the order."""
-        if self._held is None:
+        if self.held is None:
             return columns
         return [*columns[:BEFORE_KEY], self._rank, *columns[BEFORE_KEY:]]
 
     @cached_property
     def _rank(self) -> Int64s:
-        return ranks(self._held)
+        return ranks(self.held)
 
     def visible(self) -> list[Int64s]:
         """The position from which lookups see each row, most significant column first."""
@@ -187,8 +188,8 @@ class Events:
             for name, column in zip(visible_columns(self.context.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}
-        if self._held is not None:
-            out[HELD_KEY] = self._held.take(pa.array(rows))
+        if self.held is not None:
+            out[HELD_KEY] = self.held.take(pa.array(rows))
         if self.context.headers:
             both = joined([t.column("headers") for t in self.tables], HEADERS)
             out["headers"] = both.take(pa.array(self._order[rows]))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
-from millpond._engine.rows.columns import array, ints, partitions, position_columns, valid
+from millpond._engine.rows.columns import HELD_KEY, array, held_keys, ints, partitions, position_columns, valid
 from millpond._engine.rows.position import order_by
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
@@ -35,8 +35,8 @@ def told_reach(
 
 
 def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    columns = [ints(rows, name) for name in names]
-    order = order_by(columns)
+    columns, held = [ints(rows, name) for name in names], held_keys(rows)
+    order = order_by(columns, held)
     part = partitions(columns)
     told = []
     for number in np.unique(part):
@@ -44,18 +44,21 @@ def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
         reach = np.maximum.accumulate(ints(rows, "ts")[mine])
         fresh = np.append(True, reach[1:] > reach[:-1])
         steps = {name: column[mine][fresh] for name, column in zip(names, columns, strict=True)}
-        told.append(_packed(int(number), steps, reach[fresh]))
+        keys = None if held is None else held.take(pa.array(mine[fresh]))
+        told.append(_packed(int(number), steps, reach[fresh], keys))
     return pa.concat_tables(told)
 
 
-def _packed(part: int, steps: dict[str, Int64s], reach: Int64s) -> pa.Table:
-    """One row: the partition, its last reach, and the steps."""
+def _packed(part: int, steps: dict[str, Int64s], reach: Int64s, held: pa.Array | None) -> pa.Table:
+    """One row: the partition, its last reach, and the steps, with the keys that they were held back under."""
     columns: dict[str, pa.Array] = {"partition": pa.array([part]), "reach": pa.array(reach[-1:])}
     columns["count"] = pa.array([len(reach)])
     # As a rule the reach is the order_ts, and so their difference nothing. One turn per column.
     for name, values in (steps | {"behind": steps["order_ts"] - reach}).items():
         columns[f"{name}_first"] = pa.array(values[:1])
         columns[f"{name}_steps"] = pa.array([_narrow(np.diff(values)).tobytes()], pa.binary())
+    if held is not None:
+        columns[HELD_KEY] = pa.ListArray.from_arrays(pa.array([0, len(held)], pa.int32()), held)
     return pa.table(columns)
 
 
@@ -74,6 +77,7 @@ class Steps:
     ----------
     position : columns of their positions, most significant first.
     reach : how far the rows of the partition reach from there on.
+    held : serialized keys that the steps' rows were held back under, null where one was not; None: none was.
     partition : number of the partition.
     """
 
@@ -82,6 +86,14 @@ class Steps:
         self.position = [_unpacked(told, name, count) for name in position_columns(slots)]
         self.reach = self.position[0] - _unpacked(told, "behind", count)
         self.partition = np.repeat(ints(told, "partition"), count)
+        self.held = _held(told, count)
+
+
+def _held(told: pa.Table, count: Int64s) -> pa.Array | None:
+    if HELD_KEY not in told.column_names:
+        return None
+    parts = zip(array(told, HELD_KEY), count, strict=True)
+    return pa.concat_arrays([keys.values if keys.is_valid else pa.nulls(n, pa.binary()) for keys, n in parts])
 
 
 def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:
