@@ -20,7 +20,7 @@ from bench.outcomes import of_double, of_session, of_window
 from bench.workload import Data, Piece, Topics, Workload, spread, written
 
 SALE = "shop long, cents long"
-HOUR_MS = 3_600_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 LATENESS = "10 minutes"
 """Of Spark: partitions are read unevenly, and what is late would be left out."""
 _VERSION = 1
@@ -31,13 +31,13 @@ _TOPICS = ("sales",)
 # -- data ------------------------------------------------------------------------------------------------------
 
 
-def sales_data(root: Path, records: int, keys: int, *, shops: int = 100_000) -> Data:
-    """Sales over an hour, in order of time, each of a random key."""
-    folder = root / "data" / f"sales-{records}-{keys}-{shops}-{_VERSION}"
-    return written(folder, _pieces(records, keys, shops), f"{records:,} records, {keys:,} keys", _TOPICS)
+def sales_data(root: Path, records: int, keys: int, *, shops: int = 100_000, span: int = HOUR_MS) -> Data:
+    """Sales over an hour, or so many ms, in order of time, each of a random key."""
+    folder = root / "data" / f"sales-{records}-{keys}-{shops}-{span}-{_VERSION}"
+    return written(folder, _pieces(records, keys, shops, span), f"{records:,} records, {keys:,} keys", _TOPICS)
 
 
-def _pieces(records: int, keys: int, shops: int) -> Iterator[Mapping[str, Piece]]:
+def _pieces(records: int, keys: int, shops: int, span: int) -> Iterator[Mapping[str, Piece]]:
     rng, each = np.random.default_rng([_VERSION, records, keys]), records // _FILES
     for number in range(_FILES):
         texts = pc.binary_join_element_wise(
@@ -48,13 +48,13 @@ def _pieces(records: int, keys: int, shops: int) -> Iterator[Mapping[str, Piece]
             pa.scalar("}"),
             "",
         )
-        at = EPOCH + number * HOUR_MS // _FILES + spread(each, HOUR_MS // _FILES)
+        at = EPOCH + number * span // _FILES + spread(each, span // _FILES)
         yield {"sales": (key_of(rng.integers(0, keys, each)), texts, at)}
 
 
-def _sales(keys: int) -> Callable[[Path, bool], Data]:
+def _sales(keys: int, span: int = HOUR_MS) -> Callable[[Path, bool], Data]:
     """A twentieth of the records and keys will do for a small one."""
-    return lambda root, quick: sales_data(root, *((160_000, keys // 20) if quick else (4_000_000, keys)))
+    return lambda root, quick: sales_data(root, *((160_000, keys // 20) if quick else (4_000_000, keys)), span=span)
 
 
 # -- topologies ------------------------------------------------------------------------------------------------
@@ -112,6 +112,17 @@ def table_aggregate(builder: Any, topics: Topics) -> Any:
     )
 
 
+def last_week(builder: Any, topics: Topics) -> Any:
+    """How many more on each day than on the same day of the week before: a WTable joined with its own past."""
+    from pyspark.sql import functions as F
+
+    import millpond as mp
+
+    counts = _grouped(builder, topics).windowed_by(mp.TimeWindows.of_size_with_no_grace("1 day")).count()
+    more = counts.left_join(counts, lambda today, before: today - F.coalesce(before, F.lit(0)), shift=mp.previous(7))
+    return more.to_stream()
+
+
 def _grouped(builder: Any, topics: Topics) -> Any:
     import millpond as mp
 
@@ -155,9 +166,11 @@ def _of_window() -> Any:
     return F.concat(F.col("key"), _long(start)).alias("key")
 
 
-def _aggregate(join: Callable[[Any, Topics], Any], keys: int, *, spark: bool = False, **read: Any) -> Workload:
+def _aggregate(
+    join: Callable[[Any, Topics], Any], keys: int, *, spark: bool = False, span: int = HOUR_MS, **read: Any
+) -> Workload:
     own = partial(in_spark, join.__name__) if spark else None
-    return Workload(_sales(keys), join, "table", _TOPICS, both_caches=True, cached=True, in_spark=own, **read)
+    return Workload(_sales(keys, span), join, "table", _TOPICS, both_caches=True, cached=True, in_spark=own, **read)
 
 
 WORKLOADS = {
@@ -167,4 +180,5 @@ WORKLOADS = {
     "sliding_avg": _aggregate(sliding_avg, 100_000, keys_as=of_window, values_as=of_double),
     "session_count": _aggregate(session_count, 100_000, keys_as=of_session),
     "table_aggregate": _aggregate(table_aggregate, 1_000_000),
+    "last_week": _aggregate(last_week, 20_000, span=14 * DAY_MS, keys_as=of_window),
 }

@@ -7,6 +7,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
@@ -16,13 +17,16 @@ import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.kstream.internals.TimeWindow;
 import org.apache.kafka.streams.state.WindowStore;
 
 /** The aggregates: see bench/aggregates.py. Keys of windows are written as Kafka Streams' own serializers do. */
 final class Aggregates {
     private static final Duration MINUTE = Duration.ofMinutes(1);
+    private static final Duration DAY = Duration.ofDays(1);
     private static final Serde<Long> LONG = Serdes.Long();
     private static final Serde<Double> DOUBLE = Serdes.Double();
 
@@ -69,6 +73,14 @@ final class Aggregates {
                     .count(Materialized.<Long, Long, SessionStore<Bytes, byte[]>>with(LONG, LONG))
                     .toStream().to(out[0], Produced.with(sessions(), LONG));
                 return true;
+            case "last_week":
+                KStream<Windowed<Long>, Long> days = grouped(builder, in)
+                    .windowedBy(TimeWindows.ofSizeWithNoGrace(DAY))
+                    .count(Materialized.<Long, Long, WindowStore<Bytes, byte[]>>with(LONG, LONG))
+                    .toStream();
+                byDay(days, 0).leftJoin(byDay(days, 7), (today, before) -> today - (before == null ? 0L : before))
+                    .toStream().to(out[0], Produced.with(day(), LONG));
+                return true;
             case "table_aggregate":
                 KTable<Long, Sale> sales = builder.table(
                     in[0],
@@ -85,6 +97,20 @@ final class Aggregates {
             default:
                 return false;
         }
+    }
+
+    /** A table of the counts under their days, or days later, as one writes it by hand: re-keyed, through a topic. */
+    private static KTable<Windowed<Long>, Long> byDay(KStream<Windowed<Long>, Long> days, int later) {
+        return days
+            .selectKey((window, count) -> new Windowed<>(
+                window.key(),
+                new TimeWindow(
+                    window.window().start() + DAY.toMillis() * later, window.window().end() + DAY.toMillis() * later)))
+            .toTable(Materialized.<Windowed<Long>, Long, KeyValueStore<Bytes, byte[]>>with(day(), LONG));
+    }
+
+    private static Serde<Windowed<Long>> day() {
+        return new WindowedSerdes.TimeWindowedSerde<>(LONG, DAY.toMillis());
     }
 
     private static KGroupedStream<Long, Sale> grouped(StreamsBuilder builder, String[] in) {

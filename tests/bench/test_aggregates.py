@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from bench.aggregates import HOUR_MS, in_spark, sales_data
+from bench.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
 from bench.datasets import EPOCH
 from bench.outcomes import of_double, of_session, of_window
 from bench.run import some_of_kafka
@@ -117,6 +117,16 @@ def test_millpond_writes_the_windows_that_records_make(spark: SparkSession, sale
                 means[(key, start, start + MINUTE_MS)] = sum(held) / len(held)
     assert written(spark, "session_count", sales) == sessions
     assert written(spark, "sliding_avg", sales) == means
+
+
+@pytest.mark.spark
+def test_millpond_writes_how_many_more_than_a_week_before(spark: SparkSession, tmp_path: Path) -> None:
+    data = sales_data(tmp_path, 800, 5, span=14 * DAY_MS)
+    days = pa.concat_tables(map(pq.read_table, sorted((data.folder / "sales").glob("*.parquet"))))
+    pairs = zip(days["key"].to_pylist(), days["ts"].to_pylist(), strict=True)
+    counts = Counter((key, ts // DAY_MS * DAY_MS) for key, ts in pairs)
+    more = {(key, day, day + DAY_MS): count - counts[(key, day - 7 * DAY_MS)] for (key, day), count in counts.items()}
+    assert written(spark, "last_week", days) == more
 
 
 def test_keys_of_windows_are_compared_as_what_they_say() -> None:
