@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test check proof mutants soak chaos versions lint format demo bench lock clean
+.PHONY: help setup jars test check proof mutants soak chaos versions lint docs format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -33,7 +33,7 @@ jars: ## all jars, those of the benchmark too
 test: setup ## all tests on all cores; ARGS="tests/engine -k join" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
-check: lint demo test ## what has to hold before anything is merged
+check: lint docs demo test ## what has to hold before anything is merged
 
 proof: setup ## everything that is proved, for hours (docs/proof.md): all tests with their long parts, soak, chaos
 	@$(PYTEST) --proof
@@ -58,6 +58,9 @@ lint: setup ## style, format and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
+docs: setup ## the docs site, strictly, into .site: open .site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
 format: setup ## puts style and format right where a program can
 	@$(PY) -m ruff check --fix-only .
 	@$(PY) -m ruff format .
@@ -72,6 +75,6 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
 
 clean: ## removes what the other commands have made
-	rm -rf .venv .versions .jars .demo .bench .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .versions .jars .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/millpond.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

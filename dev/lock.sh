@@ -16,6 +16,6 @@ compile() {
 
 compile bootstrap.txt --group bootstrap "$@"
 compile lock.txt --group lock "$@"
-compile dev.txt pyproject.toml --all-extras --group dev "$@"
+compile dev.txt pyproject.toml --all-extras --group dev --group docs "$@"
 
 .venv/bin/python dev/fetch_jars.py --relock

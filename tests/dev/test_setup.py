@@ -181,6 +181,7 @@ def test_the_lock_holds_all_that_the_project_asks_for():
             *project["project"]["dependencies"],
             *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
             *project["dependency-groups"]["dev"],
+            *project["dependency-groups"]["docs"],
         ],
         "bootstrap.txt": project["dependency-groups"]["bootstrap"],
         "lock.txt": project["dependency-groups"]["lock"],

@@ -1,0 +1,1 @@
+"""The docs site: what mkdocs.yml asks of this project itself."""

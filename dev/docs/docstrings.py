@@ -1,0 +1,49 @@
+"""Docstrings of millpond as Markdown, for the site's reference.
+
+Sections are headed as numpy has it (`Parameters`, a line of dashes), and their entries are `name : what it means`, or
+`name, name : ...`. Types stand in signatures alone, so a section becomes a plain list.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) : ", re.MULTILINE)
+
+
+def as_markdown(text: str) -> str:
+    """A docstring with its sections as lists.
+
+    >>> print(as_markdown("Sums.\\n\\nParameters\\n----------\\na, b : numbers,\\n    both.\\n"))
+    Sums.
+    <BLANKLINE>
+    **Parameters**
+    <BLANKLINE>
+    * `a`, `b`: numbers,
+        both.
+    <BLANKLINE>
+    """
+    text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
+    parts = SECTION.split(text)
+    made = [parts[0]]
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        made.append(f"**{title}**\n\n{ENTRY.sub(_entry, body)}")
+    return "".join(made)
+
+
+def _entry(found: re.Match[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in found[1].split(", "))
+    return f"* {names}: "
+
+
+class AsMarkdown(Extension):
+    """Gives the reference each docstring as Markdown."""
+
+    def on_object(self, *, obj: Object, **kwargs: Any) -> None:
+        """Rewrite the docstring of one object."""
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)

@@ -1,0 +1,125 @@
+"""Hooks of the docs site (mkdocs.yml): pages that lie outside of docs/, and links as a checkout has them.
+
+Pages link to one another by their places in the repository, so that they can be read there. The site shows docs/, and
+beside it README, changelog, golden tables and examples; a link to any other file of the repository becomes plain text.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+SINGLE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "dev/README.md": "development.md",
+}
+FOLDERS = {"tests/golden": ("*.md", "golden"), "examples": ("*.py", "examples")}
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#|/)([^()\s#]+)(#[^()\s]*)?\)")
+FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
+
+
+def outside() -> dict[str, str]:
+    """The page of the site for each file outside of docs/ that has one."""
+    found = dict(SINGLE)
+    for folder, (pattern, pages) in FOLDERS.items():
+        files = sorted((ROOT / folder).glob(pattern))
+        found |= {f"{folder}/{file.name}": f"{pages}/{file.stem}.md" for file in files if file.stem != "__init__"}
+    return found
+
+
+def page_of(path: str) -> str | None:
+    """The page for a file or folder of the repository; None: it has none."""
+    if path.startswith("docs/"):
+        inside = path.removeprefix("docs/")
+        return f"{inside}/README.md" if (ROOT / path / "README.md").is_file() else inside
+    return outside().get(path) or next((f"{pages}/index.md" for at, (_, pages) in FOLDERS.items() if path == at), None)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put all pages of a folder where the menu names the folder alone (`golden/`)."""
+    config.nav = _expanded(config.nav)
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that lie outside of docs/."""
+    for path, page in outside().items():
+        text = (ROOT / path).read_text()
+        files.append(File.generated(config, page, content=_example(text) if path.endswith(".py") else text))
+    for folder, (_, pages) in FOLDERS.items():
+        files.append(File.generated(config, f"{pages}/index.md", content=_index(folder, pages)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links to files of the repository become links to their pages."""
+    here = page.file.src_uri
+    origin = next((path for path, name in outside().items() if name == here), f"docs/{here}")
+
+    def linked(found: re.Match[str]) -> str:
+        text, target, anchor = found[1], found[2], found[3] or ""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
+        wanted = page_of(path)
+        if wanted is not None:
+            return f"[{text}]({posixpath.relpath(wanted, posixpath.dirname(here))}{anchor})"
+        # a file that is not there stays a link, which mkdocs then finds broken
+        return text if (ROOT / path).exists() else found[0]
+
+    parts = FENCE.split(markdown)
+    return "".join(part if part.startswith("```") else LINK.sub(linked, part) for part in parts)
+
+
+def _expanded(entries: Any) -> list[Any]:
+    expanded: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, str) and entry.endswith("/"):
+            expanded += _pages(entry)
+        elif isinstance(entry, dict):
+            ((title, below),) = entry.items()
+            named = isinstance(below, str) and not below.endswith("/")
+            expanded.append({title: below if named else _expanded([below] if isinstance(below, str) else below)})
+        else:
+            expanded.append(entry)
+    return expanded
+
+
+def _pages(folder: str) -> list[str]:
+    beside = [page for page in outside().values() if page.startswith(folder)]
+    if beside:
+        return [f"{folder}index.md", *beside]
+    inside = sorted(f"{folder}{file.name}" for file in (ROOT / "docs" / folder).glob("*.md"))
+    return sorted(inside, key=lambda page: not page.endswith("README.md"))
+
+
+def _example(source: str) -> str:
+    """The page of a program: its title, and the program."""
+    return f"# {_title(source)}\n\n```python\n{source}```\n"
+
+
+def _title(source: str) -> str:
+    first = (ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].replace("\n", " ")
+    return first.split(":")[0].rstrip(".")
+
+
+def _index(folder: str, pages: str) -> str:
+    """The page of a folder: what lies in it."""
+    listed = [(path, page) for path, page in outside().items() if path.startswith(f"{folder}/")]
+    lines = []
+    for path, page in listed:
+        text = (ROOT / path).read_text()
+        title = _title(text) if path.endswith(".py") else text.splitlines()[0].lstrip("# ")
+        lines.append(f"* [{title}]({posixpath.relpath(page, pages)}): `{path}`\n")
+    heads = {"examples": "# Examples\n\nWhole programs; the tests run each and check what it gives.\n\n"}
+    golden = "# Golden tables\n\nRecords step by step with the results of each: pages to read, and tests.\n\n"
+    return heads.get(folder, golden) + "".join(lines)

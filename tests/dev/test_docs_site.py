@@ -1,0 +1,44 @@
+"""The docs site: its menu, its reference, and what becomes of links and docstrings. `make docs` builds all of it."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import millpond as mp
+import millpond.testing
+from dev.docs import docstrings, hooks
+
+ROOT = Path(__file__).resolve().parents[2]
+DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+
+
+def test_the_reference_has_each_public_name_once_and_nothing_that_is_not_there():
+    listed = [
+        name for page in (ROOT / "docs" / "reference").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
+    ]
+    public = {f"millpond.{name}" for name in mp.__all__} | {
+        f"millpond.testing.{name}" for name in millpond.testing.__all__
+    }
+    # no program names the class of what `start` returns
+    assert sorted(listed) == sorted({*public, "millpond._spark.query.query.Query"})
+
+
+def test_docstrings_become_lists_of_their_parameters():
+    assert doctest.testmod(docstrings).failed == 0
+
+
+def test_each_file_beside_docs_that_has_a_page_is_there():
+    pages = hooks.outside()
+    assert {"README.md", "CHANGELOG.md", "examples/orders_and_payments.py", "tests/golden/suppress.md"} <= set(pages)
+    assert [path for path in pages if not (ROOT / path).is_file()] == []
+    assert len(set(pages.values())) == len(pages)
+
+
+def test_links_of_a_checkout_lead_to_pages_of_the_site():
+    assert hooks.page_of("docs/deploy.md") == "deploy.md"
+    assert hooks.page_of("docs/semantics") == "semantics/README.md"
+    assert hooks.page_of("examples") == "examples/index.md"
+    assert hooks.page_of("tests/golden/suppress.md") == "golden/suppress.md"
+    assert hooks.page_of("src/millpond/session.py") is None
