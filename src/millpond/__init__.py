@@ -72,7 +72,7 @@ from millpond.io.debezium import debezium, debezium_key
 from millpond.io.formats import Format, decimal, json
 from millpond.io.kafka import Kafka
 from millpond.io.registry import SchemaRegistry
-from millpond.io.schema_formats import avro, protobuf
+from millpond.io.schema_formats import avro, json_schema, protobuf
 from millpond.io.topics import DeadLetter, Topic, TopicSink
 from millpond.io.windowed_formats import session_windowed, time_windowed
 from millpond.kstream import KStream
@@ -146,6 +146,7 @@ __all__ = [
     "decimal",
     "first",
     "json",
+    "json_schema",
     "last",
     "latest",
     "max",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from google.protobuf.wrappers_pb2 import StringValue
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 import millpond as mp
+from millpond._spark.formats.json_schema.types import schema_for
 from millpond.io.formats import Format
 
 LARGE = 20 << 20
@@ -181,6 +183,65 @@ NO_JSON = {
     "20 MB cut off": b'{"tags": ["' + b"a" * LARGE,
 }
 
+_DERIVED = schema_for(StructType([each for each in OBJECT.fields if each.name != "price"]), "object")
+SCHEMA = _DERIVED | {
+    "properties": _DERIVED["properties"]
+    | {
+        "state": {"enum": ["NEW", "PAID"]},
+        "who": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "all": {"type": "array", "items": {"type": "integer"}},
+    }
+}
+OF_PRICE = ("beyond a decimal", "a power beyond all")
+NO_JSON_OF_THE_SCHEMA = {name: raw for name, raw in NO_JSON.items() if name not in OF_PRICE} | {
+    "none of an enum": b'{"state": "GONE"}',
+    "an enum in another case": b'{"state": "new"}',
+    "what has to be there": b'{"who": {}}',
+    "null where it may not be": b'{"who": {"name": null}}',
+    "null in an array": b'{"all": [1, null]}',
+    "a word for a number": b'{"f": "NaN"}',
+}
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "rush", "type": "boolean"},
+    ],
+}
+NO_AVRO = {
+    "nothing": b"",
+    "cut off": b"\x02\x00\x00",
+    "a byte too many": b"\x02\x00\x00\x01\x00",
+    "a symbol below the first": b"\x02\x01\x00\x01",
+    "a symbol behind the last": b"\x02\x04\x00\x01",
+    "a branch below the first": b"\x02\x00\x01\x01",
+    "a branch behind the last": b"\x02\x00\x04\x01",
+    "a boolean of seven": b"\x02\x00\x00\x07",
+    "a number of more than 64 bits": b"\xff" * 9 + b"\x7f\x00\x00\x01",
+    "a number without an end": b"\xff" * 100,
+    "a text longer than the bytes": b"\x02\x00\x02\x04a",
+    "a text of a length below zero": b"\x02\x00\x02\x01a\x01",
+    "a text of a huge length": b"\x02\x00\x02" + b"\xfe\xff\xff\xff\x7f",
+    "no UTF-8": b"\x02\x00\x02\x02\xff\x01",
+    "framed by a registry": b"\0\0\0\0\1\x02\x00\x00\x01",
+    "20 MB behind it": b"\x02\x00\x00\x01" + bytes(LARGE),
+}
+NO_MESSAGES = {
+    "cut off behind a tag": b"\x0a",
+    "cut off in a text": b"\x0a\x05a",
+    "no UTF-8": b"\x0a\x01\xff",
+    "the field zero": b"\x02\x00",
+    "a wire type that is not there": b"\x0e",
+    "a group that ends": b"\x0c",
+    "a group that does not end": b"\x13",
+    "a number without an end": b"\x10" + b"\xff" * 11,
+    "a text of a huge length": b"\x0a\xff\xff\xff\xff\x0f",
+    "20 MB cut off": b"\x0a\x81\x80\x80\x0a" + b"a" * LARGE,
+}
+
 INPUTS = {
     "string": Inputs(Format("string"), ("é𝄞".encode(), b"", None), NO_TEXTS),
     "int": Inputs(Format("int"), (b"\xff" * 4, bytes(4), None), of_other_widths(4)),
@@ -192,5 +253,10 @@ INPUTS = {
     "uuid": Inputs(Format("uuid"), (UUID, UUID.upper(), None), NO_TEXTS | NO_UUIDS),
     "decimal": Inputs(mp.decimal(5, 2), (b"\xff", b"\x01\x86\x9f", None), NO_DECIMALS),
     "json": Inputs(mp.json(OBJECT), (b'{"id": 1, "tags": ["\xc3\xa9"]}', b"{}", None), NO_JSON),
+    "json_schema": Inputs(
+        mp.json_schema(SCHEMA), (b'{"id": 1, "state": "NEW", "who": null}', b"{}", None), NO_JSON_OF_THE_SCHEMA
+    ),
+    "avro": Inputs(mp.avro(ORDER), (b"\x02\x00\x00\x01", b"\x01\x02\x02\x02a\x00", None), NO_AVRO),
+    "protobuf": Inputs(mp.protobuf(StringValue), (b"\x0a\x01a", b"", None), NO_MESSAGES),
 }
 """By name; "bytes" has no bad ones."""

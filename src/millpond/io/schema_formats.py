@@ -14,7 +14,10 @@ from millpond.io.registry import SchemaRegistry
 
 SubjectNameStrategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
 _REGISTRY = 'registry=mp.SchemaRegistry("http://host:8081")'
-_AVRO = 'mp.avro({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]})'
+_EXAMPLES = {
+    "avro": 'mp.avro({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]})',
+    "json_schema": 'mp.json_schema({"type": "object", "properties": {"amount": {"type": "number"}}})',
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +26,7 @@ class SchemaFormat(Format):
 
     Parameters
     ----------
-    kind : "avro" or "protobuf".
+    kind : "avro", "protobuf" or "json_schema".
     schema : as text; None: a source takes the registry's, a sink makes one of the type of what it writes.
     registry : where schemas are found by the number in front of each value; None: there is no such number.
     subject_name_strategy : what subjects are called by.
@@ -32,6 +35,7 @@ class SchemaFormat(Format):
     subject : its name, where no strategy says it.
     topic, part : of which topic's keys or values.
     id : of a sink, the number in front of each value, known from the start on.
+    validate : of JSON Schema, whether each value is looked at by all that the schema says.
     """
 
     registry: SchemaRegistry | None = None
@@ -42,6 +46,7 @@ class SchemaFormat(Format):
     topic: str = ""
     part: str = ""
     id: int | None = None
+    validate: bool = False
 
     def __post_init__(self) -> None:
         if self.subject_name_strategy not in get_args(SubjectNameStrategy):
@@ -54,7 +59,7 @@ class SchemaFormat(Format):
             raise TopologyError(
                 f"The format {self.kind!r} needs a schema, or a registry that has it.",
                 given=f"mp.{self.kind}() without either",
-                hint=f"{_AVRO}, or mp.{self.kind}({_REGISTRY}).",
+                hint=f"{_EXAMPLES[self.kind]}, or mp.{self.kind}({_REGISTRY}).",
             )
         if self.version is not None and (self.registry is None or self.schema is not None or not _counts(self.version)):
             raise TopologyError(
@@ -132,8 +137,61 @@ def avro(
     >>> str(avro('"string"'))
     'avro'
     """
-    text = schema if schema is None else _json_text(schema)
+    text = None if schema is None else _json_text(schema, "avro")
     return SchemaFormat("avro", text, registry, subject_name_strategy, auto_register, version, subject)
+
+
+def json_schema(
+    schema: str | Mapping[str, Any] | None = None,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    version: int | None = None,
+    subject: str | None = None,
+    validate: bool = False,
+) -> Format:
+    """The format of JSON with a JSON Schema: with a registry as Confluent's serializers write it, else the bare texts.
+
+    The schema makes the type: an object with properties is a struct, one with `additionalProperties` alone a map,
+    "integer" a long, "number" a double, a string with the format "date" or "date-time" a date or a timestamp. What the
+    type says is always looked at, and what has to be there, what may be null, and an enum.
+
+    Parameters
+    ----------
+    schema : of draft 7 or 2020-12, as text or as Python has it. Left out, a source reads by the registry's, and a sink
+        writes by one made of its type.
+    registry : where schemas are found by the number that stands in front of each value.
+    subject_name_strategy : what a sink's subject is called by: its topic, its schema's title, or both.
+    auto_register : whether a start registers a sink's schema that the registry does not have; else it is refused.
+    version : of the subject, which a source reads by; None: the latest when the topology is built.
+    subject : its name, in place of the one that the strategy says.
+    validate : whether the package jsonschema looks at each value by all that the schema says (lengths, patterns,
+        limits), which takes many times as long as reading it. A source looks by the schema that it reads by.
+
+    Raises
+    ------
+    TopologyError : neither a schema nor a registry, or they do not fit each other.
+
+    Examples
+    --------
+    >>> str(json_schema({"type": "object", "properties": {"id": {"type": "integer"}}}))
+    'json_schema'
+    """
+    if schema is not None and not isinstance(schema, Mapping) and not str(schema).lstrip().startswith("{"):
+        what = "A JSON Schema is an object."
+        raise TopologyError(what, given=f"{schema!r:.200}", hint=_EXAMPLES["json_schema"])
+    text = None if schema is None else _json_text(schema, "json_schema")
+    return SchemaFormat(
+        "json_schema",
+        text,
+        registry,
+        subject_name_strategy,
+        auto_register,
+        version,
+        subject,
+        validate=validate,
+    )
 
 
 def protobuf(
@@ -181,14 +239,15 @@ def _collect(file: Any, files: dict[str, bytes]) -> None:
     files.setdefault(file.name, file.serialized_pb)
 
 
-def _json_text(schema: Any) -> str:
+def _json_text(schema: Any, kind: str) -> str:
     try:
         if isinstance(schema, str):
             # a name such as string is a schema too
             return texts.dumps(texts.loads(schema) if schema.lstrip()[:1] in '{["' else schema)
         return texts.dumps(schema)
     except (TypeError, ValueError) as error:
-        raise TopologyError("This is no schema in JSON.", given=f"{schema!r:.200}: {error}", hint=_AVRO) from None
+        given = f"{schema!r:.200}: {error}"
+        raise TopologyError("This is no schema in JSON.", given=given, hint=_EXAMPLES[kind]) from None
 
 
 def _counts(version: Any) -> bool:

@@ -56,6 +56,7 @@ FAMILIES: dict[str, Family] = {
     "json": Json(),
     "avro": Registered(),
     "protobuf": Registered(),
+    "json_schema": Registered(),
     "time_windowed": Windowed(family_of, sessions=False),
     "session_windowed": Windowed(family_of, sessions=True),
     "debezium": debezium.Envelopes(family_of),

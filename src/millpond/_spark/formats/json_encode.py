@@ -31,10 +31,14 @@ _FOUR_DIGITS = (-719_528, 2_932_897)
 _ERA_DAYS, _ERA_YEARS = 146_097, 400
 """After which the calendar begins anew."""
 _DAY_MICROS = 86_400_000_000
+LEFT_OUT = "millpond.left_out"
+"""In the metadata of a struct's field: it is left out where it is null."""
 
 
 def encoded(values: pa.Array, kind: DataType) -> pa.Array:
-    """UTF-8 of the JSON text of each value; null for null. Null fields are written, timestamps are in UTC.
+    """UTF-8 of the JSON text of each value; null for null. Timestamps are in UTC.
+
+    Null fields are written, but for those that are marked (`LEFT_OUT`).
 
     Parameters
     ----------
@@ -82,14 +86,20 @@ def _with_nulls(texts: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _struct(values: pa.StructArray, kind: StructType) -> pa.Array:
-    parts: list[str | pa.Array] = ["{"]
-    for number, field in enumerate(kind.fields):
-        quote, texts = _texts(values.field(number), field.dataType)
-        (name,) = _escaped(pa.array([field.name])).to_pylist()
-        parts += [f'{"," if number else ""}"{name}":', quote, texts, quote]
     if not kind.fields:
         return pa.array(["{}"] * len(values), pa.string())
-    return _joined([*parts, "}"])
+    parts: list[str | pa.Array] = []
+    some = any(LEFT_OUT in field.metadata for field in kind.fields)
+    for number, field in enumerate(kind.fields):
+        column = values.field(number)
+        quote, texts = _texts(column, field.dataType)
+        (name,) = _escaped(pa.array([field.name])).to_pylist()
+        part = [f'{"," if number or some else ""}"{name}":', quote, texts, quote]
+        if LEFT_OUT in field.metadata and column.null_count:
+            part = [pc.if_else(column.is_valid(), _joined(part), "")]
+        parts += part
+    # which field is the first is known behind them
+    return _joined(["{", pc.utf8_slice_codeunits(_joined(parts), 1) if some else _joined(parts), "}"])
 
 
 def _array(values: pa.Array, kind: ArrayType) -> pa.Array:

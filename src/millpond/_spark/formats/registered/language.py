@@ -134,6 +134,16 @@ class Language(ABC):
         """
         return text
 
+    def check(self, text: str) -> None:
+        """Raise unless values can be looked at by all that a whole schema says (`validate`).
+
+        Raises
+        ------
+        BadSchema : it is none by its own language.
+        ConfigError : a package that it takes is not installed.
+        """
+        raise NotImplementedError(f"{self.registered_as} values are always looked at by all that their schema says")
+
     def shown(self, text: str) -> str:
         """The schema as errors show it."""
         return text

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from millpond._spark.formats.avro.language import Avro
+from millpond._spark.formats.json_schema.language import JsonSchema
 from millpond._spark.formats.protobuf.language import Protobuf
 from millpond._spark.formats.registered.client import Handed, Missing, Reached, Registered, RegistryClient
 from millpond._spark.formats.registered.language import (
@@ -35,7 +36,7 @@ from millpond.io.schema_formats import SchemaFormat
 
 MAGIC = b"\0"
 HEADER_BYTES = 5
-LANGUAGES: dict[str, Language] = {"avro": Avro(), "protobuf": Protobuf()}
+LANGUAGES: dict[str, Language] = {"avro": Avro(), "protobuf": Protobuf(), "json_schema": JsonSchema()}
 """By the kind of a format."""
 _LATEST: WeakKeyDictionary[SchemaFormat, Registered] = WeakKeyDictionary()
 """What sources without a schema read by: asked once, so that a topology is of one schema."""
@@ -62,6 +63,8 @@ def type_of(form: SchemaFormat) -> DataType:
     """
     language, (text, references) = LANGUAGES[form.kind], _text(form)
     try:
+        if form.validate:
+            language.check(language.whole(text, references))
         return language.type_of(text, references)
     except BadSchema as error:
         raise refused(error, form, text) from None
@@ -131,11 +134,13 @@ class SchemaReader:
     text : the schema, whole.
     registry : how to reach it; None: values have no number in front.
     kind : its language, as `SchemaFormat` names it.
+    validate : whether values are looked at by all that the schema says.
     """
 
     text: str
     registry: Handed | Reached | None
     kind: str
+    validate: bool = False
 
     def decode(self, raw: pa.Array) -> tuple[pa.Array, dict[int, str]]:
         """The values, and why some bytes are none; those are null, and so are null bytes.
@@ -145,7 +150,7 @@ class SchemaReader:
         SourceError : the registry does not answer.
         """
         language = LANGUAGES[self.kind]
-        reading = language.reading(self.text, validate=False)
+        reading = language.reading(self.text, validate=self.validate)
         if self.registry is None:
             value = reading.bare().value
         else:
@@ -211,7 +216,7 @@ class _Framed:
 def reader(form: SchemaFormat) -> SchemaReader:
     """What reads a source's values."""
     registry = Reached(form.registry.settings) if isinstance(form.registry, SchemaRegistry) else form.registry
-    return SchemaReader(whole_text(form), registry, form.kind)
+    return SchemaReader(whole_text(form), registry, form.kind, form.validate)
 
 
 @dataclass(frozen=True)
@@ -279,5 +284,5 @@ def writer(form: SchemaFormat, kind: DataType) -> Writer:
     """What writes a sink's values of this type."""
     language = LANGUAGES[form.kind]
     header = b"" if form.id is None else MAGIC + form.id.to_bytes(HEADER_BYTES - 1, "big")
-    text = language.whole(written_text(form, kind))
-    return language.writer(text, kind, header, f"the {form.part}s of the topic {form.topic!r}", validate=False)
+    text, what = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"
+    return language.writer(text, kind, header, what, validate=form.validate)

@@ -95,6 +95,8 @@ def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
     try:
         text = schemas.written_text(form, kind)
         whole = language.whole(text)
+        if form.validate:
+            language.check(whole)
     except BadSchema as error:
         raise schemas.refused(error, form, str(form.schema)) from None
     subject = form.subject_of(language.name_of(whole))

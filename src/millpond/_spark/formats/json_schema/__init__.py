@@ -1,0 +1,1 @@
+"""JSON Schema: schemas as types, and values as JSON texts that their schema takes."""
