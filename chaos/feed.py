@@ -24,6 +24,8 @@ KEYS = 30
 CHUNK, AHEAD = 100, 600
 """Records that are written at once, and by how many the feed may be ahead."""
 BASE = 1_700_000_000_000
+BAD = b"\xff"
+"""A value that begins so is no text."""
 _GLOBAL_SHARE = 0.15
 _PAUSE_SECONDS = 0.05
 
@@ -33,7 +35,7 @@ class Drawn(NamedTuple):
 
     side: str
     key: str
-    value: str | None
+    value: str | bytes | None
     ts: int
 
 
@@ -47,9 +49,11 @@ def records(join: Join, seed: str) -> Iterator[Drawn]:
         side = int(chance.random() < share)
         late = chance.random()
         ts = time - (chance.randrange(3_000) if late < 0.03 else chance.randrange(400) if late < 0.3 else 0)
-        value: str | None = f"{_reference(chance)}|{number}"
+        value: str | bytes | None = f"{_reference(chance)}|{number}"
         if join.sides[side] != "stream" and chance.random() < 0.15:
             value = None
+        if join.bad and chance.random() < join.bad:
+            value = BAD + b"%d" % number
         yield Drawn(SIDES[side], f"k{chance.randrange(KEYS)}", value, ts)
 
 

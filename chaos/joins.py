@@ -32,6 +32,7 @@ class Join:
     levels : stateful levels that it takes.
     timed : whether it keeps time, and so each partition of its inputs is a world of its own.
     history : how long its tables remember their past, in ms; None: they are not versioned.
+    bad : share of records that are no text, which are to be dead letters.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Join:
     levels: int = 1
     timed: bool = False
     history: int | None = None
+    bad: float = 0.0
 
     def read(self, kind: str) -> Mapping[str, Any]:
         """Parameters of what a topic is read as."""
@@ -49,6 +51,7 @@ class Join:
 
 JOINS = {
     "table_table": Join("table_table", ("table", "table"), {"how": "outer"}),
+    "dead_letters": Join("table_table", ("table", "table"), {"how": "outer"}, bad=0.2),
     "stream_table": Join("stream_table", ("stream", "table"), {"how": "left"}),
     "stream_stream": Join(
         "stream_stream",

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from chaos.feed import BAD
 from chaos.hooks import offsets_in
 from chaos.joins import SIDES, Join, oracle
 from dev.reader import Record
@@ -95,10 +96,34 @@ def expected(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[
     return found
 
 
+def letters(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends]) -> list[Expected]:
+    """The dead letters that there should be, each as it came, in their order."""
+    found = _in_order(join, inputs, plan, bad=True)
+    return [Expected(_text(r.key) or "", Said(repr(r.value), r.time), number) for number, _, r in found]
+
+
+def judge_letters(wanted: Sequence[Expected], output: Sequence[Record]) -> Verdict:
+    """Compare a topic of dead letters with what it should be; see `judge`."""
+    return judge(wanted, [replace(record, value=repr(record.value).encode()) for record in output])
+
+
+def both(one: Verdict, other: Verdict) -> Verdict:
+    """The verdict on two topics."""
+    return Verdict(
+        results=one.results + other.results,
+        lost=one.lost + other.lost,
+        doubled=one.doubled + other.doubled,
+        wrong=one.wrong + other.wrong,
+        out_of_order=one.out_of_order + other.out_of_order,
+        batches=tuple(sorted({*one.batches, *other.batches})),
+        details=one.details + other.details,
+    )
+
+
 def _in_order(
-    join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends]
+    join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends], *, bad: bool = False
 ) -> Iterator[tuple[int, str, Record]]:
-    """(batch, side, record) in the order of position."""
+    """(batch, side, record) in the order of position: of those that are text, or of the others."""
     begins: dict[tuple[str, int], int] = {}
     places = {side: _by_partition(records) for side, records in inputs.items()}
     for number, ends in enumerate(plan):
@@ -107,7 +132,8 @@ def _in_order(
             for (topic, partition), records in places[side].items():
                 end = ends.get((topic, partition), 0)
                 reached = -1
-                for record in records[begins.get((topic, partition), 0) : end]:
+                some = records[begins.get((topic, partition), 0) : end]
+                for record in (each for each in some if (each.value or b"").startswith(BAD) == bad):
                     reached = -1 if kind == "global" else max(reached, record.time)
                     batch.append((reached, rank, partition, record.offset, side, record))
         begins |= ends

@@ -23,7 +23,7 @@ from chaos import hooks
 from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import Verdict, ends_of, expected, judge, unplanned
+from chaos.judge import Verdict, both, ends_of, expected, judge, judge_letters, letters, unplanned
 from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
@@ -124,7 +124,9 @@ class _Ring:
     def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str) -> None:
         self._given, self._folder, self._broker, self._say = given, folder, broker, say
         self._random = Random(f"{given.seed}/{given.number}/{given.join}")
-        self._topics = {name: f"{name}-{given.number}" for name in (*SIDES, "out")}
+        self._topics = {
+            name: f"{name}-{given.number}" for name in (*SIDES, "out", *(["dead"] if JOINS[given.join].bad else []))
+        }
         broker.create_topics(self._topics.values(), partitions=PARTITIONS)
         self._servers = broker.bootstrap_servers
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
@@ -163,6 +165,9 @@ class _Ring:
         plans = [ends_of(self._kept(number).read_text()) for number in range(self._planned() + 1)]
         wanted = expected(JOINS[self._given.join], sides, plans)
         verdict = judge_table(wanted, rows_of(self._database)) if self._database else judge(wanted, output)
+        if "dead" in self._topics:
+            dead = committed(self._servers, [self._topics["dead"]], PARTITIONS)
+            verdict = both(verdict, judge_letters(letters(JOINS[self._given.join], sides, plans), dead))
         more = [f"not read: {place}" for place in unplanned(sides, plans)]
         more += [f"planned anew: {path.name}" for path in sorted((self._folder / hooks.KEPT).glob("changed-*"))]
         verdict = replace(verdict, details=(*more, *verdict.details))

@@ -58,7 +58,8 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
 
 
 def _topology(given: dict[str, Any]) -> millpond.Topology:
-    builder = millpond.StreamsBuilder("chaos")
+    dead = given["topics"].get("dead")
+    builder = millpond.StreamsBuilder("chaos", on_undecodable=millpond.DeadLetter(dead) if dead else "fail")
     joined = handles(JOINS[given["join"]], builder, given["topics"])
     if given["database"]:
         joined.to(millpond.DatabaseTable(given["database"], table=TABLE, create=True))

@@ -10,9 +10,9 @@ from zlib import crc32
 
 import pytest
 
-from chaos.feed import BASE, records
+from chaos.feed import BAD, BASE, records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import Ends, Expected, ends_of, expected, judge, unplanned
+from chaos.judge import Ends, Expected, both, ends_of, expected, judge, judge_letters, letters, unplanned
 from chaos.report import by_moment, tables
 from chaos.round import Outcome, Round
 from chaos.strikes import MOMENTS, STRIKES, Strike, strikes_for
@@ -22,13 +22,13 @@ PARTITIONS = 4
 EVERY_JOIN = pytest.mark.parametrize("name", [*JOINS])
 
 
-def written(topic: str, rows: Sequence[tuple[str | None, str | None, int]]) -> list[Record]:
+def written(topic: str, rows: Sequence[tuple[str | None, str | bytes | None, int]]) -> list[Record]:
     """Records as a topic has them: each key in a partition of its own choice."""
     ends = [0] * PARTITIONS
     found = []
     for key, value, ts in rows:
         partition = crc32((key or "").encode()) % PARTITIONS
-        coded = [None if part is None else part.encode() for part in (key, value)]
+        coded = [part.encode() if isinstance(part, str) else part for part in (key, value)]
         found.append(Record(topic, partition, ends[partition], coded[0], coded[1], ts, ()))
         ends[partition] += 1
     return found
@@ -172,3 +172,16 @@ def test_a_difference_is_put_down_to_the_last_kill_before_it_and_shown_with_its_
     outcome = Outcome(Round(7, 3, "table_table", strikes), list(zip(strikes, (1, 4, 6), strict=True)), verdict=lost)
     assert "| driver | merge | 1 | 1 | 1 |" in by_moment([outcome])
     assert "seed 7, round 3, table_table" in tables([outcome])
+
+
+def test_dead_letters_are_judged_like_results_and_move_no_others_time() -> None:
+    inputs = inputs_of("dead_letters")
+    wanted = letters(JOINS["dead_letters"], inputs, cut(inputs, 8))
+    bad = [record for records in inputs.values() for record in records if (record.value or b"").startswith(BAD)]
+    assert 100 < len(wanted) == len(bad) < 300
+    came = sorted(bad, key=lambda record: [each.said.value for each in wanted].index(repr(record.value)))
+    assert judge_letters(wanted, came).sound
+    assert judge_letters(wanted, came[1:]).lost == 1
+    assert judge_letters(wanted, [*came, came[0]]).doubled == 1
+    one = judge_letters(wanted, [*came[1:], came[0]])
+    assert both(one, judge_letters(wanted, came[1:])).lost == 1
