@@ -20,7 +20,7 @@ from millpond.global_ktable import GlobalKTable
 from millpond.io.dataframes import Rows
 from millpond.io.formats import Format, FormatName
 from millpond.io.origins import default_name, origin_of
-from millpond.io.topics import OnUndecodable, Topic, check_policy
+from millpond.io.topics import OnError, OnUndecodable, Topic, check_policy
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
@@ -45,6 +45,7 @@ class StreamsBuilder:
     on_undecodable : what becomes of records of topics whose bytes are not of their formats, where an input does not
         say it itself: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
         `mp.DeadLetter("topic")` counts them and writes them to that topic.
+    on_error : the same of records for which a function raises that stands before the first operator with state.
 
     Examples
     --------
@@ -58,6 +59,7 @@ class StreamsBuilder:
         *,
         generation: str | Generation = Generation.CURRENT,
         on_undecodable: OnUndecodable = "fail",
+        on_error: OnError = "fail",
         _functions: FunctionBackend | None = None,
     ) -> None:
         if not application_id or not isinstance(application_id, str):
@@ -68,8 +70,9 @@ class StreamsBuilder:
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
-        check_policy(on_undecodable)
-        self._on_undecodable: OnUndecodable = on_undecodable
+        check_policy("on_undecodable", on_undecodable)
+        check_policy("on_error", on_error)
+        self._on_undecodable, self._on_error = on_undecodable, on_error
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs)})"
@@ -87,6 +90,7 @@ class StreamsBuilder:
         key: Format | FormatName,
         value: Format | FormatName,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool = False,
         name: str | None = None,
     ) -> KStream: ...
@@ -117,6 +121,7 @@ class StreamsBuilder:
         key: Columns | Format | None = None,
         value: Columns | Format | None = None,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool | None = None,
         timestamp: str | Column | None = None,
         order: str | Sequence[str] | None = None,
@@ -135,6 +140,7 @@ class StreamsBuilder:
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
             says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
             writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -144,9 +150,8 @@ class StreamsBuilder:
         ------
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
-        options = _given(
-            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
-        )
+        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
+        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
         return KStream(self._construction, self._source(source, "stream", name, None, options))
 
     @overload
@@ -157,6 +162,7 @@ class StreamsBuilder:
         key: Format | FormatName,
         value: Format | FormatName,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool = False,
         name: str | None = None,
         store: str | None = None,
@@ -200,6 +206,7 @@ class StreamsBuilder:
         key: Columns | Format | None = None,
         value: Columns | Format | None = None,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool | None = None,
         timestamp: str | Column | None = None,
         order: str | Sequence[str] | None = None,
@@ -220,6 +227,7 @@ class StreamsBuilder:
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
             says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
             writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -232,9 +240,8 @@ class StreamsBuilder:
         ------
         TopologyError : no such source, format, column or schema, the name is taken, or the history is no duration.
         """
-        options = _given(
-            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
-        )
+        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
+        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
         return KTable(self._construction, self._source(source, "table", name, store, options, history))
 
     @overload
@@ -245,6 +252,7 @@ class StreamsBuilder:
         key: Format | FormatName,
         value: Format | FormatName,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool = False,
         name: str | None = None,
         store: str | None = None,
@@ -277,6 +285,7 @@ class StreamsBuilder:
         key: Columns | Format | None = None,
         value: Columns | Format | None = None,
         on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
         headers: bool | None = None,
         timestamp: str | Column | None = None,
         order: str | Sequence[str] | None = None,
@@ -297,6 +306,7 @@ class StreamsBuilder:
         on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
             says where they are, "skip" leaves the record out and counts it, `mp.DeadLetter("topic")` counts it and
             writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
         headers : of a topic, whether records keep their headers; default False.
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
@@ -307,9 +317,8 @@ class StreamsBuilder:
         ------
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
-        options = _given(
-            key=key, value=value, on_undecodable=on_undecodable, headers=headers, timestamp=timestamp, order=order
-        )
+        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
+        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
         return GlobalKTable(self._construction, self._source(source, "global", name, store, options))
 
     def build(self) -> Topology:
@@ -330,8 +339,10 @@ class StreamsBuilder:
         history: Duration | None = None,
     ) -> Node:
         origin = origin_of(source, options)
-        if isinstance(origin, Topic) and origin.on_undecodable is None:
-            origin = replace(origin, on_undecodable=self._on_undecodable)
+        if isinstance(origin, Topic):
+            # what an input does not say itself
+            undecodable, error = origin.on_undecodable or self._on_undecodable, origin.on_error or self._on_error
+            origin = replace(origin, on_undecodable=undecodable, on_error=error)
         name = name or default_name(origin)
         if name is None:
             raise TopologyError(

@@ -84,3 +84,32 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
     now = query.metrics()
     assert (now.consumed, now.drops, now.lag) == ({"in": 40}, query.drops, {name: dict.fromkeys(range(4), 0)})
     assert set(now.produced.values()) == {10, 30}
+
+
+@pytest.mark.parametrize("way", ["to Kafka", "to files"])
+def test_records_for_which_a_function_raises_leave_beside_those_that_cannot_be_decoded(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, way: str
+) -> None:
+    name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
+    produced(broker, name)
+    letter = mp.DeadLetter(dead)
+    builder = mp.StreamsBuilder("function-errors", on_undecodable=letter, on_error=letter)
+    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
+    tenths = numbers.map_values(lambda value: F.lit(100) / (value["n"] - 10))
+    if way == "to Kafka":
+        tenths.to(out)
+    else:
+        tenths.to(mp.Writer("json", path=str(tmp_path / "out")), name="files")
+    query = builder.build().start(
+        spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True, kafka=kafka
+    )
+    query.awaitTermination()
+    letters = committed(broker, dead)
+    check_letters([record for record in letters if record.key != b"k10"], name)
+    failed = [(record.value, record.time) for record in letters if record.key == b"k10"]
+    assert failed == [(b'{"n": 10}', 1010)]
+    if way == "to Kafka":
+        assert len(committed(broker, out)) == 29
+    else:
+        assert spark.read.json(str(tmp_path / "out")).count() == 29
+    assert query.drops == {("in", "dead_letter"): 11}

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond.errors import TopologyError
+from millpond.errors import ConfigError, TopologyError
 from millpond.testing import TopologyTestDriver
 
 AMOUNT = "amount int"
@@ -102,3 +102,69 @@ def test_dead_letters_alone_are_no_output(spark: SparkSession, tmp_path: Path) -
     builder.stream("in", key="long", value="string", on_undecodable=mp.DeadLetter("bad"))
     with pytest.raises(TopologyError, match="The topology writes nothing"):
         builder.build().start(spark, checkpoint=tmp_path / "cp")
+
+
+def shared(policy: Any, *, bad: Any = "skip") -> mp.Topology:
+    """The share that each order has of 100, and what it is of twice as much: a division by zero fails both."""
+    builder = mp.StreamsBuilder("shares", on_undecodable=bad)
+    orders = builder.stream("orders", key="string", value=mp.json(AMOUNT), on_error=policy)
+    shares = orders.map_values(lambda order: F.lit(100) / order["amount"])
+    shares.to("shares")
+    shares.map_values(lambda share: share * 2).to("twice")
+    orders.group_by_key().count().to_stream().to("counts")
+    return builder.build()
+
+
+def orders_with_zeros(driver: TopologyTestDriver) -> TopologyTestDriver:
+    for number in range(12):
+        value = b'{"amount": %d}' % (number % 3)
+        driver.pipe("orders", f"k{number}", value, ts=number, headers=[("n", b"%d" % number)])
+    driver.pipe("orders", "none", None, ts=12)
+    driver.pipe("orders", "bad", b"{", ts=13)
+    return driver
+
+
+def test_records_for_which_a_function_raises_end_whole_and_all_others_go_on(spark: SparkSession) -> None:
+    fine = [f"k{number}" for number in range(12) if number % 3]
+    skipping = orders_with_zeros(TopologyTestDriver(shared("skip")))
+    assert skipping.runs_in == "process", skipping.why_spark
+    assert [record.key for record in skipping.read("shares")] == [*fine, "none"]
+    assert [record.key for record in skipping.read("twice")] == [*fine, "none"]
+    assert [record.key for record in skipping.read("counts")] == fine
+    # the tombstone counts nothing, as everywhere
+    reasons = {reason: count for (node, reason), count in skipping.drops.items() if node == "orders"}
+    assert reasons == {"function_error": 4, "undecodable": 1}
+
+
+@pytest.mark.parametrize("bad", [mp.DeadLetter("failed"), mp.DeadLetter("bad"), "skip"], ids=["one", "two", "skip"])
+def test_records_for_which_a_function_raises_are_dead_letters_as_they_came(spark: SparkSession, bad: Any) -> None:
+    driver = orders_with_zeros(TopologyTestDriver(shared(mp.DeadLetter("failed"), bad=bad)))
+    letters = [record for record in driver.read("failed") if record.key != b"bad"]
+    assert [(r.key, r.value, r.ts) for r in letters] == [
+        (b"k%d" % number, b'{"amount": 0}', number) for number in range(0, 12, 3)
+    ]
+    for number, letter in zip(range(0, 12, 3), letters, strict=True):
+        assert (letter.headers or ())[0] == ("n", b"%d" % number)
+        told = dict((letter.headers or ())[1:])
+        assert b"[DIVIDE_BY_ZERO]" in (told.pop("__streams.errors.message") or b"")
+        assert told == {
+            "__streams.errors.exception": b"millpond.errors.FunctionError",
+            "__streams.errors.topic": b"orders",
+            "__streams.errors.partition": b"0",
+            "__streams.errors.offset": b"%d" % number,
+            "__streams.errors.timestamp": b"%d" % number,
+            "__streams.errors.operator": b"orders",
+            "__streams.errors.reason": b"function_error",
+        }
+    assert len(driver.read("shares")) == 9
+    ended = {reason: count for (node, reason), count in driver.drops.items() if node == "orders"}
+    assert ended == ({"dead_letter": 4, "undecodable": 1} if bad == "skip" else {"dead_letter": 5})
+
+
+def test_a_function_that_spark_evaluates_cannot_be_outlived_which_is_said_before_anything_runs(
+    spark: SparkSession,
+) -> None:
+    driver = TopologyTestDriver(shared("skip"), spark)
+    driver.pipe("orders", "a", {"amount": 1}, ts=0)
+    with pytest.raises(ConfigError, match="A function that Spark evaluates fails the query, whatever on_error says"):
+        driver.read("shares")

@@ -14,7 +14,7 @@ from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node, Shape, Sink, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
-from millpond.io.topics import Topic, TopicSink
+from millpond.io.topics import DeadLetter, OnError, OnUndecodable, Topic, TopicSink
 
 
 def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
@@ -45,15 +45,32 @@ def letter_sources(plan: Plan) -> Mapping[str, str]:
     return {source.name: source.dead_letters_of for source in plan.sources if source.dead_letters_of is not None}
 
 
-def letters_of(plan: Plan) -> Mapping[str, int]:
-    """By the name of an input the number of the source that has its dead letters."""
-    return {s.dead_letters_of: number for number, s in enumerate(plan.sources) if s.dead_letters_of is not None}
+def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
+    """By the name of an input, and a topic, the number of the source that has its dead letters for that topic."""
+    numbered = enumerate(plan.sources)
+    return {(s.dead_letters_of, s.origin.topic): n for n, s in numbered if s.dead_letters_of is not None}
+
+
+def letters_for(plan: Plan, source: Source, policy: OnUndecodable | OnError | None) -> int | None:
+    """The number of the source that has an input's dead letters under a policy, if there are some."""
+    return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
 def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
-    topic = source.origin.dead_letter if isinstance(source.origin, Topic) else None
-    if topic is None:
-        return
+    taken = {node.name for node in plan.nodes}
+    for topic in source.origin.dead_letters if isinstance(source.origin, Topic) else ():
+        _check(plan, source, topic)
+        name = f"{source.name}-dead-letters"
+        while name in taken:
+            name += "-"
+        taken.add(name)
+        shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
+        yield Source(name, (), shape, input=name, origin=DeadLetter(topic), dead_letters_of=source.name)
+        target = TopicSink(topic, "bytes", "bytes")
+        yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
+
+
+def _check(plan: Plan, source: Source, topic: str) -> None:
     for node in plan.nodes:
         if isinstance(node.place, Topic | TopicSink) and node.place.name == topic:
             raise TopologyError(
@@ -61,10 +78,3 @@ def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[N
                 given=f"topic {topic!r}, of the dead letters of {source.name!r} and of {node.stem} {node.name!r}",
                 hint="Name another topic: mp.DeadLetter(...).",
             )
-    name = f"{source.name}-dead-letters"
-    while name in plan.by_name:
-        name += "-"
-    shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
-    yield Source(name, (), shape, input=name, origin=None, dead_letters_of=source.name)
-    target = TopicSink(topic, "bytes", "bytes")
-    yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)

@@ -10,6 +10,7 @@ from millpond.errors import TopologyError
 from millpond.io.formats import FORMAT_HINT, Format, FormatName
 
 Delivery = Literal["exactly_once", "at_least_once"]
+_BAD = {"on_undecodable": "undecodable records", "on_error": "records for which a function raises"}
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -33,6 +34,7 @@ class DeadLetter:
 
 
 OnUndecodable = Literal["fail", "skip"] | DeadLetter
+OnError = Literal["fail", "skip"] | DeadLetter
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Topic:
         they are, "skip" leaves the record out and counts it, `DeadLetter("topic")` counts it and writes it there.
         None: what the builder has for all its topics, which is "fail" where nothing was said.
     headers : whether records keep their headers.
+    on_error : the same of records for which a function raises that stands before the first operator with state.
     """
 
     name: str
@@ -54,13 +57,15 @@ class Topic:
     value: Format | FormatName | None = None
     on_undecodable: OnUndecodable | None = None
     headers: bool = False
+    on_error: OnError | None = None
 
     def __post_init__(self) -> None:
         _check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
             self._set_format(part, getattr(self, part))
-        if self.on_undecodable is not None:
-            check_policy(self.on_undecodable)
+        for name in ("on_undecodable", "on_error"):
+            if getattr(self, name) is not None:
+                check_policy(name, getattr(self, name))
 
     @property
     def fails(self) -> bool:
@@ -68,9 +73,15 @@ class Topic:
         return self.on_undecodable in (None, "fail")
 
     @property
-    def dead_letter(self) -> str | None:
-        """The topic that such records go to, if they go to one."""
-        return self.on_undecodable.topic if isinstance(self.on_undecodable, DeadLetter) else None
+    def outlives_errors(self) -> bool:
+        """Whether a record for which a function raises does not fail the query."""
+        return self.on_error not in (None, "fail")
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that its dead letters go to, each once."""
+        policies = (self.on_undecodable, self.on_error)
+        return tuple(dict.fromkeys(each.topic for each in policies if isinstance(each, DeadLetter)))
 
     def _set_format(self, part: str, given: Any) -> None:
         if given is None:
@@ -121,8 +132,12 @@ class TopicSink:
             )
 
 
-def check_policy(given: Any) -> None:
-    """Raise unless it says what becomes of undecodable records.
+def check_policy(name: str, given: Any) -> None:
+    """Raise unless it says what becomes of bad records.
+
+    Parameters
+    ----------
+    name : the option's.
 
     Raises
     ------
@@ -130,8 +145,8 @@ def check_policy(given: Any) -> None:
     """
     if given not in ("fail", "skip") and not isinstance(given, DeadLetter):
         raise TopologyError(
-            "There is no such policy for undecodable records.",
-            given=f"on_undecodable={given!r}",
+            f"There is no such policy for {_BAD[name]}.",
+            given=f"{name}={given!r}",
             hint='Take "fail", "skip" or mp.DeadLetter("topic").',
         )
 

@@ -29,7 +29,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from millpond._plan.dead_letters import letters_of
+from millpond._plan.dead_letters import letters_for
 from millpond._spark.functions.functions import session
 from millpond.errors import TopologyError
 from millpond.testing.bounded_run import BoundedRun, Drops
@@ -63,9 +63,9 @@ class TopologyTestDriver:
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
-        letters = letters_of(topology.plan)
         own = [(number, source) for number, source in enumerate(sources) if source.dead_letters_of is None]
-        self._inlets = {s.input: Inlet(number, s, letters.get(s.name)) for number, s in own}
+        policies = {source.name: getattr(source.origin, "on_undecodable", None) for source in sources}
+        self._inlets = {s.input: Inlet(n, s, letters_for(topology.plan, s, policies[s.name])) for n, s in own}
         physical = topology.physical.with_one_domain()
         self._why_spark = ""
         self._run: BoundedRun | LocalRun

@@ -25,6 +25,7 @@ from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
 from millpond._spark.dataflow.fusion import Fusion
+from millpond._spark.dataflow.on_error import on_errors
 from millpond._spark.dataflow.outlets import outlets_of, peeks_of
 from millpond._spark.dataflow.packing import Pack, WireRow
 from millpond._spark.dataflow.places import told
@@ -113,6 +114,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         watermarks=watermarks_of(physical, stage),
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
+        on_error=on_errors(physical, roots_of(stage)),
     )
     contexts = {o.id: context_of(physical, o, headers=form.headers) for o in physical.operators}
     levels = []

@@ -6,7 +6,7 @@ the decoder of production, under the input's own policy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from millpond._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserial
 from millpond._spark.formats.formats import serde_of
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import SourceError, TopologyError
-from millpond.io.topics import Topic
+from millpond.io.topics import DeadLetter, Topic
 from millpond.testing.values import arrow_rows
 
 Header = tuple[str, bytes | None]
@@ -28,7 +28,10 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True)
 class Piped:
-    """One input record: source number, its place in its case, which is its order_ts, and why it does not pass."""
+    """One input record: source number, its place in its case, which is its order_ts, and why it does not pass.
+
+    `raw` is the bytes of its key and value, where it may still become a dead letter.
+    """
 
     source: int
     key: Any
@@ -37,6 +40,7 @@ class Piped:
     headers: tuple[Header, ...]
     step: int
     reason: int = 0
+    raw: tuple[bytes | None, bytes | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,14 @@ class Inlet:
         worst = next((part.error for part in reversed(parts) if part.error is not None), None)
         if worst is not None and self.letters is not None:
             # of a record of which neither can be read, the value is complained of
-            raw = [self._raw(part, given[part]) for part in given]
+            raw = self._raws(given)
             origin = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
             return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *origin.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
-        return Piped(self.number, parts[0].value, parts[1].value, at, told, step)
+        kept = self._raws(given) if isinstance(getattr(self.source.origin, "on_error", None), DeadLetter) else None
+        return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
 
     def _part(self, part: str, given: Any, step: int) -> _Part:
         """The key or the value: bytes of a topic are decoded."""
@@ -107,6 +112,9 @@ class Inlet:
         if decoder.fails:
             raise error
         return _Part(None, UNDECODABLE, error=error)
+
+    def _raws(self, given: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:
+        return self._raw("key", given["key"]), self._raw("value", given["value"])
 
     def _raw(self, part: str, given: Any) -> bytes | None:
         """The bytes that the topic would have had."""

@@ -68,6 +68,12 @@ class PipedFrame:
         row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
         for number, source in enumerate(self.physical.plan.sources):
-            parts = [piped.key, piped.value, *([list(piped.headers)] if source.dead_letters_of is not None else [])]
-            row += parts if number == piped.source else [None] * len(parts)
+            of, told = source.dead_letters_of, list(piped.headers)
+            parts = [piped.key, piped.value, *([told] if of is not None else [])]
+            if number == piped.source:
+                row += parts
+            elif piped.raw is not None and of == self.physical.plan.sources[piped.source].name:
+                row += [*piped.raw, told]
+            else:
+                row += [None] * len(parts)
         return tuple(row)

@@ -56,6 +56,22 @@ class Program:
                 raise EvaluationError(error.condition, said) from None
         return rows
 
+    def failing(self, rows: pa.Table) -> dict[int, EvaluationError]:
+        """The rows that a value cannot be computed for, and why: looked for by halves, which few rows take well."""
+        found: dict[int, EvaluationError] = {}
+        spans = [(0, len(rows))]
+        while spans:
+            begin, end = spans.pop()
+            part = rows.slice(begin, end - begin)
+            try:
+                for layer in self.layers:
+                    part = _with(part, layer)
+            except EvaluationError as error:
+                middle = (begin + end) // 2
+                spans += [(begin, middle), (middle, end)] if end - begin > 1 else []
+                found |= {begin: error} if end - begin == 1 else {}
+        return found
+
 
 def _with(rows: pa.Table, layer: Columns) -> pa.Table:
     given = Rows(len(rows), lambda name: array(rows, name))

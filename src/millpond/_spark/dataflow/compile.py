@@ -34,6 +34,7 @@ from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.light import light
 from millpond._spark.dataflow.measures import Measures
+from millpond._spark.dataflow.on_error import on_errors, refuse_by_spark
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
 from millpond._spark.dataflow.places import told
@@ -180,13 +181,15 @@ class _Compiler:
         order = source.order if source else ()
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
-        told = columns_of(outlets, peeks)
+        columns_told = columns_of(outlets, peeks)
         program = None if source is None else self._program(source)
+        if source is not None and program is None:
+            refuse_by_spark(self._physical, on_errors(self._physical, roots_of(stage)), self.fusion)
         if source is None or program is None:
-            columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
+            columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
         else:
-            columns = packed_columns(source.frame.columns, [*told, *program.reads], self._physical.slots, order)
+            columns = packed_columns(source.frame.columns, [*columns_told, *program.reads], self._physical.slots, order)
             frame, deserializers = source.bare or source.frame, source.deserializers
         pack = Pack(
             outlets=outlets,
@@ -204,6 +207,7 @@ class _Compiler:
             ends=number == 0 and self._writes_directly,
             letters=letter_roots(self._physical, stage),
             measures=self._measures,
+            on_error=on_errors(self._physical, roots_of(stage)) if number == 0 else {},
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]

@@ -26,8 +26,8 @@ from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
-from millpond._spark.formats.dead_letters import letter_headers
-from millpond._spark.formats.deserializers import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializers
+from millpond._spark.formats.dead_letters import OnError, evaluated, letter_headers
+from millpond._spark.formats.deserializers import FUNCTION_ERROR, REASONS, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
@@ -45,8 +45,6 @@ FRAME_BYTES = 4 << 20
 millisecond."""
 WIRE_ROWS = 1_024
 """Of one Arrow batch behind packing, at most."""
-
-REASONS = {NEGATIVE_TIMESTAMP: "negative_timestamp", UNDECODABLE: "undecodable", IGNORED: "ignored_tombstone"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,7 @@ class Pack:
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
     measures : what is counted beside dropped records; None: nothing.
+    on_error : what becomes of records for which a function raises, by the number of their root; else the batch fails.
     """
 
     outlets: tuple[Outlet, ...]
@@ -87,6 +86,7 @@ class Pack:
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
     measures: Measures | None = None
+    on_error: Mapping[int, OnError] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -119,10 +119,13 @@ class Pack:
         return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
 
     def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
-        if self.deserializers:
-            frame = self.deserializers(frame)
         if self.sources:
             refuse_large(frame, self.roots)
+        if self.deserializers:
+            frame = self.deserializers(frame)
+            # what is kept as it came may be there twice
+            refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
+        frame = evaluated(frame, self.program, self.on_error, FUNCTION_ERROR)
         root = frame.column("root").fill_null(-1).to_numpy()
         fine = np.ones(len(frame), dtype=np.bool_)
         if self.sources:
@@ -131,7 +134,6 @@ class Pack:
             self._count_reasons(root, reason, drops)
         for number in self.roots:
             frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
-        frame = self.program(frame)
         if not self.sources:
             return frame
         if "order_ts" in frame.column_names:

@@ -211,6 +211,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
         said = Format.of(source.origin.value).drop_reasons if isinstance(source.origin, Topic) else ()
+        if isinstance(source.origin, Topic) and source.origin.outlives_errors:
+            said = (*said, "function_error")
         for reason in ("negative_timestamp", "undecodable", *said):
             found[(source.name, reason)] = None
     for flow in physical.flows:

@@ -8,9 +8,9 @@ stack trace, since what was wrong is in the bytes, and three that Kafka Streams 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
 from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.expressions.errors import EvaluationError
+from millpond._engine.expressions.program import Program
 from millpond._engine.operators.operator import HEADERS as HEADERS_ARROW
 from millpond._engine.rows.columns import array
-from millpond.errors import MillpondError
+from millpond.errors import FunctionError, MillpondError
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 RAW_HEADERS = "raw_headers"
@@ -65,11 +67,15 @@ def letter_headers(sink: int) -> str:
     return f"k{sink}_headers"
 
 
-def letter_columns(parts: Sequence[Part]) -> list[tuple[str, DataType]]:
+def letter_columns(parts: Sequence[Part], kept: Mapping[int, int]) -> list[tuple[str, DataType]]:
     """Names and types of the columns that hold dead letters, where these parts of sources have some."""
-    sources = dict.fromkeys(part.letters for part in parts if part.letters is not None)
+    sources = _sources(parts, kept)
     kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
     return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
+
+
+def _sources(parts: Sequence[Part], kept: Mapping[int, int]) -> list[int]:
+    return list(dict.fromkeys([*(part.letters for part in parts if part.letters is not None), *kept.values()]))
 
 
 @dataclass(frozen=True)
@@ -92,9 +98,14 @@ class Origin:
 
     def headers(self, error: MillpondError) -> list[Header]:
         """What a dead letter says of itself, behind the record's own headers."""
+        text = error.message if error.given is None else f"{error.message} Given: {error.given}"
+        return self.told(type(error), text)
+
+    def told(self, error: type[MillpondError], text: str) -> list[Header]:
+        """The same of an error of this class with this text."""
         said = {
-            "exception": f"{type(error).__module__}.{type(error).__name__}",
-            "message": error.message if error.given is None else f"{error.message} Given: {error.given}",
+            "exception": f"{error.__module__}.{error.__name__}",
+            "message": text,
             "topic": self.topic,
             "partition": str(self.partition),
             "offset": str(self.offset),
@@ -105,7 +116,7 @@ class Origin:
         return [(PREFIX + name, text.encode()) for name, text in said.items()]
 
 
-def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], reason: str) -> pa.Table:
+def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Mapping[int, int]) -> pa.Table:
     """The frame with the records that cannot be decoded as rows of the sources of dead letters.
 
     Parameters
@@ -113,38 +124,135 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], r
     frame : root, partition, offset, ts, reason, raw_headers, and what has been decoded.
     faults : which records each part of a source cannot be decoded of.
     given : keys and values as they came.
-    reason : why they end, as text.
+    kept : see `Deserializers`.
     """
-    numbers = {name: array(frame, name).fill_null(-1).to_numpy() for name in ("root", "reason", "ts")}
-    sources = dict.fromkeys(part.letters for part, _ in faults if part.letters is not None)
-    for source in sources:
+    root = _numbers(frame, "root")
+    own = array(frame, RAW_HEADERS)
+    for source in _sources([part for part, _ in faults], kept):
         mine = [(part, bad) for part, bad in faults if part.letters == source]
-        dead = np.logical_or.reduce([bad for _, bad in mine])
-        columns = {name: pc.if_else(pa.array(dead), given[name], None) for name in ("key", "value")}
-        columns["headers"] = _headers(frame, mine, np.flatnonzero(dead), given, reason)
+        dead = np.logical_or.reduce([bad for _, bad in mine]) if mine else np.zeros(len(frame), dtype=np.bool_)
+        held = dead | np.isin(root, [number for number, to in kept.items() if to == source])
+        whole = {"key": given["key"], "value": given["value"], "headers": own}
+        columns = {n: each if held.all() else pc.if_else(pa.array(held), each, None) for n, each in whole.items()}
+        rows = np.flatnonzero(dead)
+        columns["headers"] = _replaced(columns["headers"], rows, _headers(frame, mine, given) if len(rows) else [])
         for name, values in columns.items():
             frame = frame.append_column(column(source, name), values)
-        numbers["root"] = np.where(dead, source, numbers["root"])
-        numbers["reason"] = np.where(dead, 0, numbers["reason"])
-        # Kafka takes no time before 1970
-        numbers["ts"] = np.where(dead, np.maximum(numbers["ts"], 0), numbers["ts"])
-    for name, values in numbers.items():
-        at = frame.schema.get_field_index(name)
-        frame = frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
+        frame = _moved(frame, dead, source)
     return frame.drop_columns([RAW_HEADERS])
 
 
-def _headers(frame: pa.Table, parts: Faults, rows: Int64s, given: Mapping[str, pa.Array], reason: str) -> pa.Array:
-    """The headers of the dead letters in these rows; null in all others."""
-    found: list[list[Header] | None] = [None] * len(frame)
-    where = {name: array(frame, name) for name in ("partition", "offset", "ts", RAW_HEADERS)} if len(rows) else {}
+@dataclass(frozen=True)
+class OnError:
+    """What becomes of the records of a source for which a function raises.
+
+    Parameters
+    ----------
+    topic, source : where they come from.
+    letters : number of the source of dead letters that they become rows of; None: they are left out.
+    """
+
+    topic: str
+    source: str
+    letters: int | None
+
+
+def evaluated(frame: pa.Table, program: Program, policies: Mapping[int, OnError], code: int) -> pa.Table:
+    """The rows with the columns of a program; those for which it fails end.
+
+    Parameters
+    ----------
+    policies : by the number of a source.
+    code : the reason why they end, where they are no dead letters.
+
+    Raises
+    ------
+    EvaluationError : a row fails of a source whose rows are not to.
+    """
+    try:
+        return program(frame)
+    except EvaluationError:
+        failed = program.failing(frame) if policies else {}
+        roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
+        if not failed or not policies.keys() >= {*roots}:
+            raise
+        said = {row: f"{error} In a function behind {program.whose}." for row, error in failed.items()}
+        return program(_ended(frame, said, policies, code))
+
+
+def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
+    """The frame without rows for which a function raises: they have a reason, or are dead letters."""
+    root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)
+    for number, policy in policies.items():
+        mine = rows[root[rows] == number]
+        gone = np.zeros(len(frame), dtype=np.bool_)
+        gone[mine] = True
+        if policy.letters is None:
+            frame = _set(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
+        elif len(mine):
+            name = column(policy.letters, "headers")
+            given = array(frame, name)
+            own = given.take(pa.array(mine)).to_pylist()
+            places = _places(frame, mine)
+            told = [
+                _own(headers) + Origin(policy.topic, *place, policy.source, "function_error").told(FunctionError, text)
+                for headers, place, text in zip(own, places, (failed[row] for row in mine.tolist()), strict=True)
+            ]
+            frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
+            frame = _moved(frame, gone, policy.letters)
+    return frame
+
+
+def _numbers(frame: pa.Table, name: str) -> Int64s:
+    numbers: Int64s = array(frame, name).fill_null(-1).to_numpy()
+    return numbers
+
+
+def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+    at = frame.schema.get_field_index(name)
+    return frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
+
+
+def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
+    """The frame with these rows as those of a source of dead letters, which have no reason to end."""
+    for name, values in (("root", source), ("reason", 0)):
+        frame = _set(frame, name, np.where(rows, values, _numbers(frame, name)))
+    # Kafka takes no time before 1970
+    ts = _numbers(frame, "ts")
+    return _set(frame, "ts", np.where(rows, np.maximum(ts, 0), ts))
+
+
+def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:
+    """A column of headers with others in these rows."""
+    if not len(rows):
+        return column
+    pointers = np.arange(len(column), dtype=np.int64)
+    pointers[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column.cast(HEADERS_ARROW), pa.array(others, HEADERS_ARROW)]).take(pa.array(pointers))
+
+
+def _own(headers: Sequence[Mapping[str, Any]] | None) -> list[Header]:
+    return [(each["key"], each["value"]) for each in headers or ()]
+
+
+def _places(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
+    """Partition, offset and timestamp of these rows; those of piped records have one partition."""
+    at = pa.array(rows)
+    partitions = array(frame, "partition").take(at).to_pylist() if "partition" in frame.column_names else [0] * len(at)
+    offsets, times = (array(frame, name).take(at).to_pylist() for name in ("offset", "ts"))
+    return zip(partitions, offsets, times, strict=True)
+
+
+def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> list[list[Header]]:
+    """The headers of dead letters, in the order of their rows."""
+    found: dict[int, list[Header]] = {}
     # of a record of which neither can be read, the value is complained of
-    for part, bad in sorted(parts, key=lambda each: each[0].part) if len(rows) else ():
-        mine = pa.array(np.flatnonzero(bad))
-        partitions, offsets, times, own = (where[name].take(mine).to_pylist() for name in where)
-        errors = part.errors(given[part.part].take(mine), partitions, offsets)
-        told = zip(mine.to_pylist(), partitions, offsets, times, own, errors, strict=True)
-        for row, partition, offset, ts, headers, error in told:
-            origin = Origin(part.topic, partition, offset, ts, part.source, reason)
-            found[row] = [(each["key"], each["value"]) for each in headers or ()] + origin.headers(error)
-    return pa.array(found, HEADERS_ARROW)
+    for part, bad in sorted(parts, key=lambda each: each[0].part):
+        rows = np.flatnonzero(bad)
+        places, at = list(_places(frame, rows)), pa.array(rows)
+        own = array(frame, RAW_HEADERS).take(at).to_pylist()
+        errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
+        for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
+            origin = Origin(part.topic, *place, part.source, "undecodable")
+            found[row] = _own(headers) + origin.headers(error)
+    return [found[row] for row in sorted(found)]

@@ -9,7 +9,7 @@ Law 6: bytes that are not of the format have a reason, and are neither a value n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -28,8 +28,14 @@ from millpond.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
 """The columns that have them as they came."""
-NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED = 1, 2, 3
+NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR = 1, 2, 3, 4
 """Why a record does not pass; 0 where it does."""
+REASONS = {
+    NEGATIVE_TIMESTAMP: "negative_timestamp",
+    UNDECODABLE: "undecodable",
+    IGNORED: "ignored_tombstone",
+    FUNCTION_ERROR: "function_error",
+}
 HINT = (
     'set on_undecodable="skip", or mp.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
     "either, and query.drops counts; or name the right format, with a new checkpoint."
@@ -81,10 +87,13 @@ class Deserializers:
     parts : what to decode.
     whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
         else the frame says so.
+    kept : by the number of a source that of the source of its dead letters for which records are kept as they came,
+        though they can be decoded: what comes later may fail.
     """
 
     parts: tuple[Deserializer, ...] = field(repr=False)
     whole: bool
+    kept: Mapping[int, int] = field(default_factory=dict)
 
     def of(self, columns: Collection[str]) -> Deserializers:
         """What of it these columns need: everything is looked at, if it is not looked at before."""
@@ -94,17 +103,18 @@ class Deserializers:
     def needed(self) -> tuple[str, ...]:
         """The columns that this reads."""
         parts = {part.part for part in self.parts}
-        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self._letters else []))
+        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self.letters else []))
 
     @property
     def made(self) -> frozenset[str]:
         """The columns that this makes."""
-        letters = [name for name, _ in self._letters]
+        letters = [name for name, _ in self.letters]
         return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
 
     @property
-    def _letters(self) -> list[tuple[str, DataType]]:
-        return letter_columns(self.parts) if self.whole else []
+    def letters(self) -> list[tuple[str, DataType]]:
+        """Names and types of the columns that it makes for dead letters."""
+        return letter_columns(self.parts, self.kept) if self.whole else []
 
     def __call__(self, frame: pa.Table) -> pa.Table:
         """The frame with its columns decoded.
@@ -130,7 +140,7 @@ class Deserializers:
         if self.whole:
             _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
             frame = _with_reason(frame, [bad for _, bad in faults], ignored)
-            return sorted_out(frame, faults, given, "undecodable") if self._letters else frame
+            return sorted_out(frame, faults, given, self.kept) if self.letters else frame
         # Spark has looked already; what only we cannot read must not pass for a tombstone
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)

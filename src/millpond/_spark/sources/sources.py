@@ -80,15 +80,15 @@ def scan(
     # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
     copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
     others = [(n, s) for n, s in topics if s.shape.kind != "global"]
-    letters = {s.dead_letters_of: (n, s) for n, s in numbered if s.dead_letters_of is not None}
+    letters = {(s.dead_letters_of, s.origin.topic): (n, s) for n, s in numbered if s.dead_letters_of is not None}
     scans = []
     for some, whole in ((others, False), (copied, True)):
         if some:
             connection = connected(sources, kafka)
-            dead = {number: letters[source.name] for number, source in some if source.name in letters}
-            numbers = {number: letter for number, (letter, _) in dead.items()}
+            mine = {place: letter for place, letter in letters.items() if place[0] in {s.name for _, s in some}}
+            numbers = {place: number for place, (number, _) in mine.items()}
             read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers)
-            names = tuple(source.name for _, source in (*some, *dead.values()))
+            names = tuple(source.name for _, source in (*some, *mine.values()))
             scans.append(Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare))
     deserializers = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
     return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in deserializers]

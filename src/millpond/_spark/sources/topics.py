@@ -23,7 +23,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from millpond._plan.nodes import Source
 from millpond._spark.formats import formats
 from millpond._spark.formats.arrow_types import arrow_schema
-from millpond._spark.formats.dead_letters import RAW_HEADERS, letter_columns
+from millpond._spark.formats.dead_letters import RAW_HEADERS
 from millpond._spark.formats.deserializers import (
     NEGATIVE_TIMESTAMP,
     RAW,
@@ -38,12 +38,12 @@ from millpond._spark.sinks import kafka_client
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.io.formats import Format
 from millpond.io.kafka import Kafka
-from millpond.io.topics import Topic
+from millpond.io.topics import DeadLetter, OnError, OnUndecodable, Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
-Letters = Mapping[int, int]
-"""By the number of a source that of the source that its dead letters are."""
+Letters = Mapping[tuple[str, str], int]
+"""By the name of a source, and a topic, the number of the source that has its dead letters for that topic."""
 _PARTS = tuple(RAW)
 _LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -75,7 +75,7 @@ def read_topics(
     ----------
     whole : whether they are read from their beginning, and to their end in the first batch.
     partitions : how many each topic has; records of others fail the query. None: any pass.
-    letters : of sources that have dead letters, the numbers of the sources that those are.
+    letters : where the dead letters of these sources are.
 
     Raises
     ------
@@ -187,20 +187,22 @@ def topic_rows(
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    decoding = tuple(_decoding(part, letters.get(part.number)) for part in parts)
-    deserializers = Deserializers(decoding, whole=True)
+    decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
+    kept = {part.number: _letters(letters, part, part.topic.on_error) for part in parts}
+    deserializers = Deserializers(decoding, whole=True, kept={n: to for n, to in kept.items() if to is not None})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
     if letters:
-        raw.append(F.when(F.col("root").isin(*letters), F.col("headers")).alias(RAW_HEADERS))
+        having = {part.number for part in parts if part.topic.dead_letters}
+        raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
     if any(not formats.is_primitive(p.form) for p in parts):
         bare = frame.select(*columns, *raw)
         return TopicRows(_decoded(bare, deserializers, parts), bare, deserializers)
     # What is needed more than once has a column of its own, so that it is computed once.
     frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
     columns += [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts], *raw]
-    columns += [F.lit(None).cast(kind).alias(name) for name, kind in letter_columns(decoding)]
+    columns += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
     return TopicRows(frame.select(*columns), None, deserializers)
 
 
@@ -208,9 +210,13 @@ def _decoded(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Par
     """The rows with keys and values decoded by the workers."""
     kept = [field for field in bare.schema.fields if field.name not in deserializers.needed]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
-    made += [StructField(name, kind) for name, kind in letter_columns(deserializers.parts)]
+    made += [StructField(name, kind) for name, kind in deserializers.letters]
     schema = StructType([*kept, StructField("reason", ByteType()), *made])
     return bare.mapInArrow(Decode(deserializers, arrow_schema(schema)), schema)
+
+
+def _letters(letters: Letters, part: _Part, policy: OnError | OnUndecodable | None) -> int | None:
+    return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
 def _decoding(part: _Part, letters: int | None) -> Deserializer:
