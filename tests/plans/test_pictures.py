@@ -6,6 +6,7 @@ import re
 from itertools import combinations, islice
 from xml.etree import ElementTree
 
+import pyarrow.compute as pc
 import pytest
 
 from millpond._plan.pictures.layout import laid_out
@@ -46,11 +47,37 @@ def test_arrows_lead_down_and_every_node_and_store_is_in_the_picture(topologies:
         assert all(places[a.tail].top + places[a.tail].height < places[a.head].top for a in picture.arrows)
         assert len(picture.arrows) >= sum(len(node.inputs) for node in topology.plan.nodes)
         texts = {text.text for text in ElementTree.fromstring(topology.to_svg()).iter(f"{SVG}text")}
+        # of a store that is called by its box only what is its own
+        texts |= {f"{box.name}{text}" for box in picture.boxes for text in texts if text and text.startswith(".")}
         stores = {store for operator in topology.physical.operators for store in operator.stores}
         shown = {source.input for source in topology.plan.sources} | {sink.output for sink in topology.plan.sinks}
         assert stores | shown <= texts
         boxes = re.findall(r"^ +n(\d+)\W", topology.to_mermaid(), re.MULTILINE)
         assert {int(number) for number in boxes} == set(range(len(picture.boxes)))
+
+
+def test_nothing_is_written_over_and_long_arrows_go_straight() -> None:
+    builder = arrow_builder("orders")
+    orders, payments = (builder.table(name, key="string", value="string") for name in ("orders", "payments"))
+    clicks = builder.stream("clicks", key="string", value="string")
+    owed = orders.left_join(payments, PLUS).filter(lambda key, value: pc.is_valid(value))
+    owed.to("open-orders")
+    clicks.join(owed, PLUS).to("warm-clicks")
+    topology = builder.build()
+    picture = picture_of(topology.physical)
+    drawn = laid_out(picture)
+    long = [[x for x, _, _ in way] for way in drawn.ways if len(way) > 1]
+    assert len(long) == 2
+    assert max(max(way) - min(way) for way in long) < 1.0
+    root = ElementTree.fromstring(topology.to_svg())
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    assert {"table-table left join", "stream-table join", ".left", ".right", "level 1", "level 2"} <= set(texts)
+    assert not [text for text in texts if text.endswith("…")]
+    names = {text.text: float(text.get("y", 0)) for text in root.iter(f"{SVG}text") if "level" in (text.text or "")}
+    for band in drawn.bands:
+        tops = [p.top for p, level in zip(drawn.places, picture.levels, strict=True) if level == band.level]
+        # letters reach four pixels below their line
+        assert names[f"level {band.level}"] + 4 < min(tops)
 
 
 def test_names_are_shown_as_they_are_whatever_they_mean_in_the_pictures_own_language() -> None:

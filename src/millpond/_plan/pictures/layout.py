@@ -7,6 +7,7 @@ median of what a box is joined with, places by least squares under the order.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,11 @@ from millpond._plan.pictures.picture import Box, Picture
 
 CHARACTER, LINE, PADDING = 6.9, 16.0, 11.0
 """Of text of 12 pixels: how wide a character is about, how far apart lines are, and what is left around them."""
+STORES_GAP = 6.0
+"""Between what a box is and its stores."""
 _ROW_GAP, _BOX_GAP, _BAND_GAP = 38.0, 26.0, 16.0
+_LABEL_GAP = 22.0
+"""Above the boxes of a level, where its name stands."""
 _ROUNDS = 12
 LONGEST = 40
 """Longer texts are cut."""
@@ -59,8 +64,17 @@ class Drawn:
 
 
 def lines(box: Box) -> tuple[str, ...]:
-    """What is written in a box."""
-    return (cut(box.name), cut(box.about), *(cut(store) for store in box.stores))
+    """What is written in a box; of stores that are called by it only what is their own."""
+    return (cut(box.name), cut(box.about), *(cut(_own(store, box.name)) for store in box.stores))
+
+
+def _own(store: str, box: str) -> str:
+    return store.removeprefix(box) if store.startswith(f"{box}.") else store
+
+
+def has_line(box: Box) -> bool:
+    """Whether a line stands between what a box is and its stores."""
+    return bool(box.stores) and box.kind != "input"
 
 
 def cut(text: str) -> str:
@@ -95,7 +109,7 @@ def laid_out(picture: Picture) -> Drawn:
 
 def _size(box: Box) -> tuple[float, float]:
     written = lines(box)
-    return max(map(len, written)) * CHARACTER + 2 * PADDING, len(written) * LINE + PADDING
+    return max(map(len, written)) * CHARACTER + 2 * PADDING, len(written) * LINE + PADDING + has_line(box) * STORES_GAP
 
 
 def _rows(picture: Picture) -> list[int]:
@@ -163,22 +177,43 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _across(order: Sequence[Sequence[int]], widths: Sequence[float], chains: Sequence[Sequence[int]]) -> list[float]:
-    """The centre of each, near the middle of what it is joined with."""
+    """The centre of each, near the middle of what it is joined with; a long arrow goes straight where it can."""
     up, down = _neighbours(chains, len(widths))
     x = [0.0] * len(widths)
     for row in order:
         for each, place in zip(row, _apart([0.0] * len(row), row, widths), strict=True):
             x[each] = place
     for turn in range(2 * _ROUNDS):
+        both = turn >= _ROUNDS
+        straight = {point: _mean([x[other] for other in chain[1:-1]], 0.0) for chain in chains for point in chain[1:-1]}
         for row in order if turn % 2 == 0 else order[::-1]:
             near = up if turn % 2 == 0 else down
-            both = turn >= _ROUNDS
             wanted = [
-                _mean([x[other] for other in (up[each] + down[each] if both else near[each])], x[each]) for each in row
+                straight[each]
+                if both and each in straight
+                else _mean([x[other] for other in (up[each] + down[each] if both else near[each])], x[each])
+                for each in row
             ]
             for each, place in zip(row, _apart(wanted, row, widths), strict=True):
                 x[each] = place
+    _straighten(order, widths, chains, x)
     return x
+
+
+def _straighten(
+    order: Sequence[Sequence[int]], widths: Sequence[float], chains: Sequence[Sequence[int]], x: list[float]
+) -> None:
+    """Set the points between the rows of an arrow upon one line, where what stands beside them leaves one."""
+    beside = {other: one for row in order for one, other in itertools.pairwise(row)}
+    behind = {one: other for other, one in beside.items()}
+    for points in (chain[1:-1] for chain in chains if len(chain) > 3):
+        near, far = ([side[point] for point in points if point in side] for side in (beside, behind))
+        low = max((x[other] + (widths[other] + _BOX_GAP) / 2 for other in near), default=-math.inf)
+        high = min((x[other] - (widths[other] + _BOX_GAP) / 2 for other in far), default=math.inf)
+        if low <= high:
+            line = min(max(_mean([x[point] for point in points], 0.0), low), high)
+            for point in points:
+                x[point] = line
 
 
 def _apart(wanted: Sequence[float], row: Sequence[int], widths: Sequence[float]) -> list[float]:
@@ -207,10 +242,10 @@ def _down(
         tallest[row] = max(tallest[row], height)
         level_of[row] = level
     tops: list[float] = []
-    at = 2 * PADDING
+    at = 2 * PADDING + (_LABEL_GAP if level_of and level_of[0] is not None else 0.0)
     for row, height in enumerate(tallest):
         edge = row > 0 and level_of[row] != level_of[row - 1]
-        at += (_BAND_GAP if edge else 0.0) + (_BAND_GAP if edge and None not in level_of[row - 1 : row + 1] else 0.0)
+        at += (_LABEL_GAP if edge else 0.0) + (_BAND_GAP if edge and None not in level_of[row - 1 : row + 1] else 0.0)
         tops.append(at)
         at += height + _ROW_GAP
     spans: dict[int, list[int]] = {}
@@ -218,7 +253,7 @@ def _down(
         if level is not None:
             spans.setdefault(level, []).append(row)
     bands = (
-        Band(level, tops[found[0]] - _BAND_GAP, tops[found[-1]] + tallest[found[-1]] + _BAND_GAP)
+        Band(level, tops[found[0]] - _LABEL_GAP, tops[found[-1]] + tallest[found[-1]] + _BAND_GAP)
         for level, found in spans.items()
     )
     return tops, tallest, tuple(bands)

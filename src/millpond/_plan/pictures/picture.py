@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from millpond._plan.physical import Operator, Physical
 from millpond.io.topics import Topic, TopicSink
 
 Kind = Literal["input", "step", "operator", "output"]
+_PLACES = {"Rows": "DataFrame", "Writer": "files", "ForeachBatch": "function", "DatabaseTable": "database"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def picture_of(physical: Physical) -> Picture:
     levels: list[int | None] = []
     stages: list[int] = []
     last: dict[str, int] = {}
+    kept = {store for operator in physical.operators for store in operator.stores}
     for node in physical.plan.nodes:
         operators = sorted((each for each in physical.operators if each.node == node.name), key=lambda each: each.level)
         first = len(boxes)
@@ -82,7 +84,7 @@ def picture_of(physical: Physical) -> Picture:
             above = [stages[arrow.tail] for arrow in arrows if arrow.head == len(boxes)]
             levels.append(None if operator is None else operator.level)
             stages.append(max(above, default=0) if operator is None else operator.level)
-            boxes.append(_box(node, operator))
+            boxes.append(_box(node, operator, kept, alone=len(operators) < 2))
         last[node.name] = len(boxes) - 1
     title = f"Topology {physical.plan.application}"
     return Picture(title, tuple(boxes), tuple(arrows), tuple(levels), tuple(stages))
@@ -112,24 +114,38 @@ def _side(node: Node, side: int) -> str:
     return ("left", "right")[side] if len(node.inputs) == 2 else ""
 
 
-def _box(node: Node, operator: Operator | None = None) -> Box:
+def _box(
+    node: Node, operator: Operator | None = None, kept_elsewhere: Collection[str] = (), *, alone: bool = True
+) -> Box:
     shape = node.shape
     types = f"{_type(shape.key)} -> {_type(shape.value)}"
-    stores = operator.stores if operator is not None else () if node.store is None else (node.store,)
+    own = () if node.store is None or node.store in kept_elsewhere else (node.store,)
+    stores = own if operator is None else operator.stores
     if not node.inputs:
         return Box(getattr(node, "input", node.name), "input", f"{shape.kind}, {_place(node.place)}", types, stores)
     if node.is_sink:
         return Box(getattr(node, "output", node.name), "output", _place(node.place), types)
-    how = {"left": "left ", "outer": "outer "}.get(dict(node.details()).get("type", ""), "")
-    about = f"{how}{(node.stem if operator is None else operator.stem).replace('_', ' ')}"
+    about = _about(node, node.stem if operator is None else operator.stem, alone)
     kept = operator is not None or len(node.inputs) == 2
     return Box(node.name, "operator" if kept else "step", about, types, stores)
+
+
+def _about(node: Node, stem: str, alone: bool) -> str:
+    """What a node does, or one of its operators, by their stems: of a join also how it joins."""
+    how = dict(node.details()).get("type", "")
+    part = f"{stem}_".removeprefix(f"{node.stem}_")
+    if how not in ("inner", "left", "outer") or not (alone or len(part) <= len(stem)):
+        return stem.replace("_", " ")
+    join = "join" if how == "inner" else f"{how} join"
+    if alone:
+        return f"{stem.replace('_', '-')} {join}"
+    return f"{node.stem.replace('_', '-')} {join}" + (f": {part.strip('_').replace('_', ' ')}" if part else "")
 
 
 def _place(place: Any) -> str:
     if isinstance(place, Topic | TopicSink):
         return "topic" if place.name else ""
-    return {"Rows": "DataFrame", "Writer": "files", "ForeachBatch": "function"}.get(type(place).__name__, "")
+    return _PLACES.get(type(place).__name__, "")
 
 
 def _type(kind: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from millpond._plan.pictures.layout import LINE, PADDING, Drawn, Place, cut, laid_out, lines
+from millpond._plan.pictures.layout import LINE, PADDING, STORES_GAP, Drawn, Place, cut, has_line, laid_out, lines
 from millpond._plan.pictures.picture import Arrow, Box, Kind, Picture
 
 _FILL: dict[Kind, tuple[str, str]] = {
@@ -49,19 +49,19 @@ def _bands(drawn: Drawn) -> Iterator[str]:
 def _box(box: Box, place: Place) -> Iterator[str]:
     fill, edge = _FILL[box.kind]
     left, round_ = place.x - place.width / 2, place.height / 2 if box.kind in ("input", "output") else 4
-    about = f"{box.name}: {box.about}, {box.types}"
+    about = "; ".join([f"{box.name}: {box.about}", box.types, *box.stores])
     yield f"<g><title>{escape(about)}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{place.top:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" '
         f'rx="{round_:.1f}" fill="{fill}" stroke="{edge}"/>'
     )
-    if box.stores and box.kind != "input":
-        top = place.top + 2 * LINE + PADDING / 2
+    if has_line(box):
+        top = place.top + 2 * LINE + PADDING / 2 + STORES_GAP / 2 + 1
         yield f'<path d="M{left:.1f},{top:.1f} h{place.width:.1f}" stroke="{edge}" stroke-dasharray="3,2"/>'
     for number, text in enumerate(lines(box)):
         weight = ' font-weight="bold"' if number == 0 else ""
         fill = f' fill="{_FAINT}"' if number == 1 else ""
-        down = place.top + PADDING / 2 + (number + 0.78) * LINE
+        down = place.top + PADDING / 2 + (number + 0.78) * LINE + (number > 1 and has_line(box)) * STORES_GAP
         at = f'x="{place.x:.1f}" y="{down:.1f}" text-anchor="middle"'
         yield f"<text {at}{weight}{fill}>{escape(text)}</text>"
     yield "</g>"
