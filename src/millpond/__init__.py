@@ -30,6 +30,7 @@ spark = mp.session("orders")
 
 from typing import TYPE_CHECKING, Any
 
+from millpond._plan.change.change import Change
 from millpond._spark.query.latest import latest
 from millpond._spark.stores.read import Store, read_state, stores
 from millpond.aggregates import (
@@ -79,7 +80,7 @@ from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing
 from millpond.session import session
-from millpond.topology import Topology
+from millpond.topology import Topology, plan_change
 from millpond.windows import (
     BufferConfig,
     EmitStrategy,
@@ -95,6 +96,7 @@ from millpond.wtable import WTable
 
 __all__ = [
     "BufferConfig",
+    "Change",
     "ChangedTopology",
     "CogroupedKStream",
     "ConfigError",
@@ -151,6 +153,7 @@ __all__ = [
     "latest",
     "max",
     "min",
+    "plan_change",
     "previous",
     "protobuf",
     "python",

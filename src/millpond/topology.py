@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from millpond._plan.change.change import Change
 from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.logical import Plan
@@ -85,6 +86,7 @@ class Topology:
         local_cache: str | os.PathLike[str] | None = None,
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
+        evolve: bool = False,
         idle_after: Duration | None = None,
         record_cache: bool = False,
         name: str | None = None,
@@ -108,6 +110,8 @@ class Topology:
         allow_partition_change : start although a topic has another number of partitions than at the first start.
         allow_changed_functions : start although a function that state depends on is another than before: what that
             one has left in state stays, and meets what the new one gives. Others may change: a warning names them.
+        evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
+            empty or is dropped. `plan_change` says what this does; what cannot go on is refused.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
@@ -139,7 +143,6 @@ class Topology:
         CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         """
-        place = self._place(checkpoint)
         from millpond._spark.query.start import start
         from millpond._spark.query.start_options import StartOptions
 
@@ -152,13 +155,14 @@ class Topology:
             local_cache=None if local_cache is None else os.fspath(local_cache),
             allow_partition_change=allow_partition_change,
             allow_changed_functions=allow_changed_functions,
+            evolve=evolve,
             idle_after=idle_after,
             record_cache=record_cache,
             name=name,
             metrics_port=metrics_port,
             progress=progress,
         )
-        return start(self.physical, spark, place, options)
+        return start(self.physical, spark, self._place(checkpoint), options)
 
     def _place(self, checkpoint: Any) -> str:
         """The checkpoint's folder, if there is anything to start."""
@@ -166,6 +170,46 @@ class Topology:
         if not without_dead_letters(self.plan).sinks:
             raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
         return place
+
+
+def plan_change(
+    checkpoint: str | os.PathLike[str],
+    topology: Topology,
+    *,
+    kafka: Kafka | None = None,
+    allow_changed_functions: bool = False,
+) -> Change:
+    """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
+
+    Parameters
+    ----------
+    checkpoint : the folder that the query was started with; the query may run meanwhile.
+    topology : as it is to be from now on.
+    kafka : the connection: how many partitions topics have is then asked, and not taken from the checkpoint.
+    allow_changed_functions : as in `Topology.start`.
+
+    Returns
+    -------
+    Change : what is kept, starts empty, is dropped, is widened or refused, with reasons and hints; it prints as text.
+
+    Raises
+    ------
+    ConfigError : there is no session, no topology was started upon the folder, or its record says too little.
+
+    Examples
+    --------
+    >>> print(mp.plan_change("/data/orders", topology))  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    from millpond._spark.query.start import plan_change as planned
+    from millpond._spark.query.start_options import StartOptions
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("There is no Spark session.", hint="Make one first: spark = millpond.session(...).")
+    options = StartOptions(kafka=kafka, allow_changed_functions=allow_changed_functions)
+    return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
 
 def _folder(checkpoint: Any) -> str:

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from millpond._spark.checkpoint import files
-from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, _digest, look
+from millpond._spark.checkpoint.checkpoint import Checkpoint, _digest, look
+from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.session import settings
 from millpond.errors import ChangedTopology, ConfigError, CorruptData

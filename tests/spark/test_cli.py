@@ -25,6 +25,15 @@ def topology(spark):
     builder.table(read, **options).to(mp.Writer("parquet", path="FOLDER/out"), name="out")
     return builder.build()
 
+def changed(spark):
+    read = spark.readStream.schema("k long, v string, ts long").parquet("FOLDER/rows")
+    builder = mp.StreamsBuilder("told")
+    options = {"key": "k", "value": "v", "timestamp": "ts", "name": "rows", "store": "kept"}
+    table = builder.table(read, **options)
+    table.to(mp.Writer("parquet", path="FOLDER/out"), name="out")
+    table.to(mp.Writer("parquet", path="FOLDER/more"), name="more")
+    return builder.build()
+
 number = 1
 """
 
@@ -57,6 +66,11 @@ def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(fol
     assert ran("draw", named, "--format", "mermaid").stdout.startswith("flowchart")
     done = ran("run", named, "--checkpoint", checkpoint, "--available-now", "--shards", 2, "--tasks", 1, "--json")
     assert json.loads(done.stdout) == {"drops": [{"operator": "rows", "reason": "negative_timestamp", "records": 1}]}
+    assert ran("diff", checkpoint, named).stdout == "No change: the checkpoint is of this topology.\n"
+    refused = json.loads(ran("diff", checkpoint, "told_topology:changed", "--json", code=1).stdout)
+    assert not refused["possible"]
+    assert [each["name"] for each in refused["items"] if each["outcome"] == "refused"] == ["out"]
+    assert "sink more: added" in ran("diff", checkpoint, "told_topology:changed", code=1).stdout
     (listed,) = json.loads(ran("stores", checkpoint, "--json").stdout)
     assert (listed["name"], listed["rows"], listed["batch"]) == ("kept", 1, 0)
     assert ran("stores", checkpoint).stdout.startswith("kept: 1 rows, ")

@@ -39,6 +39,8 @@ class Here(ast.NodeTransformer):
         elif called == "start" and isinstance(node.func, ast.Attribute):
             node.args.insert(0, node.func.value)
             node.func = ast.Name("_start", ast.Load())
+        elif called == "plan_change":
+            node.func = ast.Name("_plan_change", ast.Load())
         elif called == "awaitTermination":
             return ast.Constant(None)
         return ast.copy_location(node, node)
@@ -56,6 +58,7 @@ def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
         StartOptions(**{name: value for name, value in bound.items() if name not in ("self", "spark", "checkpoint")})
 
     names: dict[str, Any] = {"spark": spark, "_session": session, "_start": start}
+    names["_plan_change"] = lambda *given, **options: inspect.signature(mp.plan_change).bind(*given, **options)
     for block in blocks:
         tree = ast.fix_missing_locations(Here().visit(ast.parse(block)))
         exec(compile(tree, str(page), "exec"), names)

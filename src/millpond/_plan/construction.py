@@ -174,7 +174,7 @@ class Construction:
         return self._plan()
 
     def _plan(self, *more: Node) -> Plan:
-        return Plan(self.application, (*self._nodes.values(), *more), self.generation)
+        return Plan(self.application, (*self._nodes.values(), *more), self.generation, frozenset(self._made_up))
 
     def _key_text(self, sink: Node) -> str:
         return self.functions.written_as(sink.place.key, sink.shape.key)

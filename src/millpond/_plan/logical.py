@@ -24,11 +24,13 @@ class Plan:
     application : the application id.
     nodes : in order of construction; a node stands after those it reads.
     generation : the generation of semantics the topology follows.
+    made_up : names of nodes that the user has not named.
     """
 
     application: str
     nodes: tuple[Node, ...]
     generation: Generation = Generation.CURRENT
+    made_up: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -24,7 +24,7 @@ from millpond._spark.stores.read import stores as stores_of
 from millpond.errors import ConfigError, MillpondError
 from millpond.io.kafka import Kafka
 from millpond.session import session
-from millpond.topology import Topology
+from millpond.topology import Topology, plan_change
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON in place of text.")
 _BATCH = click.option("--batch", type=int, help="As this batch has left it; else the last one that was committed.")
@@ -94,6 +94,7 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 @click.option("--shards", type=int, help="Shards of each operator, fixed at the first start.")
 @click.option("--tasks", type=int, help="Tasks of each exchange, fixed at the first start.")
 @click.option("--trigger", help="Processing interval, such as '1 second'.")
+@click.option("--evolve", is_flag=True, help="Go on although the topology is another; `diff` says what this does.")
 @_MASTER
 @_AS_JSON
 @_said
@@ -107,6 +108,31 @@ def run(topology: str, kafka: str | None, master: str | None, as_json: bool, **o
         click.echo(json.dumps({"drops": drops}))
     for each in () if as_json else drops:
         click.echo(f"dropped {each['records']} at {each['operator']}: {each['reason']}")
+
+
+@main.command()
+@click.argument("checkpoint")
+@click.argument("topology")
+@click.option("--kafka", metavar="SERVERS", help="The Kafka brokers: asked how many partitions topics have.")
+@click.option("--allow-changed-functions", is_flag=True, help="As in Topology.start.")
+@_MASTER
+@_AS_JSON
+@_said
+def diff(
+    checkpoint: str,
+    topology: str,
+    kafka: str | None,
+    allow_changed_functions: bool,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Say what TOPOLOGY, started with evolve=True, would do to CHECKPOINT. Exit code 1: it would be refused."""
+    made = _topology(topology, session(master=master))
+    connection = None if kafka is None else Kafka(kafka)
+    change = plan_change(checkpoint, made, kafka=connection, allow_changed_functions=allow_changed_functions)
+    click.echo(json.dumps(change.as_dict(), indent=2) if as_json else str(change))
+    if not change.possible:
+        raise click.exceptions.Exit(1)
 
 
 @main.command()

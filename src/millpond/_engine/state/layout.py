@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 from millpond._engine.rows.columns import bools
-from millpond._plan.operators.spec import BYTES, FLAG, NUMBER, TableSchema
+from millpond._plan.operators.spec import BYTES, FLAG, NUMBER, Retention, TableSchema
 
 TOMBSTONE = "__tombstone"
 DUE = "__due"
@@ -118,3 +118,19 @@ def due_between(rows: pa.RecordBatch, layout: Layout, low: int, high: int) -> In
     begin = bisect_left(range(count), low, key=lambda at: int(time[places[at]]))
     end = bisect_left(range(count), high, key=lambda at: int(time[places[at]]))
     return np.asarray(places[begin:end], dtype=np.int64)
+
+
+def declared(name: str, stored: pa.Schema) -> TableSchema:
+    """The table as it was declared, from what a manifest has of it."""
+    said = json.loads(stored.metadata[PLACES])
+    columns = tuple((field.name, field.type) for field in stored if field.name not in ("hash", TOMBSTONE))
+    retention, due = said["retention"], said["due"]
+    return TableSchema(
+        name,
+        columns,
+        identity=tuple(said["identity"]),
+        order=tuple(said["order"]),
+        retention=None if retention is None else Retention(retention[0], retention[1], said.get("ends")),
+        appended=not said["identity"],
+        due=None if due is None else tuple(due),
+    )

@@ -89,7 +89,7 @@ class ForeignKeyReceive(Spec[Node]):
         rows = (("key", referred.key), ("value", referred.value), STAMP)
         return (
             TableSchema(f"{node.name}.subscriptions", subscriptions, identity=("key", "left_key")),
-            TableSchema(names[0] if names else f"{node.name}.referred", rows),
+            TableSchema(names[0] if names else f"{node.name}.referred", rows, copies=node.referred),
         )
 
     def results(self, site: Site[Node], *, old: bool) -> Results:

@@ -52,7 +52,10 @@ class KeyJoin(Spec[N]):
         """See `Spec`."""
         key = ("key", site.node.shape.key)
         named = zip(self.kept_sides, side_names(site, self.kept_sides), strict=True)
-        return tuple(TableSchema(name, (key, ("value", site.input(side).shape.value), STAMP)) for side, name in named)
+        return tuple(
+            TableSchema(name, (key, ("value", site.input(side).shape.value), STAMP), copies=site.node.inputs[side])
+            for side, name in named
+        )
 
     def results(self, site: Site[N], *, old: bool) -> Results:
         """See `Spec`."""

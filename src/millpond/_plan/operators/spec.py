@@ -206,6 +206,7 @@ class TableSchema:
     due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
         them if there are no flags; None: none are.
     shown : whether it is one of the stores that users see.
+    copies : name of the node, a table, whose rows it has as they are: others that do have the same ones.
 
     What tells versions of one row apart must not change from one to the next: so in a table whose rows are replaced
     the first of `order` and the retention's time belong to the identity.
@@ -219,6 +220,7 @@ class TableSchema:
     appended: bool = False
     due: tuple[str, ...] | None = None
     shown: bool = True
+    copies: str | None = None
 
     def __post_init__(self) -> None:
         names = tuple(name for name, _ in self.columns)
@@ -296,6 +298,8 @@ class Spec(Generic[N]):
     """Whether the record cache may send one change of a key in a batch."""
     computed: ClassVar[bool] = False
     """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
+    widens: ClassVar[bool] = True
+    """Whether values that it has kept may be read as a wider type, when the topology has changed."""
     emits_late: ClassVar[bool] = False
     """Whether its results say if they are not the latest change of their key (a column `late`)."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()

@@ -39,7 +39,8 @@ class Table(Spec[Node]):
     def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """See `Spec`."""
         shape = site.node.shape
-        return (TableSchema(site.node.store or site.node.name, (("key", shape.key), ("value", shape.value), STAMP)),)
+        name, columns = site.node.store or site.node.name, (("key", shape.key), ("value", shape.value), STAMP)
+        return (TableSchema(name, columns, copies=site.node.name),)
 
     def results(self, site: Site[Node], *, old: bool) -> Results:
         """See `Spec`."""

@@ -10,64 +10,28 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from typing import Any
 
+from millpond._plan.change.change import Change, Item
+from millpond._plan.change.compare import compare
+from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.query.warned import warn
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 2
+CHANGED = "millpond/changed"
+"""Where Spark's logs and state lie from the first change of topology on, each time in a folder of its own."""
 _ANEW = (
     "Start it with a new checkpoint; or change it back: what is kept in the old checkpoint fits what began it alone."
 )
-Texts = Mapping[str, Mapping[str, str]]
-"""By node and role."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a checkpoint depends on.
-
-    Parameters
-    ----------
-    topology : its text, with what is known of its inputs; no secrets.
-    generation : the Kafka version whose rules it follows.
-    shards, tasks : how it is spread.
-    formats : version of each format that is kept: blobs, state.
-    partitions : partition count of each topic that is read.
-    clock : whether the wall clock is a source of the query.
-    effects : what else a batch's results depend on, and may be another from batch to batch.
-    functions : what each node's functions come to.
-    spark : the version of Spark that says so.
-    addresses : the labels of each node's tables, by range of the hash: where the state lies.
-    stores : what is shown of each table that users see, by its name.
-    """
-
-    topology: str
-    generation: str
-    shards: int
-    tasks: int
-    formats: Mapping[str, int] = field(default_factory=dict)
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    clock: bool = False
-    effects: Mapping[str, Any] = field(default_factory=dict)
-    functions: Texts = field(default_factory=dict)
-    spark: str = ""
-    addresses: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def lines(self) -> list[str]:
-        """The facts that may not change, as text, one each line, for comparing."""
-        text = [f"generation: {self.generation}", f"shards: {self.shards}", f"tasks: {self.tasks}"]
-        text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
-        text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
-        text += ["time: goes on with the wall clock (idle_after)" if self.clock else "time: that of the records"]
-        return text + self.topology.splitlines()
-
-
+_STAYS = (
+    "with allow_changed_functions=True: what the old one has left in state then stays, and meets what the new one "
+    "gives."
+)
 _REASONS = {
     "topology": ("another topology", "State, plans and outputs belong to its nodes by their names."),
     "generation": ("another generation of semantics", "What is kept follows the rules of its generation."),
@@ -97,6 +61,8 @@ class Checkpoint:
     created : whether its first batch is to come.
     begun : whether its sources have begun, with a batch or on the way to the first.
     recorded : whether its record is written.
+    logs : the folder below it in which Spark's logs and state lie; empty: they lie in itself.
+    change : what is yet to be handed over to it from the folder of the topology before; None: nothing.
     """
 
     folder: Folder
@@ -106,6 +72,13 @@ class Checkpoint:
     created: bool = False
     begun: bool = False
     recorded: bool = False
+    logs: str = ""
+    change: Change | None = None
+
+    @property
+    def place(self) -> Folder:
+        """Where Spark's logs and state lie: what it knows as the checkpoint."""
+        return self.folder.below(self.logs) if self.logs else self.folder
 
     def identity(self, application: str) -> str:
         """What Kafka's groups and transactional ids begin with: the application and this checkpoint."""
@@ -116,6 +89,7 @@ class Checkpoint:
         if not self.recorded:
             # appended, never overwritten: a crash in between must leave what was there
             body = {"version": VERSION, "number": self.number, "id": self.id, "facts": asdict(self.facts)}
+            body |= {"logs": self.logs} if self.logs else {}
             text = json.dumps({**body, "sha256": _digest(body)}, sort_keys=True)
             self.folder.append("millpond/topology", text)
 
@@ -136,6 +110,11 @@ class Found:
     batches: bool
 
     @property
+    def place(self) -> Folder:
+        """Where Spark's logs and state lie."""
+        return self.folder if self.last is None else self.last.place
+
+    @property
     def binding(self) -> Facts | None:
         """The facts that hold; None where nothing has begun."""
         return self.last.facts if self.last and self.last.begun else None
@@ -147,6 +126,7 @@ class Found:
         kept: Collection[tuple[str, str]] = (),
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
+        evolve: bool = False,
     ) -> Checkpoint:
         """The checkpoint, if it is new or was written under the same facts; nothing is written yet.
 
@@ -156,6 +136,7 @@ class Found:
         allow_partition_change : whether topics may have other partition counts than at the first start. Records
             that were late in one partition's time may then be judged by another's.
         allow_changed_functions : whether such a function may be another: what it has left in state stays.
+        evolve : whether the topology may be another, where what is kept can go on.
 
         Raises
         ------
@@ -163,9 +144,11 @@ class Found:
         """
         if self.last is None:
             return Checkpoint(self.folder, uuid.uuid4().hex, facts, created=True)
+        change = self.change(facts) if evolve and self.batches else None
         if self.last.begun:
-            self._check(self.last.facts, facts, allow_partition_change)
-            _check_functions(self.folder, self.last.facts, facts, () if allow_changed_functions else kept)
+            known = self.last.facts if change is None else carried_over(self.last.facts, facts)
+            self._check(known, facts, allow_partition_change)
+            _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(
@@ -176,9 +159,51 @@ class Found:
                 created=True,
                 recorded=False,
             )
+        if change is not None:
+            # of its own, whatever a start that broke off has left
+            logs = f"{CHANGED}/{uuid.uuid4().hex}"
+            number = self.last.number + 1
+            return replace(self.last, facts=facts, number=number, recorded=False, logs=logs, change=change)
         if self.last.facts == facts:
             return self.last
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
+
+    def change(self, facts: Facts) -> Change | None:
+        """What a change to these facts does to what is kept; None: they are of the topology that is recorded.
+
+        Raises
+        ------
+        ConfigError : the record says too little of the topology that it is of.
+        """
+        assert self.last is not None
+        old = self.last.facts
+        if not old.described:
+            if old.topology == facts.topology:
+                return None
+            raise ConfigError(
+                "The checkpoint does not say how its topology may change: an earlier millpond has written it.",
+                given=self.folder,
+                hint="Start it once with the topology that it has.",
+            )
+        changed = old.topology != facts.topology or old.described != facts.described or old.inputs != facts.inputs
+        return compare(old.described, facts.described) if changed else None
+
+    def planned_change(self, facts: Facts, kept: Collection[tuple[str, str]]) -> Change:
+        """What a change to these facts does, with what stands against it besides; `kept` as in `fitting`."""
+        assert self.last is not None
+        old = self.last.facts
+        found = self.change(facts) or compare(facts.described, facts.described)
+        functions = (
+            Item(
+                "node",
+                node,
+                "refused" if (node, role) in kept else "changed",
+                reason=told(node, role, *texts),
+                hint=_STAYS if (node, role) in kept else "",
+            )
+            for (node, role), texts in changed_functions(carried_over(old, facts), facts).items()
+        )
+        return replace(found, items=(*found.items, *functions, *changed_settings(old, facts)))
 
     def _check(self, old: Facts, new: Facts, allow_partition_change: bool) -> None:
         if old.lines() == new.lines():
@@ -229,36 +254,28 @@ def look(folder: Folder) -> Found:
             )
         return Found(folder, None, batches=False)
     last = max((_read(row, folder) for row in rows), key=lambda row: int(row["number"]))
-    begun = batches or bool(folder.names("sources/*/[0-9]*"))
+    logs = str(last.get("logs", ""))
+    batches = bool(folder.below(logs).names("offsets/[0-9]*")) if logs else batches
+    begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     facts, number = Facts(**last["facts"]), int(last["number"])
-    return Found(folder, Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True), batches)
+    return Found(folder, Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs), batches)
 
 
 def _check_functions(folder: Folder, old: Facts, new: Facts, kept: Collection[tuple[str, str]]) -> None:
     """Say which functions are others; refuse those that state depends on."""
-    if old.spark != new.spark:
-        # it may spell the same expression otherwise
-        return
-    roles = [(node, role) for node, texts in new.functions.items() for role in texts]
-    pairs = {at: (old.functions.get(at[0], {}).get(at[1], ""), new.functions[at[0]][at[1]]) for at in roles}
-    changed = {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
+    changed = changed_functions(old, new)
     refused = {at: pair for at, pair in changed.items() if at in kept}
     if refused:
         raise ChangedTopology(
             "A function is another than the one that the checkpoint's state was made with.",
-            given="\n".join([str(folder), *(_told(*at, *pair) for at, pair in refused.items())]),
-            hint="Start it with a new checkpoint; or with allow_changed_functions=True: what the old one has left in "
-            "state then stays, and meets what the new one gives.",
+            given="\n".join([str(folder), *(told(*at, *pair) for at, pair in refused.items())]),
+            hint=f"Start it with a new checkpoint; or {_STAYS}",
         )
     for at, pair in changed.items():
         warn(
-            f"A function is another than at the last start: {_told(*at, *pair)}",
+            f"A function is another than at the last start: {told(*at, *pair)}",
             "nothing that is kept depends on it; a batch that was not finished is run again with the new one.",
         )
-
-
-def _told(node: str, role: str, before: str, now: str) -> str:
-    return f"{role} of {node!r}: it was {before or 'unknown'}, it is {now or 'unknown'}"
 
 
 def _changed(message: str, folder: Folder, old: Facts, new: Facts, hint: str) -> ChangedTopology:

@@ -50,6 +50,15 @@ Layer = Mapping[str, Expression | Unread]
 """Columns that one projection adds or replaces, by name."""
 
 
+def streams_in(frame: DataFrame) -> int | None:
+    """How many streams a DataFrame is made of; None where the session does not say."""
+    try:
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+        return sum(bool(leaves.apply(number).isStreaming()) for number in range(leaves.size()))
+    except Exception:  # whatever a session says that has no plans to show
+        return None
+
+
 def layers_of(frame: DataFrame) -> tuple[Layer, ...]:
     """The projections that a frame was made by, the first first; one that cannot be read has the column "" alone.
 

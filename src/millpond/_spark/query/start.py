@@ -17,6 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from millpond._engine.rows.blob import VERSION as BLOB_VERSION
 from millpond._engine.state.manifest import VERSION as STATE_VERSION
+from millpond._plan.change.change import Change
+from millpond._plan.change.described import described
 from millpond._plan.dead_letters import without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
@@ -25,7 +27,8 @@ from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond._plan.rewrite import rewrite
 from millpond._spark.checkpoint import batches
-from millpond._spark.checkpoint.checkpoint import Checkpoint, Facts, Found, look
+from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look
+from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
@@ -38,6 +41,7 @@ from millpond._spark.metrics.totals import Counted, Totals
 from millpond._spark.query import failures, leases, silence
 from millpond._spark.query.counting import PREFIX, WRITTEN, counted
 from millpond._spark.query.drain import StopBarrier, is_unfinished
+from millpond._spark.query.handover import Handover
 from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
@@ -45,7 +49,7 @@ from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import sources, wall_clock
 from millpond._spark.stores.shown import shown_stores
-from millpond.errors import ConfigError
+from millpond.errors import ChangedTopology, ConfigError
 from millpond.io.topics import Topic, TopicSink
 
 
@@ -62,6 +66,22 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
         raise
     query.show(shown)
     return query
+
+
+def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Change:
+    """What a start with `evolve=True` would do; nothing is done. See `Topology.start`."""
+    return _Start(topology, Folder(spark, checkpoint), options).planned_change()
+
+
+def handover_of(
+    topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions
+) -> tuple[Handover, Checkpoint]:
+    """What a start would do to take the checkpoint over, and the checkpoint then; nothing is done yet."""
+    start = _Start(topology, Folder(spark, checkpoint), options)
+    found = look(start.folder)
+    assert found.binding is not None
+    place = start._place(found, found.binding.effects)
+    return start._handover(found, place, batches.last_planned(found.place, 0)), place
 
 
 @dataclass(frozen=True)
@@ -104,16 +124,19 @@ class _Start:
             "session": settings.effects(self.spark),
         } | self._schemas(found)
         place = self._place(found, effects)
-        planned = batches.last_planned(self.folder, self.topology.levels)
-        if found.binding and found.binding.effects != place.facts.effects and is_unfinished(self.folder):
+        logs = found.place
+        planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
+        if place.change is not None:
+            _check_change(place, place.change, unfinished=is_unfinished(logs))
+        elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
             # its replay must write the same bytes
             old = self._place(found, found.binding.effects)
             return self._begun(trigger, lease, self._finished(old, planned, lease))
         barrier = StopBarrier()
-        streaming, metrics = self._running(place, planned, trigger, lease, barrier)
+        streaming, metrics = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
-        unfinished = partial(is_unfinished, self.folder)
+        unfinished = partial(is_unfinished, place.place)
         return Query(
             streaming,
             Counts(streaming, metrics, before),
@@ -124,6 +147,24 @@ class _Start:
             self.spark,
         )
 
+    def planned_change(self) -> Change:
+        """What the topology does to the checkpoint.
+
+        Raises
+        ------
+        ConfigError : nothing has been started upon it.
+        """
+        found = look(self.folder)
+        if found.binding is None:
+            raise ConfigError(
+                "No topology of millpond has been started with this checkpoint.",
+                given=self.folder,
+                hint="Name the folder that was given to topology.start(..., checkpoint=...).",
+            )
+        recorded = found.binding.partitions if self.options.kafka is None else None
+        kept = () if self.options.allow_changed_functions else kept_functions(self.topology)
+        return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
+
     def _schemas(self, found: Found) -> dict[str, Any]:
         """What is settled of formats with a registry, if there are any."""
         known = found.binding.effects.get("schemas", {}) if found.binding else {}
@@ -132,7 +173,7 @@ class _Start:
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals:
         """Finish the batch that was not; what it counts."""
-        query, metrics = self._running(place, planned, {"once": True}, lease, StopBarrier())
+        query, metrics = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
         waiting = silence.Silence(query)
         try:
             failures.ended(query, self.folder.path)
@@ -152,10 +193,17 @@ class _Start:
             kept=kept_functions(self.topology),
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
+            evolve=self.options.evolve,
         )
 
     def _running(
-        self, place: Checkpoint, planned: int, trigger: dict[str, Any], lease: leases.Lease, barrier: StopBarrier
+        self,
+        place: Checkpoint,
+        planned: int,
+        trigger: dict[str, Any],
+        lease: leases.Lease,
+        barrier: StopBarrier,
+        found: Found | None,
     ) -> tuple[StreamingQuery, Counted]:
         """The query that runs, and what its metrics count."""
         topology, tasks, effects = self.topology, place.facts.tasks, place.facts.effects
@@ -164,13 +212,13 @@ class _Start:
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
-                compiled, metrics = self._compiled(place.facts, read, begun=place.begun)
+                compiled, metrics = self._compiled(place, read)
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in settled.settled_sinks(topology.plan.sinks, known)],
                     kafka=self.options.kafka,
                     query_name=self.options.name,
-                    checkpoint=self.folder.path,
+                    checkpoint=place.place.path,
                     trigger=trigger,
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
@@ -178,6 +226,10 @@ class _Start:
                     at_end=lease.at_end,
                 )
             # everything has been checked
+            if place.change is not None and found is not None:
+                lease.secure()
+                with settings.query_settings(*given):
+                    self._handover(found, place, planned).run()
             place.record()
             lease.secure()
             # once more: what is set depends on where the checkpoint lies, which must exist for that
@@ -185,10 +237,17 @@ class _Start:
                 lease.query = writer.start()
         return lease.query, metrics
 
-    def _compiled(self, facts: Facts, read: Sequence[Source], *, begun: bool) -> tuple[Compiled, Counted]:
+    def _handover(self, found: Found, place: Checkpoint, planned: int) -> Handover:
+        """What takes the checkpoint over to a changed topology."""
+        assert found.binding is not None
+        begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
+        return Handover(self.topology, found.place, found.binding, place, planned, begun)
+
+    def _compiled(self, place: Checkpoint, read: Sequence[Source]) -> tuple[Compiled, Counted]:
         """The frame that the sinks read, and what its metrics count."""
+        facts = place.facts
         topology, spark, effects = self.topology, self.spark, facts.effects
-        physical = _with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
+        physical = with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = Layout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
@@ -203,13 +262,16 @@ class _Start:
             written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
         )
         given = (self.options.kafka, self.folder)
+        added = () if place.change is None else place.change.added_sources
+        begun = frozenset(s.name for s in read if place.begun and s.name not in added)
         scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions)
         inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, inputs, layout, clock)
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
 
-    def _facts(self, found: Found, effects: Mapping[str, Any]) -> Facts:
+    def _facts(self, found: Found, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None) -> Facts:
+        """What this start depends on; `recorded`: partition counts, where Kafka is not to be asked."""
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
@@ -218,19 +280,26 @@ class _Start:
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
+        partitions = self._partitions() if recorded is None else recorded
+        clock = effects["idle_after_ms"] > 0
         return Facts(
             topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,
             shards=shards,
             tasks=tasks,
             formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
-            partitions=self._partitions(),
-            clock=effects["idle_after_ms"] > 0,
+            partitions=partitions,
+            clock=clock,
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
             addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
             stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
+            described=described(
+                with_known_domains(written, partitions),
+                {s.name: sources.describe_origin(s.origin) for s in plan.sources},
+            ),
+            inputs=sources.inputs_of(plan.sources, clock=clock),
         )
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:
@@ -254,6 +323,23 @@ class _Start:
         return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
 
 
+def _check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
+    """Raise unless the checkpoint goes on under the changed topology."""
+    if not change.possible:
+        raise ChangedTopology(
+            "The checkpoint cannot go on under the changed topology.",
+            given="\n".join([str(place.folder), *map(str, change.refused)]),
+            hint="mp.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
+            "is refused, or start with a new checkpoint.",
+        )
+    if unfinished:
+        raise ChangedTopology(
+            "A batch was planned and not finished: only the topology that planned it can finish it.",
+            given=place.folder,
+            hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
+        )
+
+
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
     if options.idle_after_ms and not topology.timed:
         raise ConfigError(
@@ -263,7 +349,7 @@ def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
         )
 
 
-def _with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Physical:
+def with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Physical:
     """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
 
     Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.

@@ -6,8 +6,9 @@ each DataFrame is a frame of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +16,12 @@ from pyspark.sql import functions as F
 
 from millpond._plan.nodes import Source
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
 from millpond._spark.formats import formats
 from millpond._spark.formats.deserializers import Deserializers
+from millpond._spark.functions.analysed_plan import streams_in
 from millpond._spark.sources import static
+from millpond._spark.sources.beginnings import beginnings
 from millpond._spark.sources.rows import row_types, rows_of
 from millpond._spark.sources.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
@@ -57,7 +61,7 @@ def scan(
     kafka: Kafka | None = None,
     checkpoint: Folder | None = None,
     *,
-    begun: bool = False,
+    begun: Collection[str] = (),
     partitions: Mapping[str, int] | None = None,
 ) -> list[Scan]:
     """The frames that the sources are read from: one for all topics, one for each DataFrame.
@@ -67,7 +71,7 @@ def scan(
     sources : all of the plan, in its order.
     kafka : the connection, where there are topics.
     checkpoint : folder that static DataFrames are copied into.
-    begun : whether its sources have begun.
+    begun : names of the sources that have begun.
     partitions : how many each topic has; records of others fail the query. None: any pass.
 
     Raises
@@ -90,8 +94,42 @@ def scan(
             read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers)
             names = tuple(source.name for _, source in (*some, *mine.values()))
             scans.append(Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare))
-    deserializers = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
-    return scans + [_scan_rows(number, source, headers, checkpoint, begun) for number, source in deserializers]
+    rows = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
+    return scans + [_scan_rows(number, source, headers, checkpoint, source.name in begun) for number, source in rows]
+
+
+def inputs_of(sources: Sequence[Source], *, clock: bool) -> list[str]:
+    """A name for each source of Spark's, in the order in which `scan` and the query's plan have them."""
+    found = [name for name in (TOPICS, GLOBAL_TOPICS) if name in topics_of(sources)]
+    for source in (each for each in sources if isinstance(each.origin, Rows)):
+        found += [f"rows {source.name}"] * _streams_in(source.origin.frame)
+    return [*found, *([CLOCK] if clock else [])]
+
+
+def topics_of(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
+    """The topics that each of Spark's Kafka sources reads."""
+    found: dict[str, frozenset[str]] = {}
+    for source in (each for each in sources if isinstance(each.origin, Topic)):
+        name = GLOBAL_TOPICS if source.shape.kind == "global" else TOPICS
+        found[name] = found.get(name, frozenset()) | {source.origin.name}
+    return found
+
+
+def begun_topics(sources: Sequence[Source], kafka: Kafka | None) -> dict[str, Begin]:
+    """What each of Spark's Kafka sources reads, and where topics begin that are added to it."""
+    if kafka is None:
+        return {}
+    starts = {TOPICS: kafka.starting_offsets, GLOBAL_TOPICS: "earliest"}
+    given = topics_of(sources)
+    return {name: Begin(topics, partial(beginnings, kafka, starts=starts[name])) for name, topics in given.items()}
+
+
+def _streams_in(frame: Any) -> int:
+    """How many of Spark's sources a DataFrame is made of; a static one is read as a stream of files."""
+    if not frame.isStreaming:
+        return 1
+    # over Spark Connect nobody says; there a topology cannot be changed either
+    return streams_in(frame) or 1
 
 
 def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from millpond._engine.state import manifest as mf
-from millpond._spark.checkpoint.checkpoint import Facts, look
+from millpond._spark.checkpoint.checkpoint import Checkpoint, look
+from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.state import CHUNKS, MANIFEST
 from millpond._spark.formats.arrow_types import arrow_schema
@@ -88,8 +89,8 @@ def read_state(
     --------
     >>> mp.read_state(spark, "/data/orders", "open").orderBy("key").show()  # doctest: +SKIP
     """
-    folder = Folder(spark, os.fspath(checkpoint))
-    facts = _facts(folder)
+    begun = _begun(Folder(spark, os.fspath(checkpoint)))
+    facts, folder = begun.facts, begun.place
     shown = _shown(facts, store)
     number = _batch(folder, batch)
     if number is None:
@@ -97,12 +98,12 @@ def read_state(
     tables = facts.addresses[shown.node]
     labels = tables[store][:1] if shown.whole else tables[store]
     if keys is None:
-        return _Reading(folder, number).rows(store, shown, labels)
+        return Reading(folder, number).rows(store, shown, labels)
     wanted = Keys.of(keys, shown.schema)
     if not shown.by_key:
-        everything = _Reading(folder, number).rows(store, shown, labels)
+        everything = Reading(folder, number).rows(store, shown, labels)
         return everything.join(wanted.frame(spark, shown.schema), "key", "left_semi")
-    return _Reading(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
+    return Reading(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
 
 
 def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence[str]) -> list[Any]:
@@ -112,7 +113,7 @@ def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence
     ------
     ConfigError : as `read_state` does.
     """
-    return Keys.of_text(texts, _shown(_facts(Folder(spark, checkpoint)), store).schema)
+    return Keys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
 
 
 def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None) -> list[Store]:
@@ -128,10 +129,10 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     ------
     ConfigError : the folder has no topology of millpond, or no such batch.
     """
-    folder = Folder(spark, os.fspath(checkpoint))
-    facts = _facts(folder)
+    begun = _begun(Folder(spark, os.fspath(checkpoint)))
+    facts, folder = begun.facts, begun.place
     number = _batch(folder, batch)
-    manifests = {} if number is None else _Reading(folder, number).manifests()
+    manifests = {} if number is None else Reading(folder, number).manifests()
     found = []
     for name, said in facts.stores.items():
         shown = Shown.read(said)
@@ -144,7 +145,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
 
 
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """Spark's reader of one batch's state.
 
     Parameters
@@ -165,9 +166,9 @@ class _Reading:
         ----------
         labels : those that are wanted, whose partitions alone are read; None: all.
         """
-        levels = self._levels()
+        levels = self.levels()
         frames = [
-            self._state(level, MANIFEST).select(F.lit(level).alias("level"), "key.label", "value.content")
+            self.state(level, MANIFEST).select(F.lit(level).alias("level"), "key.label", "value.content")
             for level in levels
         ]
         if not frames:
@@ -212,17 +213,19 @@ class _Reading:
     def _chunks(self, level: int, held: Mapping[int, Sequence[mf.Run]]) -> DataFrame:
         """The chunks of runs, by label: (label, run, chunk, content)."""
         key = "user_map_key"
-        chunks = self._state(level, CHUNKS).select(
+        chunks = self.state(level, CHUNKS).select(
             "key.label", f"{key}.run", f"{key}.chunk", F.col("user_map_value.content").alias("content")
         )
         wanted = sorted({run.id for runs in held.values() for run in runs})
         return chunks.filter(F.col("label").isin(*held) & F.col("run").isin(*wanted))
 
-    def _levels(self) -> list[int]:
+    def levels(self) -> list[int]:
+        """The numbers that Spark gives the levels."""
         files = self.folder.contents("state/[0-9]*/_metadata/v2/[0-9]*")
         return sorted({int(found[1]) for path in files if (found := _LEVEL.search(path))})
 
-    def _state(self, level: int, variable: str) -> DataFrame:
+    def state(self, level: int, variable: str) -> DataFrame:
+        """A variable of a level."""
         reader = self.folder.spark.read.format("statestore").option("batchId", self.batch)
         return reader.option("operatorId", level).option("stateVarName", variable).load(self.folder.path)
 
@@ -232,8 +235,8 @@ def _runs(manifest: mf.Manifest, store: str) -> list[mf.Run]:
     return [] if entry is None else list(entry.runs())
 
 
-def _facts(folder: Folder) -> Facts:
-    """What the checkpoint records.
+def _begun(folder: Folder) -> Checkpoint:
+    """The checkpoint, with what it records.
 
     Raises
     ------
@@ -252,7 +255,7 @@ def _facts(folder: Folder) -> Facts:
             given=folder,
             hint="Start the topology with it once.",
         )
-    return last.facts
+    return last
 
 
 def _shown(facts: Facts, store: str) -> Shown:

@@ -5,7 +5,6 @@ Law 9: a task holds some megabytes of a range at a time, however large it is, si
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ import pyarrow as pa
 
 from millpond._engine.state import manifest as mf
 from millpond._engine.state.cache import RunCache
-from millpond._engine.state.layout import PLACES, TOMBSTONE
+from millpond._engine.state.layout import declared
 from millpond._engine.state.runs import State
-from millpond._plan.operators.spec import Retention, TableSchema
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.stores.keys import Keys
 from millpond._spark.stores.shown import Shown
@@ -107,19 +105,3 @@ class StoreRows:
             found = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
         for rows in found:
             yield from self.shown.rows(rows)
-
-
-def declared(name: str, stored: pa.Schema) -> TableSchema:
-    """The table as it was declared, from what a manifest has of it."""
-    said = json.loads(stored.metadata[PLACES])
-    columns = tuple((field.name, field.type) for field in stored if field.name not in ("hash", TOMBSTONE))
-    retention, due = said["retention"], said["due"]
-    return TableSchema(
-        name,
-        columns,
-        identity=tuple(said["identity"]),
-        order=tuple(said["order"]),
-        retention=None if retention is None else Retention(retention[0], retention[1], said.get("ends")),
-        appended=not said["identity"],
-        due=None if due is None else tuple(due),
-    )

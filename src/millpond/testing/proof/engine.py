@@ -141,6 +141,10 @@ class EngineDriver:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
 
+    def follow(self, other: EngineDriver) -> None:
+        """Number records behind those of another driver, which ran before."""
+        self._step, self._reached = other._step, list(other._reached)
+
     def rows_kept(self) -> int:
         """Live rows in all stores."""
         count = 0

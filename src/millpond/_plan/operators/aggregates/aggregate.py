@@ -37,6 +37,7 @@ class AggregateSpec(Spec[N]):
     """What aggregates share; see `Spec`."""
 
     cacheable = True
+    widens = False
 
     def params(self, site: Site[N]) -> AggregateParams:
         """See `Spec`."""

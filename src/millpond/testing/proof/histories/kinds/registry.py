@@ -5,6 +5,7 @@ Owns the walk over a blueprint. Law: operators are built in the order in which t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from millpond.builder import StreamsBuilder
@@ -39,21 +40,25 @@ SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)
 SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.writes)
 
 
-def build(blueprint: Blueprint, builder: StreamsBuilder, library: Library) -> None:
-    """Add the blueprint to a builder, with the users' handles."""
+def build(
+    blueprint: Blueprint, builder: StreamsBuilder, library: Library, named: Callable[[int], str] = name_of
+) -> None:
+    """Add the blueprint to a builder, with the users' handles; `named`: what an operator is called."""
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = Site(builder, library, name_of(number), blueprint.keys)
+        site = Site(builder, library, named(number), blueprint.keys)
         made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
 
 
-def oracle_of(blueprint: Blueprint, semantics: Semantics | None = None) -> tuple[Topology, list[Node]]:
+def oracle_of(
+    blueprint: Blueprint, semantics: Semantics | None = None, named: Callable[[int], str] = name_of
+) -> tuple[Topology, list[Node]]:
     """The oracle's topology, every row of section A repaired unless told otherwise, and its nodes."""
     version = VERSIONS[blueprint.generation]
     topology = Topology(semantics or Semantics(version, faithful=False))
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = OracleSite(topology, name_of(number), blueprint.keys, _relaxed(blueprint, number))
+        site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number))
         made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
     return topology, [node for nodes in made for node in nodes]
 

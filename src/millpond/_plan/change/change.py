@@ -1,0 +1,150 @@
+"""What a change of topology does to a checkpoint, said before it is done.
+
+Law 10: what is kept is found by name. An operator of a node takes over the tables of the operator that stood there;
+a store that the user has named, the rows of the store of that name. All else starts empty, or is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Outcome = Literal["kept", "widened", "filled", "started empty", "added", "changed", "dropped", "refused"]
+What = Literal["store", "node", "source", "sink", "settings"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """What becomes of one thing.
+
+    Parameters
+    ----------
+    what : "store", "node" (between inputs, tables and outputs), "source", "sink" or "settings".
+    name : its name.
+    outcome : what happens to it.
+    node : of a store the node whose operator keeps it.
+    reason : why, where that is to be said.
+    hint : what to do, where there is anything to do.
+    """
+
+    what: What
+    name: str
+    outcome: Outcome
+    node: str = ""
+    reason: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        at = f" of {self.node}" if self.node and self.node != self.name else ""
+        text = f"{self.what} {self.name}{at}: {self.outcome}" + (f" ({self.reason})" if self.reason else "")
+        return text + (f"\n  Hint: {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Where a table's rows come from.
+
+    Parameters
+    ----------
+    node, table : that keeps it, and its name, from now on.
+    from_node, from_table : the same until now.
+    scalars : whether the operator goes on as a whole, with the times that it knows.
+    widened : whether its rows are to be read as wider types.
+    """
+
+    node: str
+    table: str
+    from_node: str
+    from_table: str
+    scalars: bool
+    widened: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a start with `evolve=True` does to a checkpoint.
+
+    Parameters
+    ----------
+    items : what becomes of each store, node, input and output.
+    taken : where the tables that go on have their rows from.
+
+    Attributes
+    ----------
+    kept, filled, started_empty, dropped, widened, refused : the items of that outcome.
+    """
+
+    items: tuple[Item, ...]
+    taken: tuple[Taken, ...] = ()
+
+    @property
+    def kept(self) -> tuple[Item, ...]:
+        """What goes on as it is."""
+        return self._of("kept")
+
+    @property
+    def filled(self) -> tuple[Item, ...]:
+        """Stores that are new, with the rows that another one has of the same table."""
+        return self._of("filled")
+
+    @property
+    def started_empty(self) -> tuple[Item, ...]:
+        """Stores that are new."""
+        return self._of("started empty")
+
+    @property
+    def dropped(self) -> tuple[Item, ...]:
+        """What is gone."""
+        return self._of("dropped")
+
+    @property
+    def widened(self) -> tuple[Item, ...]:
+        """Stores whose rows are read as wider types."""
+        return self._of("widened")
+
+    @property
+    def refused(self) -> tuple[Item, ...]:
+        """What stands against the change."""
+        return self._of("refused")
+
+    @property
+    def added_sources(self) -> frozenset[str]:
+        """Names of the inputs that are new."""
+        return frozenset(item.name for item in self._of("added") if item.what == "source")
+
+    @property
+    def possible(self) -> bool:
+        """Whether a start with `evolve=True` goes on from the checkpoint."""
+        return not self.refused
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is other than in the checkpoint."""
+        return any(item.outcome != "kept" for item in self.items)
+
+    def __str__(self) -> str:
+        if not self.changed:
+            return "No change: the checkpoint is of this topology."
+        head = "The change is possible." if self.possible else "The change is refused."
+        return "\n".join([head, *map(str, self.items)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return {
+            "possible": self.possible,
+            "changed": self.changed,
+            "items": [{key: value for key, value in asdict(item).items() if value} for item in self.items],
+        }
+
+    def _of(self, outcome: Outcome) -> tuple[Item, ...]:
+        return tuple(item for item in self.items if item.outcome == outcome)
+
+
+def shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """The names in both, in `new` alone, in `old` alone."""
+    return (
+        [name for name in new if name in old],
+        [name for name in new if name not in old],
+        [name for name in old if name not in new],
+    )

@@ -1,0 +1,234 @@
+"""Random changes of topologies: the engine takes its tables over, and the oracle is given the same change.
+
+A pair of topologies is cut out of one random blueprint: what only the one has is dropped, what only the other has is
+new. The oracle goes on with what is in both, and begins what shares nothing with it; so the outputs of these two kinds
+must be equal, record by record, after the change as before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from millpond._engine.state.carry import Carried, carry
+from millpond._engine.state.store import MemoryChunkStore
+from millpond._plan.change.change import Change
+from millpond._plan.change.compare import compare
+from millpond._plan.change.described import described
+from millpond.testing.proof.arrow import arrow_builder
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.histories.blueprint import Blueprint, Ref, beside
+from millpond.testing.proof.histories.case import Input
+from millpond.testing.proof.histories.check import Steps, by_step, first_difference, lines_of
+from millpond.testing.proof.histories.draw import draw_blueprint, draw_records
+from millpond.testing.proof.histories.kinds.choices import Choices, Dice
+from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
+from millpond.testing.proof.histories.kinds.registry import KINDS, build, oracle_of
+from millpond.topology import Topology
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some operators of a blueprint, as a topology of their own, called as they are in the whole.
+
+    Parameters
+    ----------
+    whole : the blueprint.
+    ops : numbers of the operators.
+    """
+
+    whole: Blueprint
+    ops: tuple[int, ...]
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """The operators alone."""
+        places = {number: place for place, number in enumerate(self.ops)}
+        ops = (self.whole.ops[number] for number in self.ops)
+        moved = (replace(op, inputs=tuple(Ref(places[ref.op], ref.port) for ref in op.inputs)) for op in ops)
+        return replace(self.whole, ops=tuple(moved))
+
+    def named(self, place: int) -> str:
+        """What an operator is called."""
+        return f"n{self.ops[place]}"
+
+    def names(self, *, sources: bool) -> tuple[str, ...]:
+        """Names of the inputs, or of the outputs."""
+        kinds = {number: KINDS[self.whole.ops[number].kind] for number in self.ops}
+        wanted = {n for n, kind in kinds.items() if (not kind.takes if sources else not kind.gives or kind.writes)}
+        return tuple(f"n{number}" for number in self.ops if number in wanted)
+
+    def topology(self) -> Topology:
+        """It, with Arrow functions."""
+        builder = arrow_builder("changes", generation=self.whole.generation)
+        build(self.blueprint, builder, ArrowFunctions(), self.named)
+        return builder.build()
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A topology, another one, and what comes before and after the change.
+
+    Parameters
+    ----------
+    old, new : the topologies.
+    before, after : the records.
+    shards : shards of each operator.
+    cuts : numbers of records, of all, before which a batch ends, beside the change.
+    """
+
+    old: Part
+    new: Part
+    before: tuple[Input, ...]
+    after: tuple[Input, ...]
+    shards: int = 2
+    cuts: tuple[int, ...] = ()
+
+    @property
+    def kept(self) -> Part:
+        """What is in both."""
+        return Part(self.old.whole, tuple(number for number in self.old.ops if number in self.new.ops))
+
+    @property
+    def fresh(self) -> Part:
+        """What is new and reads nothing of what is kept."""
+        kept, found = set(self.kept.ops), set[int]()
+        for number in self.new.ops:
+            inputs = {ref.op for ref in self.new.whole.ops[number].inputs}
+            if number not in kept and inputs <= found:
+                found.add(number)
+        return Part(self.new.whole, tuple(number for number in self.new.ops if number in found))
+
+
+def draw_changed(seed: str) -> Changed | None:
+    """A random change; None where one of the topologies would write nothing."""
+    dice = Dice(seed)
+    generation = dice.pick(("current",) * 8 + ("spurious", "old"))
+    keys = dice.pick(("string", "long"))
+    whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 3))])
+    gone, come = _below(dice, whole), _below(dice, whole)
+    everything = range(len(whole.ops))
+    old = Part(whole, tuple(number for number in everything if number not in come))
+    new = Part(whole, tuple(number for number in everything if number not in gone))
+    if not all(part.names(sources=True) and part.names(sources=False) for part in (old, new)):
+        return None
+    before = draw_records(dice, old.blueprint, most=16)
+    after = draw_records(dice, new.blueprint, most=16)
+    last = max((record.ts for record in before if record.ts < 1_000_000), default=0)
+    before = tuple(record._replace(source=old.named(int(record.source[1:]))) for record in before)
+    after = tuple(
+        record._replace(source=new.named(int(record.source[1:])), ts=record.ts + last if record.ts >= 0 else record.ts)
+        for record in after
+    )
+    count = len(before) + len(after)
+    cuts = tuple(sorted(dice.number(0, count) for _ in range(dice.number(0, 4))))
+    return Changed(old, new, before, after, shards=dice.pick((1, 2, 3)), cuts=cuts)
+
+
+def _below(choices: Choices, whole: Blueprint) -> set[int]:
+    """Some operators with all that reads them; perhaps none."""
+    found = {choices.number(0, len(whole.ops) - 1)} if choices.chance(75) else set[int]()
+    for number, op in enumerate(whole.ops):
+        if found & {ref.op for ref in op.inputs}:
+            found.add(number)
+    return found
+
+
+def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
+    """Give a driver the tables of another one, as a start upon a checkpoint does; what became of them."""
+    before, now = old.layout.physical, new.layout.physical
+    change = compare(described(before, {}), described(now, {}))
+    if not change.possible:
+        return change
+    keepers = [{(o.node, table.name): (o.id, table) for o in p.operators for table in o.keeps} for p in (before, now)]
+    parts: dict[tuple[int, int], dict[int, Carried]] = {}
+    for taken in change.taken:
+        source, _ = keepers[0][taken.from_node, taken.from_table]
+        target, table = keepers[1][taken.node, taken.table]
+        for shard in range(new.shards):
+            mine = parts.setdefault((target, shard), {})
+            known = mine.get(source, Carried((), scalars=False))
+            tables = (*known.tables, (taken.from_table, table))
+            mine[source] = Carried(tables, known.scalars or taken.scalars)
+    for place, mine in parts.items():
+        _take_over(old, new.stores[place], mine, place[1])
+    new.follow(old)
+    return change
+
+
+def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, Carried], shard: int) -> None:
+    stores = [(old.stores[source, shard], part) for source, part in mine.items()]
+    there = [(kept, part, kept.manifest) for kept, part in stores if kept.manifest is not None]
+    for kept, _, _ in there:
+        for (run, chunk), content in kept.chunks.items():
+            store.put_chunk(run, chunk, content)
+    if there:
+        carry(store, [(manifest, part) for _, part, manifest in there])
+
+
+def check_changed(changed: Changed) -> tuple[str, Any]:
+    """("equal", "refused", "retimed", or what is wrong; what belongs to it)."""
+    old = EngineDriver(changed.old.topology(), shards=changed.shards)
+    new = EngineDriver(changed.new.topology(), shards=changed.shards)
+    _run(old, changed.before, changed.cuts, 0)
+    said = {sink: old.read(sink) for sink in changed.old.names(sources=False)}
+    change = carry_over(old, new)
+    if not change.possible:
+        return "refused", change
+    _run(new, changed.after, changed.cuts, len(changed.before))
+    for sink in changed.new.names(sources=False):
+        said[sink] = [*said.get(sink, []), *new.read(sink)]
+    if _operators(old, changed.kept) != _operators(new, changed.kept):
+        return "otherwise", change
+    count = len(changed.before) + len(changed.after)
+    # beside what is kept, the oracle goes on with what is not: its outputs are left out
+    for part, oracle in ((changed.kept, changed.old), (changed.fresh, changed.fresh)):
+        expected = _oracle(oracle, changed)
+        sinks = part.names(sources=False)
+        got = by_step(count, {sink: said[sink] for sink in sinks})
+        wanted = [[result for result in step if result.sink in sinks] for step in expected]
+        line = lines_of(part.blueprint, one=False) if part.ops else lines_of(changed.new.blueprint, one=False)
+        step = first_difference(wanted, got, line)
+        if step is not None:
+            return f"step {step}", (wanted[step], got[step])
+    return "equal", change
+
+
+def _operators(driver: EngineDriver, part: Part) -> list[Any]:
+    """What the operators of a part are: tables are made operators of their own by what reads them."""
+    names, physical = {part.named(place) for place in range(len(part.ops))}, driver.layout.physical
+    told = zip(physical.operators, described(physical, {})["operators"], strict=True)
+    return [(each["node"], each["operator"], each["params"], o.emits_old) for o, each in told if _is_of(o.node, names)]
+
+
+def _is_of(node: str, names: set[str]) -> bool:
+    """Whether an operator's node is one of the named ones, or has a name made of one."""
+    return node in names or bool(names.intersection(node.split("-")))
+
+
+def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int) -> None:
+    given = tuple(records)
+    edges = [0, *sorted(cut - start for cut in cuts if 0 < cut - start < len(given)), len(given)]
+    for begin, end in pairwise(edges):
+        for record in given[begin:end]:
+            driver.pipe(record.source, record.key, record.value, ts=record.ts)
+        driver.run_batch()
+
+
+def _oracle(part: Part, changed: Changed) -> Steps:
+    """What the oracle of a part makes of all records that are for it, by step."""
+    if not part.ops:
+        return [[] for _ in (*changed.before, *changed.after)]
+    topology, _ = oracle_of(part.blueprint, named=part.named)
+    begun = part is changed.old
+    steps: Steps = []
+    for number, record in enumerate((*changed.before, *changed.after)):
+        mine = record.source in part.names(sources=True) and (begun or number >= len(changed.before))
+        mine = mine and (number < len(changed.before) or record.source in changed.new.names(sources=True))
+        steps.append(list(topology.pipe(record.source, record.key, record.value, record.ts)) if mine else [])
+    return steps
+
+
+__all__ = ["Changed", "Part", "carry_over", "check_changed", "draw_changed"]
