@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
 from millpond._spark.sinks.kafka_client import check_topics
+from millpond._spark.sinks.kafka_sink import PLACED_ROWS
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sinks import BatchSinks
 from millpond.errors import ConfigError, MillpondError, TopologyError
@@ -80,10 +81,27 @@ def test_a_key_lies_where_kafkas_own_clients_put_it(spark: SparkSession, broker:
         "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
         "abc": 479470107,
     }
-    topic = new_topic(broker)
-    write(broker, frame_of(spark, [(key, "", 1, None) for key in known]), TopicSink(topic))
-    seen = {(record.key or b"").decode(): record.partition for record in committed(broker, topic)}
-    assert seen == {key: (hashed & 0x7FFFFFFF) % 4 for key, hashed in known.items()}
+    wanted = {key: (hashed & 0x7FFFFFFF) % 4 for key, hashed in known.items()}
+    # of few records the client finds it out, of many it is told
+    for times in (1, PLACED_ROWS // len(known) + 1):
+        topic = new_topic(broker)
+        rows = [(key, "", 1, None) for key in [*known, None, ""] * times]
+        write(broker, frame_of(spark, rows), TopicSink(topic))
+        written = committed(broker, topic)
+        seen = {record.key.decode(): record.partition for record in written if record.key}
+        assert (seen, len(written)) == (wanted, len(rows))
+        assert sum(record.key is None for record in written) == times
+        assert len({record.partition for record in written if record.key == b""}) == 1
+
+
+def test_a_partitioner_of_the_users_places_many_records_too(spark: SparkSession, broker: KafkaBroker) -> None:
+    rows = [(str(number % 50), "", 1, None) for number in range(PLACED_ROWS + 1)]
+    placed = []
+    for few in (True, False):
+        topic = new_topic(broker)
+        write(broker, frame_of(spark, rows[: 50 if few else None]), TopicSink(topic), partitioner="fnv1a")
+        placed.append({record.key: record.partition for record in committed(broker, topic)})
+    assert placed[0] == placed[1]
 
 
 @BOTH

@@ -67,6 +67,10 @@ def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others(
     assert found.column("s1_value").to_pylist() == [None, b"\xff", None, None]
     assert found.column("reason").to_pylist() == [0, 0, 0, 0]
     assert not {"raw_key", "raw_value"} & set(found.column_names)
+    # of a source of which there is none, too
+    alone = Deserializers(parts, whole=True)(frame([(1, 6, b"k", b"v")]))
+    assert alone.schema == found.schema
+    assert [alone.column(part.name).to_pylist() for part in parts] == [[None], [None], ["k"], [b"v"]]
 
 
 def test_what_is_skipped_has_a_reason_and_no_value_and_comes_before_a_negative_timestamp() -> None:

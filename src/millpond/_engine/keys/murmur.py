@@ -10,29 +10,25 @@ from millpond._engine.arrays import Int64s
 from millpond._engine.keys.keyform import flat, spans
 
 UInt32s = npt.NDArray[np.uint32]
-_SEED, _FACTOR, _BYTE = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(8)
+_SEED, _FACTOR = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
 
 
 def murmur2(contents: pa.Array | pa.ChunkedArray) -> Int64s:
     """The 32-bit hash of each byte string, from 0 on; that of a null means nothing."""
     starts, lengths, data = spans(flat(contents))
-    octets = np.append(data, np.zeros(4, np.uint8)).astype(np.uint32)
+    # a word may begin anywhere, and reach behind the last byte
+    padded = np.append(data, np.zeros(4, np.uint8))
+    words: UInt32s = np.ndarray((len(data) + 1,), "<u4", buffer=padded, strides=(1,))
     hashes = _SEED ^ lengths.astype(np.uint32)
+    shortest = int(lengths.min()) if len(lengths) else 0
     for at in range(0, int(lengths.max(initial=0)) // 4 * 4, 4):
-        rows = np.flatnonzero(lengths >= at + 4)
-        word = _word(octets, starts[rows] + at) * _FACTOR
-        mixed = (word ^ word >> np.uint32(24)) * _FACTOR
-        hashes[rows] = (hashes[rows] * _FACTOR) ^ mixed
+        rows = slice(None) if at + 4 <= shortest else np.flatnonzero(lengths >= at + 4)
+        word = words[starts[rows] + at] * _FACTOR
+        hashes[rows] = (hashes[rows] * _FACTOR) ^ (word ^ word >> np.uint32(24)) * _FACTOR
     left = lengths % 4
     rows = np.flatnonzero(left)
     mask = (np.uint32(1) << (8 * left[rows]).astype(np.uint32)) - np.uint32(1)
-    tail = _word(octets, starts[rows] + lengths[rows] - left[rows]) & mask
+    tail = words[starts[rows] + lengths[rows] - left[rows]] & mask
     hashes[rows] = (hashes[rows] ^ tail) * _FACTOR
     mixed = (hashes ^ hashes >> np.uint32(13)) * _FACTOR
     return (mixed ^ mixed >> np.uint32(15)).astype(np.int64)
-
-
-def _word(octets: UInt32s, at: Int64s) -> UInt32s:
-    """Four bytes each, little-endian."""
-    word: UInt32s = octets[at] | octets[at + 1] << _BYTE | octets[at + 2] << 2 * _BYTE | octets[at + 3] << 3 * _BYTE
-    return word

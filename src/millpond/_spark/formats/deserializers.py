@@ -22,7 +22,7 @@ from millpond._engine.arrays import Bools
 from millpond._engine.keys import keyform
 from millpond._engine.rows.columns import ints
 from millpond._spark.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out
-from millpond._spark.formats.serdes import Serde
+from millpond._spark.formats.serdes import Decoded, Serde
 from millpond._spark.session.worker import settle
 from millpond.errors import SourceError
 
@@ -129,7 +129,7 @@ class Deserializers:
         ignored = np.zeros(len(frame), dtype=np.bool_)
         for part in self.parts:
             mine, raw = root == part.root, given[part.part]
-            found = part.serde.read(raw if mine.all() else pc.if_else(pa.array(mine), raw, None))
+            found = _read(part.serde, raw, mine)
             frame = frame.append_column(part.name, found.values)
             faults.append((part, found.bad))
             if found.ignored is not None:
@@ -167,6 +167,16 @@ class Decode:
             if len(batch):
                 decoded = self.deserializers(pa.Table.from_batches([batch]))
                 yield from decoded.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
+
+
+def _read(serde: Serde, raw: pa.Array, mine: Bools) -> Decoded:
+    """What the bytes of these rows are; of the others, nothing. Rows of one source mostly come together."""
+    if mine.all():
+        return serde.read(raw)
+    if mine.any():
+        return serde.read(pc.if_else(pa.array(mine), raw, None))
+    nothing = serde.read(pa.nulls(1, raw.type))
+    return Decoded(pa.nulls(len(raw), nothing.values.type), np.zeros(len(raw), dtype=np.bool_))
 
 
 def _raise_first(faults: Sequence[tuple[Deserializer, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:

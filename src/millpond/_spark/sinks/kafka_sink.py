@@ -37,6 +37,8 @@ _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
 _HEADERS = "array<struct<key:string,value:binary>>"
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
+PLACED_ROWS = 1_024
+"""Records from which on it pays to ask Kafka how many partitions there are."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table)
     names = [topics[0]] * len(records)
     if len(topics) > 1:
         names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
-    keys, values = (records.column(name).to_pylist() for name in ("key", "value"))
+    keys, values = (_python_bytes(records.column(name)) for name in ("key", "value"))
     times = records.column("ts").to_numpy()
     # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
     times = np.where(times == 0, 1, times).tolist()
@@ -149,11 +151,22 @@ def _as_bytes(records: pa.RecordBatch) -> pa.Table:
     return table
 
 
+def _python_bytes(column: pa.Array | pa.ChunkedArray) -> list[bytes | None]:
+    # of byte strings of one width a list is made one by one, of others all at once
+    plain = column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
+    made: list[bytes | None] = plain.to_pylist()
+    return made
+
+
 def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> list[int]:
-    """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`."""
-    if "prefix" not in records.schema.names:
+    """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`.
+
+    Without such a column that is where the client puts it; but to be told takes it less than to find it out.
+    """
+    prefixed = "prefix" in records.schema.names
+    if not prefixed and (len(records) < PLACED_ROWS or not out.places_by_murmur):
         return [BY_KEY] * len(records)
-    prefixes, numbers = array(records, "prefix"), records.column("topic").to_numpy()
+    prefixes, numbers = array(records, "prefix" if prefixed else "key"), records.column("topic").to_numpy()
     counts = np.array([out.partitions(name) for name in topics])
     placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[numbers]
     where: list[int] = np.where(valid(prefixes), placed, BY_KEY).tolist()

@@ -50,9 +50,16 @@ class Sender:
         self._wait = seconds(settings)
         self._producer: Any = None
         self._failed: Any = None
+        self._counts: dict[str, int] = {}
+
+    @property
+    def places_by_murmur(self) -> bool:
+        """Whether the client puts a record where murmur2 of its key says, and one without a key anywhere."""
+        return self._settings["partitioner"] == DEFAULTS["partitioner"]
 
     def begin(self, batch: int) -> bool:
         """Open a batch; False: it is in already."""
+        self._counts = {}
         if self._producer is None:
             self._open()
         return True
@@ -85,8 +92,10 @@ class Sender:
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, for this batch; 1 for none: the write then says what is wrong."""
-        found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
-        return len(found.topics[topic].partitions) or 1
+        if topic not in self._counts:
+            found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
+            self._counts[topic] = len(found.topics[topic].partitions) or 1
+        return self._counts[topic]
 
     def commit(self, batch: int) -> None:
         """Return when all is written."""
@@ -172,6 +181,7 @@ class TransactionalSender(Sender):
         The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
         now, before a record is read that could not be read again.
         """
+        self._counts = {}
         if self._marker >= batch:
             # others may have written since: what Kafka says now decides, not what this worker remembers
             self.abandon()

@@ -236,17 +236,18 @@ class _Ending:
     @classmethod
     def of(cls, records: Records, growing: _Growing, codes: Codes, difference: int, known: int) -> _Ending:
         """All that are not there yet."""
+        # records come by key and time, and so do these windows; the others are put into that order once
         code = codes.of_windows(records.place, records.ts - difference)
-        record = np.flatnonzero(~np.isin(code, growing.code))
+        order = np.argsort(growing.code, kind="stable")
+        grown, states = np.append(_NONE, growing.code[order]), np.append(_NONE, growing.state[order])
+        behind = grown.searchsorted(code)
+        record = np.flatnonzero(np.append(grown, _NONE)[behind] != code)
         code, start, before = code[record], records.ts[record] - difference, records.before[record]
         # what it begins with: the latest window that begins before it, where that holds the record before
-        every = np.concatenate([growing.code, code])
-        order = np.argsort(every)
-        earlier = order[every[order].searchsorted(code) - 1]
+        earlier = behind[record] - 1
         inside = (before != _NONE) & (start <= before)
-        among = len(growing.code)
-        goes_on = inside & (earlier >= among)
-        state = np.append(growing.state, _NONE)[np.minimum(earlier, among)]
+        goes_on = inside & (np.append(_NONE, code)[:-1] > grown[earlier])
+        state = states[earlier]
         number = len(growing.record) + np.arange(len(record))
         head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(record))))
         return cls(
