@@ -60,3 +60,15 @@ def test_the_rows_of_a_sinks_shard_lie_in_memory_once() -> None:
     assert int(rows) == 40_000
     # the order, what it is made of and one part come on top
     assert float(most) < 1.5
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("rows", [3, 900, 5_000])
+def test_the_order_is_that_of_all_columns_and_rows_of_one_position_keep_theirs(rows: int, far: bool) -> None:
+    rng = np.random.default_rng(rows)
+    for spread in (2, 60, 2**40):
+        columns = [rng.integers(-spread, spread, rows) for _ in range(3)]
+        if far:
+            # together they have more than 63 bits
+            columns[1] = rng.choice(np.array([-(2**63), -1, 0, 2**62, 2**63 - 1]), rows)
+        assert position.order_by(columns).tolist() == np.lexsort(columns[::-1]).tolist()

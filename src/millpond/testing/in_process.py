@@ -116,7 +116,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         letters=letter_roots(physical, stage),
         on_error=on_errors(physical, roots_of(stage)),
     )
-    contexts = {o.id: context_of(physical, o, headers=form.headers) for o in physical.operators}
+    contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from millpond._engine.arrays import Bools, Int64s, UInt64s
+from millpond._engine.arrays import Bools, Int64s, UInt64s, stable_order
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keybytes import encode_keys
 from millpond.errors import MillpondError
@@ -110,7 +110,7 @@ class KeyGroups:
 def group_keys(hashes: npt.ArrayLike, keys: pa.Array | pa.ChunkedArray) -> KeyGroups:
     """Group rows by key exactly, also where different keys share a hash."""
     hashes, keys = np.asarray(hashes, dtype=np.int64), form.flat(keys)
-    order = _stable_order(hashes)
+    order = stable_order(hashes)
     ordered = hashes[order]
     fresh = np.ones(len(order), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
@@ -140,22 +140,6 @@ def _split_collisions(ordered: Int64s, order: Int64s, fresh: Bools, keys: pa.Arr
     fresh = fresh.copy()
     fresh[places] |= new_code
     return order, fresh
-
-
-def _stable_order(hashes: Int64s) -> Int64s:
-    """`argsort`, stable: numpy's stable sort merges sorted stretches fast, its unstable one all else."""
-    count = len(hashes)
-    if count < 1024 or np.count_nonzero(hashes[1:] < hashes[:-1]) <= 64:
-        return np.argsort(hashes, kind="stable")
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    fresh = np.ones(count, dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-    if fresh.all():
-        return order
-    rank = np.cumsum(fresh) * count + order
-    rank.sort()
-    return rank % count
 
 
 def _hash(keys: pa.Array) -> UInt64s:

@@ -8,7 +8,7 @@ rows in the same order (laws 1 and 2), so a replayed batch produces the same byt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from millpond._engine.rows.columns import (
     visible_columns,
 )
 from millpond._engine.rows.position import BEFORE_KEY, order_by, ranks
-from millpond._engine.rows.sizes import Picked
+from millpond._engine.rows.sizes import Columns, Picked
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 from millpond._plan.operators.spec import Params, TableSchema
@@ -72,6 +72,8 @@ class OperatorContext:
     headers : whether rows carry headers.
     extras : name and Arrow type of what sides carry beside key and value.
     kept : the tables it keeps, with Arrow types.
+    fields : of its results' columns that are structs, the numbers of the fields that are read behind it; all of those
+        that are not named.
     """
 
     operator: Operator
@@ -81,6 +83,7 @@ class OperatorContext:
     headers: bool
     extras: tuple[tuple[str, pa.DataType], ...] = ()
     kept: tuple[TableSchema, ...] = ()
+    fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def params(self, kind: type[P]) -> P:
         """The operator's own parameters, of the class that its spec makes."""
@@ -93,6 +96,13 @@ class OperatorContext:
         """How the operator goes by time, where it does."""
         assert self.operator.time is not None, f"{self.operator.stem} does not go by time"
         return self.operator.time
+
+    def read(self, columns: Columns) -> Columns:
+        """Columns of results, of which only that is gathered that is read."""
+        narrow = {
+            name: column for name, column in columns.items() if name in self.fields and isinstance(column, Picked)
+        }
+        return {**columns, **{name: replace(column, fields=self.fields[name]) for name, column in narrow.items()}}
 
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.matching.lookup import Seen, other_side, own_before
+from millpond._engine.matching.lookup import Before, Seen, other_side, own_before
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.rows.columns import path_columns, visible_columns
@@ -40,7 +40,8 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         return
     tables = [kept_table(context, state, side) for side in (0, 1)]
     values = [Values(events, side, tables[side]) for side in (0, 1)]
-    old = own_before(events, values)
+    before = Before(events, values)
+    old = own_before(events, values, before)
     void = _suppressed(context, events, old)
     if void.any():
         # They change nothing, for this operator and for what comes after: as if they had not come.
@@ -50,7 +51,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         is_left=events.side == 0,
         new=np.where(events.present, events.own, -1),
         old=old,
-        other=other_side(events, values),
+        other=other_side(events, values, before),
     )
     _store(events, values, tables)
     yield from _results(events, values, changes)
@@ -98,7 +99,7 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
         left = np.where(changes.is_left, changes.old, changes.other)[firsts]
         right = np.where(changes.is_left, changes.other, changes.old)[firsts]
         out |= _pair(values, left, right, old_joins[firsts], "old_")
-    yield from in_pieces(out)
+    yield from in_pieces(events.context.read(out))
 
 
 def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
@@ -123,7 +124,7 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     if operator.emits_old:
         nothing = np.full(len(rows), -1, dtype=np.int64)
         out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
-    yield from in_pieces(out)
+    yield from in_pieces(events.context.read(out))
 
 
 def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:

@@ -122,6 +122,27 @@ def gather(values: pa.Array | pa.ChunkedArray, pointers: Int64s) -> pa.Array:
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
+def gather_fields(values: pa.Array | pa.ChunkedArray, fields: Sequence[int], pointers: Int64s) -> pa.Array:
+    """The same of structs of which these fields alone are read, by number: the others are null."""
+    kind = values.type
+    missing = pointers < 0
+    if values.null_count:
+        missing |= ~np.append(valid(values), False)[pointers]
+    children = [
+        gather(field(values, at), pointers) if at in fields else pa.nulls(len(pointers), kind.field(at).type)
+        for at in range(kind.num_fields)
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=pa.array(missing) if missing.any() else None)
+
+
+def field(values: pa.Array | pa.ChunkedArray, number: int) -> pa.Array | pa.ChunkedArray:
+    """A field of structs as it lies in memory: where the struct is null it may be anything."""
+    if isinstance(values, pa.ChunkedArray):
+        kind = values.type.field(number).type
+        return pa.chunked_array([chunk.field(number) for chunk in values.chunks], kind)
+    return values.field(number)
+
+
 def _gather_by_chunks(values: pa.ChunkedArray, pointers: Int64s) -> pa.Array:
     """The same without all values in one array."""
     order = np.argsort(pointers, kind="stable")

@@ -7,14 +7,15 @@ thousand megabytes as soon as it is gathered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 from millpond._engine.keys import keyform as form
-from millpond._engine.rows.columns import gather
+from millpond._engine.rows.columns import field, gather, gather_fields
 from millpond.errors import SourceError
 
 RESULT_BYTES = 8 << 20
@@ -26,22 +27,39 @@ _OFFSET = 4
 
 @dataclass(frozen=True)
 class Picked:
-    """A column that is not gathered yet: `values[pointers]`, null for -1."""
+    """A column that is not gathered yet: `values[pointers]`, null for -1.
+
+    Parameters
+    ----------
+    fields : of a struct, the numbers of those fields that anybody reads: the others are null; None: all.
+    """
 
     values: pa.Array | pa.ChunkedArray
     pointers: Int64s
+    fields: tuple[int, ...] | None = None
 
     def sizes(self) -> Int64s:
         """Bytes of each row."""
-        return np.append(row_bytes(self.values), 0)[self.pointers]
+        return np.append(self._bytes, 0)[self.pointers]
 
     def most(self) -> int:
         """Bytes that no row passes."""
-        return int(row_bytes(self.values).max(initial=0))
+        return int(self._bytes.max(initial=0))
 
     def part(self, begin: int, end: int) -> pa.Array:
         """Some of the rows, gathered."""
-        return gather(self.values, self.pointers[begin:end])
+        pointers = self.pointers[begin:end]
+        if self.fields is None:
+            return gather(self.values, pointers)
+        return gather_fields(self.values, self.fields, pointers)
+
+    @cached_property
+    def _bytes(self) -> Int64s:
+        if self.fields is None:
+            return row_bytes(self.values)
+        return _sum(
+            [np.ones(len(self.values), dtype=np.int64), *(row_bytes(field(self.values, at)) for at in self.fields)]
+        )
 
 
 Columns = Mapping[str, pa.Array | Picked]
@@ -49,7 +67,9 @@ Columns = Mapping[str, pa.Array | Picked]
 
 def taken(column: pa.Array | pa.ChunkedArray | Picked, rows: Int64s) -> pa.Array | pa.ChunkedArray | Picked:
     """Some rows of a column; of one that is not gathered yet, still not gathered."""
-    return Picked(column.values, column.pointers[rows]) if isinstance(column, Picked) else column.take(pa.array(rows))
+    return (
+        replace(column, pointers=column.pointers[rows]) if isinstance(column, Picked) else column.take(pa.array(rows))
+    )
 
 
 def in_pieces(columns: Columns, limit: int | None = None) -> Iterator[pa.Table]:

@@ -31,6 +31,7 @@ from millpond._engine.time.watermark import Watermark, watermark_of
 from millpond._plan.dead_letters import letter_sources
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
+from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.light import light
 from millpond._spark.dataflow.measures import Measures
@@ -226,12 +227,13 @@ class _Compiler:
 
     def _level(self, wire: DataFrame, level: int) -> DataFrame:
         operators = [o for o in self._physical.operators if o.level == level]
+        fused = {o.id: found for o in operators if (found := self.fusion.fused(o)) is not None}
         processor = LevelProcessor(
-            {o.id: context_of(self._physical, o, headers=self._layout.headers) for o in operators},
+            {o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators},
             self._physical.side_of,
             self._layout.labels,
             self._layout.cache_root,
-            {o.id: fused for o in operators if (fused := self.fusion.fused(o)) is not None},
+            fused,
             self._metrics,
             self._measures,
         )
@@ -364,14 +366,15 @@ def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
     return tuple(watermarks)
 
 
-def context_of(physical: Physical, operator: Operator, *, headers: bool) -> OperatorContext:
-    """What the operator needs to know of its plan, with Arrow types."""
+def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:
+    """What the operator needs to know of its plan, with Arrow types, and of what is done with its results."""
     reads = physical.reads(operator)
     extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
     kept = tuple(each.typed(arrow_type) for each in operator.keeps)
     values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
     operator = replace(operator, params=operator.params.typed(arrow_type))
-    return OperatorContext(operator, physical.slots, arrow_type(reads.key), values, headers, extras, kept)
+    fields = {} if fused is None else fused.fields
+    return OperatorContext(operator, physical.slots, arrow_type(reads.key), values, headers, extras, kept, fields)
 
 
 def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millpond._engine.exchange.routing import Outlet
 from millpond._engine.expressions.program import Program
+from millpond._engine.expressions.reduced import Fields
 from millpond._spark.dataflow.packing import fitted_column
 from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.formats.arrow_types import loosened
@@ -54,12 +55,14 @@ class Fused:
     outlets : where they go.
     columns, program : what the stage makes of them; None where they go as they are.
     peeks : functions to be shown rows.
+    fields : of the results' columns that are structs, the numbers of the fields that this reads.
     """
 
     outlets: tuple[Outlet, ...]
     columns: StageColumns | None = None
     program: Program = field(default_factory=Program)
     peeks: tuple[PeekCall, ...] = ()
+    fields: Fields = field(default_factory=dict)
 
     @property
     def tells_reach(self) -> bool:

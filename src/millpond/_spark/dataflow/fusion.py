@@ -15,6 +15,7 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, S
 from millpond._engine.exchange.outlets import direct_outlet
 from millpond._engine.expressions.evaluate import unsupported
 from millpond._engine.expressions.program import Columns, Program, needed
+from millpond._engine.expressions.reduced import fields_read, reduced
 from millpond._engine.expressions.tree import Expression
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
@@ -116,13 +117,16 @@ class Fusion:
         stage = Stage(self._physical, operator.level, frame, frozenset({operator.node}))
         outlets = outlets_of(self._physical, stage, operator.level, exits=True)
         peeks = peeks_of(self._physical, stage)
-        program = program_of(stage, columns_of(outlets, peeks), operator.node)
+        wanted = columns_of(outlets, peeks)
+        program = program_of(stage, wanted, operator.node)
         if isinstance(program, BySpark):
             return program
         prefix = f"o{operator.id}_"
-        renamed = ((f.name.removeprefix(prefix), f.name) for f in fields if f.name.startswith(prefix))
+        renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
         schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
-        return Fused(outlets, StageColumns(operator.id, tuple(renamed), schema), program, peeks)
+        read = fields_read(program.layers, wanted, [f.name for f in fields if isinstance(f.dataType, StructType)])
+        columns = StageColumns(operator.id, tuple((own, name) for name, own in renamed.items()), schema)
+        return Fused(outlets, columns, program, peeks, {renamed[name]: each for name, each in read.items()})
 
 
 def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
@@ -142,7 +146,7 @@ def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpar
                 return BySpark(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
-    return Program(tuple(kept), whose)
+    return Program(reduced(kept, columns), whose)
 
 
 def refusal(spark: SparkSession) -> BySpark | None:

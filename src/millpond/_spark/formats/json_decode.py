@@ -22,7 +22,7 @@ from millpond._spark.formats import json_blocks, json_leaves
 from millpond._spark.formats.arrow_types import arrow_type
 
 _SHOWN = 200
-_BLOCK_ROWS = 2_048
+_BLOCK_ROWS = 4_096
 """Texts that are read at once: one that is not plainly fine sends all of them the other way."""
 _BLOCK_BYTES = 1 << 28
 _NAMES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}

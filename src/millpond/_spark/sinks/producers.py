@@ -55,7 +55,7 @@ class Sender:
     @property
     def places_by_murmur(self) -> bool:
         """Whether the client puts a record where murmur2 of its key says, and one without a key anywhere."""
-        return self._settings["partitioner"] == DEFAULTS["partitioner"]
+        return bool(self._settings["partitioner"] == DEFAULTS["partitioner"])
 
     def begin(self, batch: int) -> bool:
         """Open a batch; False: it is in already."""
