@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millpond._engine.arrays import order_of
 from millpond._engine.rows import position
 from millpond._engine.rows.position import parts_by_position
 
@@ -72,3 +73,7 @@ def test_the_order_is_that_of_all_columns_and_rows_of_one_position_keep_theirs(r
             # together they have more than 63 bits
             columns[1] = rng.choice(np.array([-(2**63), -1, 0, 2**62, 2**63 - 1]), rows)
         assert position.order_by(columns).tolist() == np.lexsort(columns[::-1]).tolist()
+        # hashes, of which some rows have the same, before a time
+        hashes = rng.choice(rng.integers(-(2**63), 2**63 - 1, rows // 3 + 1), rows)
+        assert order_of([hashes, columns[0]]).tolist() == np.lexsort((columns[0], hashes)).tolist()
+        assert order_of([hashes]).tolist() == np.argsort(hashes, kind="stable").tolist()

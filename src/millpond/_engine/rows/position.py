@@ -7,21 +7,19 @@ travel beside the position, since the row may have got another key since.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.arrays import Int64s, stable_order
+from millpond._engine.arrays import Int64s, order_of
 from millpond._engine.rows.columns import LET_GO, held_keys, ints, stacked
 
 PART_ROWS = 16_384
 """Rows that are handed out at a time."""
 CHUNK_BYTES = 1 << 19
 """Smaller batches are put together before rows are taken from each: less than a blob has where rows are many."""
-_MOST = 2**63
 BEFORE_KEY = 4
 """Columns of a position that come before the key: order_ts, srcpart, offset, and the key's first bytes."""
 
@@ -35,20 +33,8 @@ def order_by(columns: Sequence[Int64s], held: pa.Array | None = None) -> Int64s:
     """
     rows = len(columns[0])
     varying = [c for c in columns if rows and c.min() != c.max()]
-    order = np.arange(rows, dtype=np.int64) if not varying or is_sorted(varying) else _sorted(varying)
+    order = np.arange(rows, dtype=np.int64) if not varying or is_sorted(varying) else order_of(varying)
     return order if held is None else _by_keys(order, columns, held)
-
-
-def _sorted(columns: Sequence[Int64s]) -> Int64s:
-    """The order of rows by these columns, stable: of one number for all of them, where 63 bits hold it."""
-    lows = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
-    if math.prod(spans) >= _MOST:
-        return np.lexsort(tuple(reversed(columns)))
-    number = columns[0] - lows[0]
-    for column, low, span in zip(columns[1:], lows[1:], spans[1:], strict=True):
-        number = number * span + (column - low)
-    return stable_order(number)
 
 
 def _by_keys(order: Int64s, columns: Sequence[Int64s], held: pa.Array) -> Int64s:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 from millpond._engine.keys.keys import KeyGroups, combine_hashes, group_keys, hash_keys
 from millpond._engine.rows import columns
 from millpond._engine.rows.sizes import Picked, in_pieces
@@ -270,7 +270,7 @@ def order(rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Int64s:
     """The order that sorts the kept rows by hash, then by the layout's columns."""
     by = [rows.column(name).to_numpy(zero_copy_only=False)[keep] for name in layout.order]
     by_hash = hashes(rows)[keep]
-    return np.lexsort((*reversed(by), by_hash)) if by else np.argsort(by_hash, kind="stable")
+    return order_of([by_hash, *by])
 
 
 def tombstones(rows: pa.RecordBatch, at: Int64s) -> Bools:
