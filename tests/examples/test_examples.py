@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dev.registry import SchemaRegistryServer
 from examples import (
     clicks_after_impressions,
     customers_from_debezium,
@@ -9,6 +10,7 @@ from examples import (
     open_orders_in_a_database,
     orders_and_payments,
     orders_by_customer,
+    orders_in_avro,
     testing_a_topology,
     views_of_two_weeks,
 )
@@ -53,6 +55,17 @@ def test_orders_follow_a_databases_customers_by_debeziums_events(spark):
         (3_000, 2, ("80.50", "Bobcaygeon")),
         (4_000, 1, ("100.00", "Anchorage")),
         (5_000, 2, None),
+    ]
+
+
+def test_orders_of_two_schemas_are_summed_as_one(spark):
+    with SchemaRegistryServer().running() as server:
+        found = [(r.ts, r.key, str(r.value["spent"]), r.value["orders"]) for r in orders_in_avro.run(server.url)]
+    assert found == [
+        (0, "ann", "100.00", 1),
+        (1_000, "bob", "80.00", 1),
+        (2_000, "bob", "100.00", 2),
+        (3_000, "ann", "145.00", 2),
     ]
 
 

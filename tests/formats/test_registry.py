@@ -104,6 +104,16 @@ def test_an_older_and_a_newer_writer_are_read_by_the_readers_schema(server: Sche
     assert server.calls.count("GET /schemas/ids/11") == 1
 
 
+def test_bytes_of_a_readers_default_are_those_that_its_text_stands_for(server: SchemaRegistryServer) -> None:
+    more = [
+        {"name": "tax", "type": PRICE, "default": "\u00ff"},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        {"name": "fix", "type": {"type": "fixed", "name": "Two", "size": 2}, "default": "a\u0080"},
+    ]
+    found, flaws = read(source(order(*more), registry=registry(server)), by_confluent(server, order(), ROW))
+    assert (found, flaws) == ([ROW | {"tax": Decimal("-0.01"), "raw": b"\xff", "fix": b"a\x80"}], {})
+
+
 @pytest.mark.parametrize(
     ("written", "row", "why"),
     [

@@ -31,6 +31,9 @@ _TYPES = {
 def column(schema: Schema, values: Sequence[Any]) -> tuple[pa.Array, Bad]:
     """The values as a column, null where they are out of their type's range, and what is wrong with those."""
     kind, logical = kind_of(schema), logical_of(schema)
+    if kind in ("bytes", "fixed") and str in set(map(type, values)):
+        # a default of the reader's schema, in which a character stands for a byte
+        values = [each.encode("latin-1") if isinstance(each, str) else each for each in values]
     if logical == "decimal":
         return _decimals(schema, values)
     if kind == "int":
