@@ -197,6 +197,14 @@ def test_no_file_names_a_registry_host_or_a_path_of_one_machine():
     assert [f"{name}:{breach}" for name, text in found for breach in places_named(text)] == []
 
 
+def test_each_page_of_the_docs_has_its_line_in_the_menu_of_the_site():
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = set(re.findall(r"([\w./-]+(?:\.md|/))$", menu, re.MULTILINE))
+    docs = ROOT / "docs"
+    pages = [page.relative_to(docs) for page in docs.rglob("*.md")]
+    assert [str(page) for page in pages if not {str(page), f"{page.parent}/"} & listed] == []
+
+
 LONG_BODY = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
 LONG_DOCSTRING = '    """One.\n' + "    more\n" * 50 + '    """\n'
 BASE = "class A:\n    '''A.'''\n    def shown(self):\n        '''Shown.'''\n"

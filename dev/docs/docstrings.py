@@ -1,7 +1,7 @@
 """Docstrings of millpond as Markdown, for the site's reference.
 
 Sections are headed as numpy has it (`Parameters`, a line of dashes), and their entries are `name : what it means`, or
-`name, name : ...`. Types stand in signatures alone, so a section becomes a plain list.
+`name, name : ...`. Types stand in signatures alone, so a section becomes a plain list. Examples become blocks of code.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Extension, Object
+from griffe import Extension, Function, Object
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+EXAMPLE = re.compile(r"^>>> (?:.+\n?)+", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) : ", re.MULTILINE)
 
 
@@ -28,6 +29,7 @@ def as_markdown(text: str) -> str:
     <BLANKLINE>
     """
     text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
+    text = EXAMPLE.sub(lambda found: f"```python\n{found[0].rstrip()}\n```\n", text)
     parts = SECTION.split(text)
     made = [parts[0]]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -41,9 +43,12 @@ def _entry(found: re.Match[str]) -> str:
 
 
 class AsMarkdown(Extension):
-    """Gives the reference each docstring as Markdown."""
+    """Gives the reference each docstring as Markdown, and signatures without parameters of our own."""
 
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Rewrite the docstring of one object."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+        if isinstance(obj, Function):
+            for name in [each.name for each in obj.parameters if each.name.startswith("_")]:
+                del obj.parameters[name]

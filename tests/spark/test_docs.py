@@ -1,7 +1,8 @@
 """What README and docs say in code is run: every block of Python, every import, every name of millpond.
 
 A block runs as it stands, but for what needs a cluster: the session is the tests' own, and a start goes as far
-as the check of its arguments.
+as the check of its arguments. A block of text is what the blocks of its page print; a picture is that of the topology
+which they leave behind under its name (`python -m tests.spark.write_pictures` draws all of them anew).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from millpond.testing import TopologyTestDriver
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PICTURE = re.compile(r"!\[[^\]]*\]\(pictures/(\w+)\.svg\)")
 NAME = re.compile(r"`((?:mp|millpond)(?:\.[A-Za-z]\w*)+)")
 COMMAND = re.compile(r"python -m (millpond[\w.]*)")
 
@@ -65,6 +68,12 @@ def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
     return names
 
 
+def pictures(page: Path, names: dict[str, Any]) -> dict[Path, str]:
+    """The file and the content of each picture of a page, from the topologies that its blocks leave behind."""
+    found = PICTURE.findall(page.read_text())
+    return {page.parent / "pictures" / f"{name}.svg": names[name].to_svg() for name in found}
+
+
 def resolve(name: str) -> Any:
     """What a dotted name means; `mp` is millpond."""
     path = name.split(".")
@@ -77,10 +86,16 @@ def resolve(name: str) -> Any:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_import_and_name_of_a_page_is_what_it_says(page: Path, spark: SparkSession) -> None:
+def test_every_block_import_and_name_of_a_page_is_what_it_says(
+    page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = page.read_text()
-    blocks = BLOCK.findall(text)
-    run(page, blocks, spark)
+    monkeypatch.chdir(tmp_path)
+    names = run(page, BLOCK.findall(text), spark)
+    printed = capsys.readouterr().out
+    assert [shown for shown in PRINTED.findall(text) if shown not in printed] == []
+    for picture, drawn in pictures(page, names).items():
+        assert picture.read_text() == drawn, f"{picture.name}: draw it anew"
     for name in NAME.findall(text):
         resolve(name)
     for module in COMMAND.findall(text):
