@@ -43,7 +43,7 @@ from pyspark.sql.types import (
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.sinks.batch_writer import FILES
-from millpond._spark.sinks.file_sink import WRITTEN, FileOutput, FileWrite, no_rows
+from millpond._spark.sinks.file_sink import FileOutput, FileWrite, no_rows
 from millpond._spark.sinks.places import folder_on_this_machine
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond.io.dataframes import Writer
@@ -184,6 +184,3 @@ def _remove_others(folder: Path, names: set[str]) -> None:
     for entry in list(os.scandir(folder)):
         if entry.name not in names:
             shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
-
-
-__all__ = ["FORMAT", "WRITTEN", "publish", "written", "written_by_tasks"]

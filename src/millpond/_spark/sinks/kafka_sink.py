@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 from millpond._engine.keys.murmur import murmur2
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, stacked, valid
+from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.session.credentials import received
 from millpond._spark.session.settings import overridden
@@ -34,7 +35,6 @@ from millpond.io.windowed_formats import WindowedFormat
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
-_HEADERS = "array<struct<key:string,value:binary>>"
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
 PLACED_ROWS = 1_024
@@ -206,7 +206,7 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
             for place, (sink, chosen) in enumerate(sinks)
         ]
         if ends is not None:
-            nothing = [F.lit(None).cast(_HEADERS if name == "headers" else "binary").alias(name) for name in parts_of]
+            nothing = [F.lit(None).cast(HEADERS if name == "headers" else "binary").alias(name) for name in parts_of]
             parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
         several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
         return several.select("record.*", *carried)
@@ -222,7 +222,7 @@ def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]
 def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
     encoded = {"value": _encoded(frame, sink, chosen, "value"), "prefix": F.lit(None).cast("binary")}
     headers = chosen.headers or ("headers" if "headers" in frame.columns else None)
-    encoded["headers"] = F.lit(None).cast(_HEADERS) if headers is None else F.col(headers)
+    encoded["headers"] = F.lit(None).cast(HEADERS) if headers is None else F.col(headers)
     if chosen.combined:
         prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
         encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])

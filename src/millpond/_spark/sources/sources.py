@@ -18,6 +18,7 @@ from millpond._plan.nodes import Source
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
 from millpond._spark.formats import formats
+from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.functions.analysed_plan import streams_in
 from millpond._spark.sources import static
@@ -43,7 +44,7 @@ class Scan:
     roots : names of the sources in it.
     one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
     order : the ordering columns.
-    plain : decodes raw_key and raw_value, where there are any.
+    deserializers : decode raw_key and raw_value, where there are any.
     bare : of topics with other formats, the same rows with raw_key and raw_value in place of what is made of them.
     """
 
@@ -162,7 +163,7 @@ def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | 
         folder, at_once = checkpoint.below("millpond/static"), source.shape.kind == "global"
         frame = static.as_stream(frame, order, folder, source.name, at_once=at_once, begun=begun)
     if headers:
-        frame = frame.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+        frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
     return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)
 
 

@@ -169,7 +169,7 @@ class TopicRows:
     ----------
     frame : with keys and values decoded, as functions of Spark's need them.
     bare : the same rows with keys and values as they came alone, where that saves something.
-    plain : decodes what `bare`, or else `frame`, has as it came.
+    deserializers : decode what `bare`, or else `frame`, has as it came.
     """
 
     frame: DataFrame
