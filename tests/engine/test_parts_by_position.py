@@ -76,4 +76,6 @@ def test_the_order_is_that_of_all_columns_and_rows_of_one_position_keep_theirs(r
         # hashes, of which some rows have the same, before a time
         hashes = rng.choice(rng.integers(-(2**63), 2**63 - 1, rows // 3 + 1), rows)
         assert order_of([hashes, columns[0]]).tolist() == np.lexsort((columns[0], hashes)).tolist()
+        numbers = [columns[0], rng.choice(np.array([0, 1, 2**32, 2**62]), rows), columns[2]]
+        assert order_of(numbers).tolist() == np.lexsort(numbers[::-1]).tolist()
         assert order_of([hashes]).tolist() == np.argsort(hashes, kind="stable").tolist()

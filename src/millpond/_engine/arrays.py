@@ -34,26 +34,24 @@ def order_of(columns: Sequence[Int64s]) -> Int64s:
     """Row numbers in ascending order of these columns, the most significant first; stable.
 
     One number is sorted faster than several columns are, and it mostly has room for all of them, if need be for ranks
-    in place of the first one's values: hashes.
+    in place of the values that lie furthest apart: hashes, numbers of sources.
     """
     if len(columns) == 1 or not len(columns[0]):
         return stable_order(columns[0])
-    number = _together(columns)
-    if number is None:
-        number = _together([_ranks(columns[0]), *columns[1:]])
-    return np.lexsort(tuple(reversed(columns))) if number is None else stable_order(number)
-
-
-def _together(columns: Sequence[Int64s]) -> Int64s | None:
-    """One number for the columns of each row, which orders as they do; None where 63 bits do not hold it."""
     lows = [int(column.min()) for column in columns]
     spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    parts = list(columns)
+    for at in sorted(range(len(columns)), key=lambda at: -spans[at]):
+        if math.prod(spans) < _MOST:
+            break
+        parts[at], lows[at] = _ranks(columns[at]), 0
+        spans[at] = int(parts[at].max()) + 1
     if math.prod(spans) >= _MOST:
-        return None
-    number = columns[0] - lows[0]
-    for column, low, span in zip(columns[1:], lows[1:], spans[1:], strict=True):
-        number = number * span + (column - low)
-    return number
+        return np.lexsort(tuple(reversed(columns)))
+    number = parts[0] - lows[0]
+    for part, low, span in zip(parts[1:], lows[1:], spans[1:], strict=True):
+        number = number * span + (part - low)
+    return stable_order(number)
 
 
 def _ranks(numbers: Int64s) -> Int64s:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Int64s
+from millpond._engine.arrays import Int64s, order_of
 from millpond._engine.keys.keys import group_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, Values
@@ -92,7 +92,7 @@ class Seen:
         columns = [np.concatenate(pair) for pair in zip(*map(events.ranked, (events.visible(), at)), strict=True)]
         is_lookup = np.repeat(np.array([0, 1], dtype=np.int64), rows)
         # At one place updates stand before lookups.
-        order = np.lexsort((is_lookup, *reversed(columns)))
+        order = order_of([*columns, is_lookup])
         self._events = events
         self._row = order % rows if rows else order
         self._is_lookup = is_lookup[order] == 1

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 from millpond._engine.matching.intervals import pairs_of, places_within
 from millpond._engine.matching.window_rows import Asked, Book, WindowRows
 from millpond._engine.operators.operator import Events, OperatorContext
@@ -145,7 +145,7 @@ class Matches:
         events, count = self._events, max(self._events.groups.count, 1)
         side = np.repeat(np.array(SIDES), [len(book.ts) for book in self.books])
         group = self._both("group") + side * count
-        order = np.lexsort((self._both("arrival"), self._both("ts"), group))
+        order = order_of([group, self._both("ts"), self._both("arrival")])
         self.side, self.ts, self.row = side[order], self._both("ts")[order], self._both("row")[order]
         self.number, self.domain = self._both("number")[order], self._both("domain")[order]
         self.pointer, self._arrival = self._both("pointer")[order], self._both("arrival")[order]

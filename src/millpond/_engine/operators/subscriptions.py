@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 from millpond._engine.keys.keys import combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
@@ -118,7 +118,7 @@ def _seen(events: Events) -> Int64s:
     positions = zip(*map(events.ranked, (events.visible(), events.position)), strict=True)
     columns = [np.concatenate([v[rights], p]) for v, p in positions]
     # At one place updates stand before lookups.
-    order = np.lexsort((~is_update, *reversed(columns), events.groups.group_of_row[rows]))
+    order = order_of([events.groups.group_of_row[rows], *columns, (~is_update).astype(np.int64)])
     counts = np.cumsum(is_update[order])
     seen = np.empty(len(events), dtype=np.int64)
     lookups = ~is_update[order]
@@ -316,7 +316,7 @@ def _pieces(sizes: Int64s) -> Iterator[tuple[int, int]]:
 
 
 def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[Told]:
-    order = np.lexsort((rank, events))
+    order = order_of([events, rank])
     events, versions = events[order], versions[order]
     fresh = np.diff(events, prepend=-1) != 0
     starts = np.flatnonzero(fresh)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 from millpond._engine.keys.keys import group_keys
 from millpond._engine.rows.columns import bools
 from millpond._engine.state.layout import Layout
@@ -58,7 +58,7 @@ class Floors:
         time = rows.column(layout.time).to_numpy(zero_copy_only=False)[keep]
         at = pa.array(keep)
         groups = group_keys(hashes(rows)[keep], rows.column("key").take(at))
-        order = np.lexsort((time, groups.group_of_row))
+        order = order_of([groups.group_of_row, time])
         last = np.zeros(len(order), dtype=np.bool_)
         last[groups.starts[1:] - 1] = True
         until = np.where(last, time[order] + 1, np.append(time[order][1:], 0))

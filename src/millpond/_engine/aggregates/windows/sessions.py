@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, stable_order
 
 _NEVER = -(2**63)
 
@@ -53,7 +53,7 @@ class Records:
     @cached_property
     def by_key(self) -> Int64s:
         """The records key after key."""
-        return np.argsort(self.key, kind="stable")
+        return stable_order(self.key)
 
 
 @dataclass(frozen=True)

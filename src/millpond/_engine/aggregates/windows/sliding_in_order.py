@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millpond._engine.aggregates.windows.sliding_changes import Slid, Stored
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 
 _MOST_CODES = 2**62
 _NONE = -1
@@ -146,7 +146,7 @@ def changes_in_order(records: Records, stored: Stored, difference: int, known: i
     parent = np.concatenate([growing.parent, ending.parent])
     # updates from the latest start down, the window behind the record before, and the one that ends here
     turn = np.concatenate([growing.makes, np.full(len(ending.record), 2)])
-    order = np.lexsort((-start, turn, record))
+    order = order_of([record, turn, -start])
     return Slid(
         record=records.row[record],
         parent=parent,

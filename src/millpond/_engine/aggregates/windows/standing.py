@@ -17,7 +17,7 @@ from millpond._engine.aggregates.fold import Fold
 from millpond._engine.aggregates.windows.chains import States
 from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.aggregates.windows.windowed import Ends, numbered, under_windows
-from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.arrays import Bools, Int64s, order_of
 from millpond._engine.operators.operator import Events
 from millpond._engine.rows.columns import array, ints
 from millpond._engine.rows.sizes import Picked, row_bytes
@@ -123,7 +123,7 @@ class Shard:
 
     def settle(self, key: Int64s, numbers: Mapping[str, Int64s], fresh: Bools, states: pa.Array) -> None:
         """What stands behind a stretch, in any order."""
-        order = np.lexsort((next(iter(numbers.values())), key))
+        order = order_of([key, next(iter(numbers.values()))])
         key, left = key[order], states.take(pa.array(order))
         refuse_large(self.events, left, lambda at: self.events.key[int(self._first[key[at]])])
         self.standing = Standing(key, {name: column[order] for name, column in numbers.items()}, fresh[order], left)

@@ -19,7 +19,7 @@ from millpond._engine.aggregates.windows.session_folds import fold_sessions
 from millpond._engine.aggregates.windows.sessions import Merged, Records, Stored, merged
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows
-from millpond._engine.arrays import Int64s
+from millpond._engine.arrays import Int64s, order_of
 from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
@@ -92,7 +92,7 @@ def _changes(begin: int, records: Records, found: Merged, stored: Stored) -> Cha
     record = np.concatenate([found.by[ends], made])
     session = np.concatenate([found.session[ends], found.known + made])
     place = np.concatenate([found.rank[ends], np.where(grows, found.count, 0)[made]])
-    order = np.lexsort((place, record))
+    order = order_of([record, place])
     record, session, place = record[order], session[order], place[order]
     start, end = np.concatenate([stored.start, found.start])[session], np.concatenate([stored.end, found.end])[session]
     dies = session != found.known + record
