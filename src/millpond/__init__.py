@@ -67,6 +67,7 @@ from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from millpond.io.bootstrap import Backfill, Snapshot
 from millpond.io.databases import DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.debezium import debezium, debezium_key
@@ -95,6 +96,7 @@ from millpond.windows import (
 from millpond.wtable import WTable
 
 __all__ = [
+    "Backfill",
     "BufferConfig",
     "Change",
     "ChangedTopology",
@@ -123,6 +125,7 @@ __all__ = [
     "SessionWindows",
     "SinkError",
     "SlidingWindows",
+    "Snapshot",
     "SourceError",
     "StateError",
     "Store",

@@ -17,6 +17,7 @@ from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
+from millpond.io.bootstrap import Backfill, Bootstrap, Snapshot, check_bootstrap, check_types
 from millpond.io.dataframes import Rows
 from millpond.io.formats import Format, FormatName
 from millpond.io.origins import default_name, origin_of
@@ -93,10 +94,11 @@ class StreamsBuilder:
         on_error: OnError | None = None,
         headers: bool = False,
         name: str | None = None,
+        bootstrap: Backfill | None = None,
     ) -> KStream: ...
 
     @overload
-    def stream(self, source: Topic, *, name: str | None = None) -> KStream: ...
+    def stream(self, source: Topic, *, name: str | None = None, bootstrap: Backfill | None = None) -> KStream: ...
 
     @overload
     def stream(
@@ -108,10 +110,11 @@ class StreamsBuilder:
         timestamp: str | Column,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
+        bootstrap: Backfill | None = None,
     ) -> KStream: ...
 
     @overload
-    def stream(self, source: Rows, *, name: str) -> KStream: ...
+    def stream(self, source: Rows, *, name: str, bootstrap: Backfill | None = None) -> KStream: ...
 
     def stream(
         self,
@@ -125,6 +128,7 @@ class StreamsBuilder:
         headers: bool | None = None,
         timestamp: str | Column | None = None,
         order: str | Sequence[str] | None = None,
+        bootstrap: Backfill | None = None,
     ) -> KStream:
         """A KStream of a Kafka topic or a DataFrame.
 
@@ -145,14 +149,17 @@ class StreamsBuilder:
         timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
             files, whose rows have an order of their own.
+        bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
 
         Raises
         ------
-        TopologyError : no such source, format, column or schema, or the name is taken.
+        TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
+            types.
         """
         policies = _given(on_undecodable=on_undecodable, on_error=on_error)
         options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
-        return KStream(self._construction, self._source(source, "stream", name, None, options))
+        node = self._source(source, "stream", name, None, options, bootstrap=bootstrap)
+        return KStream(self._construction, node)
 
     @overload
     def table(
@@ -167,6 +174,7 @@ class StreamsBuilder:
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable: ...
 
     @overload
@@ -177,6 +185,7 @@ class StreamsBuilder:
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable: ...
 
     @overload
@@ -191,11 +200,18 @@ class StreamsBuilder:
         order: str | Sequence[str] | None = None,
         store: str | None = None,
         history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable: ...
 
     @overload
     def table(
-        self, source: Rows, *, name: str, store: str | None = None, history: Duration | None = None
+        self,
+        source: Rows,
+        *,
+        name: str,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable: ...
 
     def table(
@@ -212,6 +228,7 @@ class StreamsBuilder:
         order: str | Sequence[str] | None = None,
         store: str | None = None,
         history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
@@ -235,14 +252,18 @@ class StreamsBuilder:
         store : queryable name of the table.
         history : for how long the table remembers its past, such as "1 day": a versioned table (KIP-889), in which a
             stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
+        bootstrap : what the table begins with, and from where its topic goes on: a `Snapshot`, or its history, a
+            `Backfill`.
 
         Raises
         ------
-        TopologyError : no such source, format, column or schema, the name is taken, or the history is no duration.
+        TopologyError : no such source, format, column or schema, the name is taken, the history is no duration, or
+            what it begins with has rows of other types.
         """
         policies = _given(on_undecodable=on_undecodable, on_error=on_error)
         options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
-        return KTable(self._construction, self._source(source, "table", name, store, options, history))
+        node = self._source(source, "table", name, store, options, history, bootstrap)
+        return KTable(self._construction, node)
 
     @overload
     def global_table(
@@ -337,6 +358,7 @@ class StreamsBuilder:
         store: str | None,
         options: dict[str, Any],
         history: Duration | None = None,
+        bootstrap: Bootstrap | None = None,
     ) -> Node:
         origin = origin_of(source, options)
         if isinstance(origin, Topic):
@@ -357,7 +379,11 @@ class StreamsBuilder:
             )
         key, value = self._construction.functions.source_types(origin, name)
         kept = self._construction.history_ms(history)
-        node = Source(name, (), Shape(kind, key, value), input=name, origin=origin, store=store, history_ms=kept)
+        if bootstrap is not None:
+            check_bootstrap(bootstrap, kind, origin, name)
+            check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
+        shape = Shape(kind, key, value)
+        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
         self._construction.add(node)
         self._inputs.add(name)
         return node

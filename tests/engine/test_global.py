@@ -160,6 +160,16 @@ def test_in_production_a_global_table_stands_before_everything_and_moves_no_time
     assert stamped.column("order_ts").to_pylist() == [7, first, 7, first]
 
 
+def test_a_snapshot_stands_behind_global_tables_and_before_all_records_and_moves_no_time() -> None:
+    frame = pa.table(
+        {"root": [0, 0], "partition": [0, 0], "offset": [0, 1], "ts": [99, 0], "key": ["a", "b"], "value": ["1", "2"]}
+    )
+    outlet, clock = Outlet("join", 0, 0, "key", "value"), Clock()
+    stamped = stamp_sources(frame, [outlet], clock, 1, snapshot=True)
+    assert stamped.column("order_ts").to_pylist() == [-1, -1]
+    assert stamp_sources(frame, [outlet], clock, 1).column("order_ts").to_pylist() == [99, 99]
+
+
 # -- beside the oracle ---------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,8 @@ from millpond._engine.rows.columns import (
 from millpond._engine.time.reach import told_reach
 from millpond._plan.operators.spec import OUT_OF_ORDER
 
+SNAPSHOT = -1
+"""order_ts of a snapshot's rows: no record's time is below 0."""
 Drops = Counter[tuple[str, str]]
 """Counts of dropped records by (node, reason)."""
 
@@ -172,7 +174,13 @@ class Clock:
 
 
 def stamp_sources(
-    frame: pa.Table, outlets: Sequence[Outlet], clock: Clock, slots: int, first: Sequence[int] = ()
+    frame: pa.Table,
+    outlets: Sequence[Outlet],
+    clock: Clock,
+    slots: int,
+    first: Sequence[int] = (),
+    *,
+    snapshot: bool = False,
 ) -> pa.Table:
     """A source stage's frame with its position columns.
 
@@ -181,11 +189,16 @@ def stamp_sources(
     frame : columns root, partition, offset, ts and the outlets' own, in order of offset per partition.
     outlets : a row that none of them takes does not move time.
     first : roots whose rows stand before all others and do not move time: global tables.
+    snapshot : whether the rows are a table's snapshot: they stand before all others but those of global tables, and do
+        not move time either.
     """
     at_once = np.isin(ints(frame, "root"), first)
     srcpart = (ints(frame, "root") << PARTITION_BITS) | ints(frame, "partition")
-    order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted(frame, outlets) & ~at_once)
-    order_ts[at_once] = np.iinfo(np.int64).min
+    if snapshot:
+        order_ts = np.full(len(frame), SNAPSHOT, dtype=np.int64)
+    else:
+        order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted(frame, outlets) & ~at_once)
+        order_ts[at_once] = np.iinfo(np.int64).min
     frame = frame.drop_columns(["root", "partition"])
     frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
     zeros = pa.array(np.zeros(len(frame), dtype=np.int64))

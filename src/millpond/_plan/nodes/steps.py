@@ -13,12 +13,14 @@ from millpond._plan.nodes.base import Function, Node, Shape, UserFunction, of_ke
 class Source(Node):
     """An input, read as a stream or as a table; `input` is its name to the test driver.
 
-    `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself.
+    `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself. `bootstrap` is
+    what it begins with: a table's `Snapshot`, or a `Backfill`.
     """
 
     input: str = field(kw_only=True)
     origin: Any = field(kw_only=True, compare=False, repr=False)
     dead_letters_of: str | None = field(default=None, kw_only=True)
+    bootstrap: Any = field(default=None, kw_only=True, compare=False, repr=False)
 
     stem = "source"
     old_values = "stored"

@@ -54,6 +54,19 @@ def last_planned(checkpoint: Folder, levels: int) -> int:
     return planned
 
 
+def last_committed(checkpoint: Folder) -> list[Any]:
+    """Where each source was at the end of the last batch that was committed, None where it was nowhere yet.
+
+    Before the first commit there are none. The sources are in the order in which the query has them.
+    """
+    done = max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NONE)
+    if done == NONE:
+        return []
+    content = checkpoint.contents(f"offsets/{done}")
+    _, *ends = _entries(checkpoint, "offsets", {done: next(iter(content.values()), b"")}, done)
+    return [None if end == "-" else end for end in ends]
+
+
 def _by_log(files: dict[str, bytes]) -> dict[str, dict[int, bytes]]:
     """By log, and in it by number."""
     logs: dict[str, dict[int, bytes]] = {}

@@ -31,6 +31,7 @@ class Facts:
     stores : what is shown of each table that users see, by its name.
     described : operators, inputs and outputs, as a change of the topology is judged by them.
     inputs : the name of each of Spark's sources, in the order of its plans.
+    begins : what inputs begin with, by the input's name.
     """
 
     topology: str
@@ -47,6 +48,7 @@ class Facts:
     stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     described: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] = field(default_factory=list)
+    begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""

@@ -66,6 +66,8 @@ class Input:
     order : ordering columns, where one task is to number the rows.
     plain : what the rows bring as bytes, if they do.
     bare : the same rows with these bytes alone, where `frame` has nothing but what was made of them.
+    begins : whether the rows are what an input begins with, which no policy of its topic's is for.
+    snapshot : whether they are a table's snapshot.
     """
 
     frame: DataFrame
@@ -73,6 +75,8 @@ class Input:
     order: tuple[str, ...] = ()
     deserializers: Deserializers | None = None
     bare: DataFrame | None = None
+    begins: bool = False
+    snapshot: bool = False
 
     @property
     def decodes(self) -> bool:
@@ -179,13 +183,14 @@ class _Compiler:
         return Stage(self._physical, 0, source.frame, source.sources)
 
     def _packed(self, stage: Stage, number: int, source: Input | None = None) -> DataFrame:
-        order = source.order if source else ()
+        order, snapshot = (source.order, source.snapshot) if source else ((), False)
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = columns_of(outlets, peeks)
         program = None if source is None else self._program(source)
+        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
-            refuse_by_spark(self._physical, on_errors(self._physical, roots_of(stage)), self.fusion)
+            refuse_by_spark(self._physical, policies, self.fusion)
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
@@ -202,13 +207,14 @@ class _Compiler:
             order=order,
             program=program or Program(),
             peeks=peeks,
-            watermarks=watermarks_of(self._physical, stage) if number == 0 else (),
+            watermarks=watermarks_of(self._physical, stage) if number == 0 and not snapshot else (),
             first=global_roots(self._physical),
+            snapshot=snapshot,
             deserializers=deserializers,
             ends=number == 0 and self._writes_directly,
             letters=letter_roots(self._physical, stage),
             measures=self._measures,
-            on_error=on_errors(self._physical, roots_of(stage)) if number == 0 else {},
+            on_error=policies,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]

@@ -36,8 +36,6 @@ them together."""
 MEMORY = "memory"
 """Resident bytes of the process that ran a level."""
 
-_UNKNOWN = np.iinfo(np.int64).min
-
 
 class Measure(NamedTuple):
     """What is counted: of which node, and of which of its parts (operators, tables)."""
@@ -142,7 +140,7 @@ class Measures:
         root, order_ts, ts = ints(frame, "srcpart") >> PARTITION_BITS, ints(frame, "order_ts"), ints(frame, "ts")
         for number, name in roots.items():
             tally[Measure(CONSUMED, letters.get(number, name))] += int((root == number).sum())
-            timed = bools(frame, f"root:{number}") & (order_ts > _UNKNOWN)
+            timed = bools(frame, f"root:{number}") & (order_ts >= 0)
             if number in letters or not timed.any():
                 continue
             late = np.maximum(order_ts[timed] - ts[timed], 0)

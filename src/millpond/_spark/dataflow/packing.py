@@ -64,6 +64,7 @@ class Pack:
     peeks : functions to be shown rows.
     beats : what operators are told of time.
     first : numbers of the roots that are global tables.
+    snapshot : whether the rows are a table's snapshot.
     plain : what comes as bytes, if anything does.
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
@@ -82,6 +83,7 @@ class Pack:
     peeks: tuple[PeekCall, ...] = ()
     watermarks: tuple[Watermark, ...] = ()
     first: tuple[int, ...] = ()
+    snapshot: bool = False
     deserializers: Deserializers | None = None
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
@@ -138,7 +140,8 @@ class Pack:
             return frame
         if "order_ts" in frame.column_names:
             return stamp_piped(frame, self.outlets)
-        return stamp_sources(_in_types(frame), self.outlets, clock, self.slots, self.first)
+        given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
+        return stamp_sources(*given, snapshot=self.snapshot)
 
     def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
         for code in np.unique(reason[reason != 0]):

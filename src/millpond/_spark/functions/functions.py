@@ -36,6 +36,7 @@ from millpond._spark.functions.analysed_plan import Unread, layers_of
 from millpond._spark.functions.analysis import analysed, flaw_of
 from millpond.errors import ConfigError, FunctionError
 from millpond.functions import Function
+from millpond.io.bootstrap import Bootstrap
 from millpond.io.formats import Format
 from millpond.io.topics import Topic
 
@@ -48,7 +49,7 @@ class ColumnFunctions:
     """The function backend of ordinary topologies."""
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
-        """Types of a topic's formats, or of the columns that a DataFrame's key and value name."""
+        """Types of a topic's formats, or of the columns that key and value of a DataFrame name."""
         if isinstance(origin, Topic):
             from millpond._spark.formats.formats import type_of
 
@@ -56,6 +57,10 @@ class ColumnFunctions:
             if isinstance(key.schema, str) or isinstance(value.schema, str):
                 session()  # Spark parses the schema
             key_type, value_type = type_of(key), type_of(value)
+        elif isinstance(origin, Bootstrap):
+            from millpond._spark.sources.bootstrap import types_of
+
+            key_type, value_type = map(nullable, types_of(origin))
         else:
             from millpond._spark.sources.sources import row_types
 

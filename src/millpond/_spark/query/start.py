@@ -6,7 +6,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,7 +47,7 @@ from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
-from millpond._spark.sources import sources, wall_clock
+from millpond._spark.sources import bootstrap, sources, wall_clock
 from millpond._spark.stores.shown import shown_stores
 from millpond.errors import ChangedTopology, ConfigError
 from millpond.io.topics import Topic, TopicSink
@@ -212,7 +212,7 @@ class _Start:
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
-                compiled, metrics = self._compiled(place, read)
+                compiled, metrics = self._compiled(place, read, found)
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in settled.settled_sinks(topology.plan.sinks, known)],
@@ -243,11 +243,18 @@ class _Start:
         begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
         return Handover(self.topology, found.place, found.binding, place, planned, begun)
 
-    def _compiled(self, place: Checkpoint, read: Sequence[Source]) -> tuple[Compiled, Counted]:
+    def _begins(self, place: Checkpoint, found: Found | None) -> bootstrap.Begins:
+        """What inputs begin with, and how far the query is in it; a change of the topology goes on from there."""
+        if place.change is not None and found is not None and found.binding is not None:
+            return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
+        return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
+
+    def _compiled(self, place: Checkpoint, read: Sequence[Source], found: Found | None) -> tuple[Compiled, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         facts = place.facts
         topology, spark, effects = self.topology, self.spark, facts.effects
-        physical = with_known_domains(topology, facts.partitions).with_idle_time(effects["idle_after_ms"])
+        physical = with_known_domains(topology, facts.partitions, facts.begins)
+        physical = physical.with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = Layout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
@@ -261,11 +268,21 @@ class _Start:
             measured=True,
             written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
         )
+        begins = self._begins(place, found)
+        if begins.waiting and not self.options.available_now:
+            raise ConfigError(
+                "The history that inputs begin with has not been processed yet.",
+                given=f"bootstrap= of {', '.join(begins.waiting)}",
+                hint="Before, start it with available_now=True and wait for the end: that processes what is left of "
+                "the history.",
+            )
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
-        scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions)
-        inputs = [Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare) for s in scans]
+        scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins)
+        inputs = [
+            Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare, s.begins, s.snapshot) for s in scans
+        ]
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, inputs, layout, clock)
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
@@ -282,6 +299,7 @@ class _Start:
             functions = function_texts(self.spark, plan)
         partitions = self._partitions() if recorded is None else recorded
         clock = effects["idle_after_ms"] > 0
+        begins = bootstrap.recorded(plan.sources, found.binding.begins if found.binding else None)
         return Facts(
             topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,
@@ -296,10 +314,11 @@ class _Start:
             addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
             stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
             described=described(
-                with_known_domains(written, partitions),
+                with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},
             ),
-            inputs=sources.inputs_of(plan.sources, clock=clock),
+            inputs=sources.inputs_of(plan.sources, begins, clock=clock),
+            begins=begins,
         )
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:
@@ -349,10 +368,11 @@ def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
         )
 
 
-def with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Physical:
+def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins: Collection[str]) -> Physical:
     """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
 
-    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition.
+    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition, and so
+    is what an input begins with.
     """
     physical, plan = topology, topology.plan
     for operator, kept in topology.timed:
@@ -360,6 +380,7 @@ def with_known_domains(topology: Physical, partitions: Mapping[str, int]) -> Phy
             continue
         sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
         counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
+        counts |= {1 for s in sources if s.name in begins}
         if len(counts) > 1:
             physical = physical.with_one_domain(operator.node)
     return physical

@@ -34,14 +34,11 @@ def row_types(origin: Rows) -> tuple[DataType, DataType]:
 
 def rows_of(origin: Rows, number: int) -> DataFrame:
     """The DataFrame's rows in the columns of a scan, with those that order them as order_0, order_1, ..."""
-    stamp = _timestamp(origin)
-    key = _picked(origin, origin.key, "key")
-    value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
-    order = [_named(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
+    stamp, key, value = columns_of(origin)
+    order = order_columns(origin)
     frame: DataFrame = origin.frame.select(
         F.lit(number).alias("root"),
-        # no timestamp at all is what Kafka writes as -1
-        F.coalesce(stamp, F.lit(-1)).cast("bigint").alias("ts"),
+        stamp.alias("ts"),
         F.lit(0).alias("partition"),
         F.lit(None).cast("bigint").alias("offset"),
         key.alias(f"s{number}_key"),
@@ -49,6 +46,30 @@ def rows_of(origin: Rows, number: int) -> DataFrame:
         *order,
     )
     return frame.withColumn("reason", F.when(F.col("ts") < 0, 1).otherwise(0).cast("tinyint"))
+
+
+def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
+    """Timestamp in ms, key and value.
+
+    Raises
+    ------
+    TopologyError : a column that is not there, a timestamp of another type.
+    """
+    # no timestamp at all is what Kafka writes as -1
+    stamp = F.coalesce(_timestamp(origin), F.lit(-1)).cast("bigint")
+    key = _picked(origin, origin.key, "key")
+    value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
+    return stamp, key, value
+
+
+def order_columns(origin: Rows) -> list[Column]:
+    """The columns that order the rows, as order_0, order_1, ...
+
+    Raises
+    ------
+    TopologyError : there are none.
+    """
+    return [_named(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
 
 
 def order_of(origin: Rows) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ each DataFrame is a frame of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,9 @@ from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.functions.analysed_plan import streams_in
 from millpond._spark.sources import static
 from millpond._spark.sources.beginnings import beginnings
+from millpond._spark.sources.bootstrap import Begins, begin_of
 from millpond._spark.sources.rows import row_types, rows_of
+from millpond._spark.sources.starting_offsets import starting_offsets
 from millpond._spark.sources.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
 from millpond.io.dataframes import Rows
@@ -46,6 +48,8 @@ class Scan:
     order : the ordering columns.
     deserializers : decode raw_key and raw_value, where there are any.
     bare : of topics with other formats, the same rows with raw_key and raw_value in place of what is made of them.
+    begins : whether the rows are what a source begins with.
+    snapshot : whether they are a table's snapshot.
     """
 
     frame: DataFrame
@@ -54,6 +58,8 @@ class Scan:
     order: tuple[str, ...] = ()
     deserializers: Deserializers | None = None
     bare: DataFrame | None = None
+    begins: bool = False
+    snapshot: bool = False
 
 
 def scan(
@@ -64,8 +70,9 @@ def scan(
     *,
     begun: Collection[str] = (),
     partitions: Mapping[str, int] | None = None,
+    begins: Begins | None = None,
 ) -> list[Scan]:
-    """The frames that the sources are read from: one for all topics, one for each DataFrame.
+    """The frames that the sources are read from: one for what each begins with, one for all topics, one per DataFrame.
 
     Parameters
     ----------
@@ -74,6 +81,7 @@ def scan(
     checkpoint : folder that static DataFrames are copied into.
     begun : names of the sources that have begun.
     partitions : how many each topic has; records of others fail the query. None: any pass.
+    begins : what sources begin with; what lives waits, where there is history yet to be processed.
 
     Raises
     ------
@@ -81,27 +89,58 @@ def scan(
     """
     numbered = list(enumerate(sources))
     headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
+    begins = begins or Begins(checkpoint or Folder(spark, ""), {})
+    named = {source.name: (number, source) for number, source in numbered}
+    scans = [_begin(*named[name], headers, begins, begun) for name in begins.names]
     topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
     # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
     copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
     others = [(n, s) for n, s in topics if s.shape.kind != "global"]
     letters = {(s.dead_letters_of, s.origin.topic): (n, s) for n, s in numbered if s.dead_letters_of is not None}
-    scans = []
     for some, whole in ((others, False), (copied, True)):
         if some:
             connection = connected(sources, kafka)
+            begun_live = whole or bool(begins.waiting) or (bool(begun) and begins.topics_begun)
+            starts = {} if begun_live else starting_offsets(some, connection, partitions or {}, begins.recorded)
             mine = {place: letter for place, letter in letters.items() if place[0] in {s.name for _, s in some}}
             numbers = {place: number for place, (number, _) in mine.items()}
-            read = read_topics(spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers)
+            read = read_topics(
+                spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers, starts=starts
+            )
             names = tuple(source.name for _, source in (*some, *mine.values()))
-            scans.append(Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare))
-    rows = [(number, source) for number, source in numbered if isinstance(source.origin, Rows)]
-    return scans + [_scan_rows(number, source, headers, checkpoint, source.name in begun) for number, source in rows]
+            found = Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare)
+            scans.append(found if whole else _in_turn(found, begins))
+    for number, source in numbered:
+        if isinstance(source.origin, Rows):
+            found = _scan_rows(number, source, headers, checkpoint, source.name in begun)
+            scans.append(_in_turn(found, begins) if source.origin.frame.isStreaming else found)
+    return scans
 
 
-def inputs_of(sources: Sequence[Source], *, clock: bool) -> list[str]:
-    """A name for each source of Spark's, in the order in which `scan` and the query's plan have them."""
-    found = [name for name in (TOPICS, GLOBAL_TOPICS) if name in topics_of(sources)]
+def _begin(number: int, source: Source, headers: bool, begins: Begins, begun: Collection[str]) -> Scan:
+    frame, order = begins.stream(source, number, begun=source.name in begun)
+    scan = _in_one_task(frame, source, order, headers)
+    return replace(scan, begins=True, snapshot=begins.recorded[source.name]["snapshot"])
+
+
+def _in_turn(scan: Scan, begins: Begins) -> Scan:
+    """The scan of something that lives; one without rows, where that has to wait."""
+    if not begins.waiting:
+        return scan
+    bare = None if scan.bare is None else begins.nothing_yet(scan.bare)
+    return replace(scan, frame=begins.nothing_yet(scan.frame), bare=bare)
+
+
+def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) -> list[str]:
+    """A name for each source of Spark's, in the order in which `scan` and the query's plan have them.
+
+    Parameters
+    ----------
+    begins : names of the sources that begin with something.
+    clock : whether the wall clock is a source.
+    """
+    found = [begin_of(name) for name in sorted(begins)]
+    found += [name for name in (TOPICS, GLOBAL_TOPICS) if name in topics_of(sources)]
     for source in (each for each in sources if isinstance(each.origin, Rows)):
         found += [f"rows {source.name}"] * _streams_in(source.origin.frame)
     return [*found, *([CLOCK] if clock else [])]
@@ -162,6 +201,10 @@ def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | 
             )
         folder, at_once = checkpoint.below("millpond/static"), source.shape.kind == "global"
         frame = static.as_stream(frame, order, folder, source.name, at_once=at_once, begun=begun)
+    return _in_one_task(frame, source, order, headers)
+
+
+def _in_one_task(frame: DataFrame, source: Source, order: tuple[str, ...], headers: bool) -> Scan:
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
     return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)

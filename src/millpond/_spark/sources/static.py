@@ -74,12 +74,13 @@ def as_stream(
     if begun:
         _check(rows, copy, done, name)
     else:
-        _take(rows, order, copy, done)
+        take(rows, order, copy, done)
     reader = folder.spark.readStream.schema(rows.schema)
     return (reader if at_once else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
 
 
-def _take(rows: DataFrame, order: Sequence[str], copy: Folder, done: Folder) -> None:
+def take(rows: DataFrame, order: Sequence[str], copy: Folder, done: Folder) -> None:
+    """Write the rows of a scan, ordered, as files, and what there is beside them."""
     # one task writes one file after the other, so that their order in time is the order of the rows
     ordered = rows.coalesce(1).sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
     ordered.write.option("maxRecordsPerFile", ROWS_PER_FILE).mode("overwrite").parquet(copy.path)
@@ -88,16 +89,29 @@ def _take(rows: DataFrame, order: Sequence[str], copy: Folder, done: Folder) -> 
     copy.spark.range(1).select(F.lit(told)).coalesce(1).write.mode("overwrite").text(done.path)
 
 
-def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
+def check_whole(copy: Folder, done: Folder, what: str) -> int:
+    """How many files a copy has.
+
+    Raises
+    ------
+    CorruptData : it is not whole any more.
+    """
     expected, found = _told(done), len(copy.names(_PART))
     if expected is None or expected[0] != found:
         raise CorruptData(
-            f"The checkpoint's copy of the static DataFrame {name!r} is not whole.",
+            f"The checkpoint's copy of the {what} is not whole.",
             given=f"{copy}: {found} files, "
             + ("it is not known of how many" if expected is None else f"{expected[0]} expected"),
             hint=RESTORE,
         )
-    content, schema = expected[1], _schema(rows)
+    return found
+
+
+def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
+    check_whole(copy, done, f"static DataFrame {name!r}")
+    told = _told(done)
+    assert told is not None
+    content, schema = told[1], _schema(rows)
     if content.schema != schema:
         raise ChangedTopology(
             f"The static DataFrame {name!r} has other types than the copy of it in the checkpoint.",

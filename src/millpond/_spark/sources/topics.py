@@ -68,6 +68,7 @@ def read_topics(
     whole: bool = False,
     partitions: Mapping[str, int] | None = None,
     letters: Letters | None = None,
+    starts: Mapping[str, Mapping[int, int]] | None = None,
 ) -> TopicRows:
     """The stream of all these topics' records, as rows of a scan.
 
@@ -76,6 +77,7 @@ def read_topics(
     whole : whether they are read from their beginning, and to their end in the first batch.
     partitions : how many each topic has; records of others fail the query. None: any pass.
     letters : where the dead letters of these sources are.
+    starts : where partitions begin, by topic, if that is said of one; then of all.
 
     Raises
     ------
@@ -86,6 +88,8 @@ def read_topics(
     if whole:
         del options["maxOffsetsPerTrigger"]
         options["startingOffsets"] = "earliest"
+    elif starts:
+        options["startingOffsets"] = json.dumps(starts)
     try:
         records = spark.readStream.format("kafka").options(**options).load()
     except AnalysisException as error:

@@ -1,0 +1,119 @@
+"""Topics that go on from where what an input begins with ends, through a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from dev.broker import KafkaBroker
+from millpond._spark.sources.sources import scan
+from millpond.errors import ConfigError
+from millpond.io.kafka import Kafka
+from millpond.io.topics import Topic
+from tests.kafka.test_kafka_source import drained, new_topic, source
+from tests.spark.test_streaming import Collector, by_key
+
+
+def produce(broker: KafkaBroker, topic: str, *records: tuple[int, bytes, bytes, int]) -> None:
+    """Records of (partition, key, value, timestamp)."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for partition, key, value, stamp in records:
+        producer.produce(topic, key=key, value=value, timestamp=stamp, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def test_a_topic_begins_at_the_offsets_or_at_the_time_that_a_snapshot_says_and_others_where_they_did(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka
+) -> None:
+    one, timed, other = new_topic(broker, 2), new_topic(broker, 3), new_topic(broker)
+    produce(broker, one, *((n % 2, b"k", b"%d" % n, 1_000 + n) for n in range(10)))
+    # nothing in the last partition is as new
+    produce(broker, timed, *((n % 2, b"k", b"%d" % n, 1_000 + n) for n in range(10)), (2, b"k", b"old", 1_000))
+    produce(broker, other, (0, b"k", b"other", 1))
+    frame = spark.createDataFrame([("k", "v")], "key string, value string")
+
+    def read(name: str, topic: str, **goes_on: Any) -> Any:
+        made = source(name, Topic(topic, "string", "string"), "table" if goes_on else "stream")
+        return replace(made, bootstrap=mp.Snapshot(frame, "key", value="value", **goes_on)) if goes_on else made
+
+    moment = datetime.fromtimestamp(1.005, tz=UTC)
+    nodes = [
+        read("one", one, starting_offsets={1: 5, 0: 3}),
+        read("timed", timed, starting_timestamp=moment),
+        read("other", other),
+    ]
+    counts = {one: 2, timed: 3, other: 1}
+    (scanned,) = scan(spark, nodes, kafka, partitions=counts)
+    assert {(r["root"], r["partition"], r["offset"]) for r in drained(scanned.frame)} == {
+        *((0, 0, offset) for offset in (3, 4)),
+        *((1, 0, offset) for offset in (3, 4)),
+        *((1, 1, offset) for offset in (2, 3, 4)),
+        (2, 0, 0),
+    }
+    with pytest.raises(ConfigError, match=r"partitions 0; '.*' has 2\nHint: starting_offsets=\{0: \.\.\., 1: \.\.\.\}"):
+        scan(spark, [read("one", one, starting_offsets={0: 1})], kafka, partitions=counts)
+    with pytest.raises(ConfigError, match="2 inputs"):
+        scan(spark, [read("one", one, starting_offsets="latest"), read("again", one)], kafka, partitions=counts)
+
+
+def test_a_table_of_a_topic_goes_on_behind_its_snapshot(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic, sink = new_topic(broker, 2), Collector()
+    produce(broker, topic, (0, b"a", b'{"n": 1}', 10), (0, b"a", b'{"n": 2}', 20), (1, b"b", b'{"n": 3}', 30))
+
+    def run(frame: DataFrame | None) -> None:
+        b = mp.StreamsBuilder("behind")
+        known = None if frame is None else mp.Snapshot(frame, "id", starting_offsets={0: 1, 1: 1})
+        table = b.table(topic, key="string", value=mp.json("n int"), store="kept", bootstrap=known)
+        table.map_values(lambda value: value["n"]).to(mp.ForeachBatch(sink), name="out")
+        query = b.build().start(spark, checkpoint=tmp_path / "cp", kafka=kafka, available_now=True, local_cache=None)
+        query.awaitTermination()
+
+    run(spark.createDataFrame([("a", 1), ("b", 3), ("c", 4)], "id string, n int"))
+    assert by_key([row[:2] for row in sink.rows()]) == {"a": [(1,), (2,)], "b": [(3,)], "c": [(4,)]}
+    assert list(sink.batches) == [0]
+    produce(broker, topic, (1, b"b", b'{"n": 5}', 40))
+    run(None)
+    assert by_key([row[:2] for row in sink.rows()]) == {"a": [(1,), (2,)], "b": [(3,), (5,)], "c": [(4,)]}
+    kept = mp.read_state(spark, tmp_path / "cp", "kept", keys=["b", "c"]).collect()
+    assert sorted((row.key, row.value.n) for row in kept) == [("b", 5), ("c", 4)]
+
+
+def test_a_stream_of_a_topic_goes_on_behind_its_history(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic, other, sink = new_topic(broker, 2), new_topic(broker), Collector()
+    produce(broker, topic, (0, b"a", b"old", 10), (0, b"a", b"next", 20), (1, b"b", b"new", 30))
+    produce(broker, other, (0, b"a", b"A", 1), (0, b"b", b"B", 2))
+    frame = spark.createDataFrame([("a", "past", 1), ("b", "gone", 2)], "id string, v string, at long")
+    goes_on: Any = {"starting_offsets": {0: 1, 1: 0}}
+
+    def run(*, begins: bool = True) -> None:
+        b = mp.StreamsBuilder("history")
+        history = mp.Backfill(frame, "id", value="v", timestamp="at", order="at", **goes_on) if begins else None
+        events = b.stream(topic, key="string", value="string", bootstrap=history)
+        names = b.table(other, key="string", value="string")
+        named = events.left_join(names, lambda event, name: F.concat(event, F.coalesce(name, F.lit("-"))))
+        named.to(mp.ForeachBatch(sink), name="out")
+        query = b.build().start(spark, checkpoint=tmp_path / "cp", kafka=kafka, available_now=True, local_cache=None)
+        query.awaitTermination()
+
+    run()
+    assert by_key([row[:2] for row in sink.rows()]) == {"a": [("past-",)], "b": [("gone-",)]}
+    with pytest.raises(ConfigError, match="It is not said any more"):
+        run(begins=False)
+    for begins in (True, False):
+        run(begins=begins)
+        assert by_key([row[:2] for row in sink.rows()]) == {
+            "a": [("past-",), ("nextA",)],
+            "b": [("gone-",), ("newB",)],
+        }

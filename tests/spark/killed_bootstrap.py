@@ -1,0 +1,58 @@
+"""A program for `test_bootstrap`: a table begins with a snapshot, and the driver kills itself in the first batch.
+
+Called with a folder and the moment of it: when the snapshot is "copied", "before" the first output becomes visible,
+or "behind" that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import millpond as mp
+from millpond._spark.session.session import session
+from millpond._spark.sinks import file_batch
+from millpond._spark.sources import static
+from tests.spark.test_streaming import reader
+
+
+def run(spark: SparkSession, folder: Path) -> None:
+    """All that there is."""
+    b = mp.StreamsBuilder("killed")
+    known = mp.Snapshot(spark.read.parquet(str(folder / "snapshot")), "k", value="v", timestamp="ts")
+    options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
+    table = b.table(reader(spark, folder / "customers"), name="customers", bootstrap=known, **options)
+    table.to(mp.Writer("parquet", path=str(folder / "all")), name="all")
+    low = table.to_stream().filter(lambda key, value: key < 10)
+    low.to(mp.Writer("parquet", path=str(folder / "low")), name="low")
+    query = b.build().start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=4, tasks=2)
+    query.awaitTermination()
+
+
+def killing(function: Any, *, first: bool) -> Any:
+    """The function, at which the driver is killed."""
+
+    def killed(*given: Any) -> None:
+        if not first:
+            function(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return killed
+
+
+def main(folder: Path, when: str) -> None:
+    """Run until the kill."""
+    if when == "copied":
+        static.take = killing(static.take, first=False)
+    else:
+        file_batch._show = killing(file_batch._show, first=when == "before")
+    run(session("killed", master="local[2]", config={"spark.ui.enabled": "false"}), folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
