@@ -72,7 +72,8 @@ def recorded(sources: Sequence[Source], known: Recorded | None) -> Recorded:
             given=f"bootstrap= of {', '.join(late)}",
             hint="Leave it out, or begin a new checkpoint.",
         )
-    return known
+    # a change of the topology may have left inputs out
+    return {source.name: known[source.name] for source in sources if source.name in known}
 
 
 @dataclass(frozen=True)
