@@ -71,6 +71,11 @@ class Format:
         return None
 
     @property
+    def placed_by(self) -> Format | None:
+        """Of keys, the format of what within them decides a record's partition; None: all of it does."""
+        return None
+
+    @property
     def drop_reasons(self) -> tuple[str, ...]:
         """Why a source drops records of the format that are well-formed."""
         return ()

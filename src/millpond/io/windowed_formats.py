@@ -32,6 +32,11 @@ class WindowedFormat(WrappingFormat):
             raise TopologyError("Windows are at least 1 ms long.", given=f"size={self.size_ms} ms", hint=_SIZE_HINT)
 
     @property
+    def placed_by(self) -> Format | None:
+        """As of each format: all windows of a key lie in one partition."""
+        return self.inner
+
+    @property
     def unreadable(self) -> tuple[str, str, str] | None:
         """As of each format."""
         if self.kind == "time_windowed" and self.size_ms is None:

@@ -30,7 +30,6 @@ from millpond._spark.sinks.selection import Selection
 from millpond.errors import SinkError
 from millpond.io.formats import Format
 from millpond.io.topics import TopicSink
-from millpond.io.windowed_formats import WindowedFormat
 
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
@@ -189,7 +188,7 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
     keys are combined or windowed, also prefix: the bytes that decide the partition, null where the key does. End rows,
     told by the column `ends`, keep their number in `topic`.
     """
-    placed = any(chosen.combined or isinstance(sink.key, WindowedFormat) for sink, chosen in sinks)
+    placed = any(chosen.combined or _placed_by(sink) for sink, chosen in sinks)
     letters = any(chosen.headers for _, chosen in sinks)
     parts_of = ["key", "value", *(["prefix"] if placed else []), *(["headers"] if letters else [])]
     carried = ["ts", *(["headers"] if "headers" in frame.columns and not letters else [])]
@@ -226,15 +225,19 @@ def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, p
     if chosen.combined:
         prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
         encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])
-    elif isinstance(sink.key, WindowedFormat):
-        # as Kafka Streams' WindowedStreamPartitioner: all windows of a key lie in one partition
+    elif (within := _placed_by(sink)) is not None:
+        # as Kafka Streams' WindowedStreamPartitioner
         key, *_ = _key_fields(frame, chosen)
-        encoded["prefix"] = encode(sink.key.inner, F.col(chosen.key)["key"], key.dataType)
+        encoded["prefix"] = encode(within, F.col(chosen.key)["key"], key.dataType)
     if chosen.combined and sink.key is None:
         encoded["key"] = encode_combined(prefix, suffix, F.col(chosen.key))
     else:
         encoded["key"] = _encoded(frame, sink, chosen, "key")
     return [F.lit(number).cast("int").alias("topic"), *(encoded[part].alias(part) for part in parts)]
+
+
+def _placed_by(sink: TopicSink) -> Format | None:
+    return sink.key.placed_by if isinstance(sink.key, Format) else None
 
 
 def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:

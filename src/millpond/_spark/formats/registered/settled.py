@@ -20,11 +20,10 @@ from millpond._spark.formats.registered.client import Handed, Missing, RegistryC
 from millpond._spark.formats.registered.language import BadSchema
 from millpond._spark.session.credentials import REGISTRIES, handed_over
 from millpond.errors import ChangedTopology, ConfigError
-from millpond.io.formats import WrappingFormat
+from millpond.io.formats import Format, WrappingFormat
 from millpond.io.registry import SchemaRegistry
 from millpond.io.schema_formats import SchemaFormat
 from millpond.io.topics import Topic, TopicSink
-from millpond.io.windowed_formats import WindowedFormat
 
 PARTS = ("key", "value")
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -59,7 +58,7 @@ def _forms(ends: Iterable[tuple[Source | Sink, Any]]) -> Iterator[tuple[str, Sch
     for node, end in ends:
         for part in PARTS if isinstance(end, Topic | TopicSink) else ():
             form, kind = getattr(end, part), getattr(node.shape, part)
-            if isinstance(form, WindowedFormat) and isinstance(kind, StructType):
+            if isinstance(form, Format) and form.placed_by is not None and isinstance(kind, StructType):
                 kind = kind["key"].dataType
             inner = form.inner if isinstance(form, WrappingFormat) else form
             if isinstance(inner, SchemaFormat):
