@@ -234,6 +234,14 @@ def test_numbers_may_be_narrower_and_fields_fewer_than_the_schemas() -> None:
         schemas.LANGUAGES["json_schema"].schema_for(DayTimeIntervalType(), "x")
 
 
+def test_an_enum_of_integers_is_looked_at_whatever_else_is_in_it() -> None:
+    schema = {"type": ["integer", "null"], "enum": [1, 2**40, 2**70, "x", True, None]}
+    assert read(form(schema), b"1", b"2", b"1099511627776")[1] == {1: "value is none of its enum"}
+    assert written(form(schema), [1], IntegerType()) == [b"1"]
+    with pytest.raises(SinkError, match="none of its enum"):
+        written(form(schema), [2], IntegerType())
+
+
 TREE = {"type": "object", "properties": {"left": {"$ref": "#"}}}
 LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}}
 

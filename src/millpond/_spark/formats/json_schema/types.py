@@ -39,6 +39,7 @@ _INTEGERS: dict[str, DataType] = {"int8": ByteType(), "int16": ShortType(), "int
 _TEXTS: dict[str, DataType] = {"date": DateType(), "date-time": TimestampType()}
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _NULL = {"type": "null"}
+_LONGS = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,13 @@ def _node(schema: Schema, place: str) -> Node:
     if given is None:
         return replace(made, nullable=nullable)
     nullable = nullable and None in given
+    if isinstance(made.kind, StringType):
+        return replace(made, nullable=nullable, allowed=tuple(each for each in given if type(each) is str))
+    if isinstance(made.kind, LongType):
+        longs = (each for each in given if type(each) is int and -_LONGS <= each < _LONGS)
+        return replace(made, nullable=nullable, allowed=tuple(longs))
     # other values are looked at where everything is
-    simple = isinstance(made.kind, StringType | LongType)
-    return replace(made, nullable=nullable, allowed=tuple(e for e in given if e is not None) if simple else None)
+    return replace(made, nullable=nullable)
 
 
 def _branch(schema: Mapping[str, Any], keyword: str, place: str) -> Node:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType
 
 from millpond._engine.arrays import Int64s
+from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json_decode import Flaws, decode
 from millpond._spark.formats.json_encode import LEFT_OUT, encoded
 from millpond._spark.formats.json_schema.types import Node, node_of
@@ -136,8 +137,9 @@ def _judge(node: Node, kind: DataType, values: pa.Array, rows: Int64s, flaws: Fl
     elif isinstance(kind, FloatType | DoubleType):
         _add(pc.invert(pc.is_finite(values)), rows, flaws, f"{place} is no number that JSON has")
     elif node.allowed is not None:
-        allowed = pa.array(node.allowed, values.type)
-        other = pc.and_(values.is_valid(), pc.invert(pc.is_in(values, allowed)))
+        # numbers may be narrower here than the schema's
+        allowed = pa.array(node.allowed, arrow_type(node.kind))
+        other = pc.and_(values.is_valid(), pc.invert(pc.is_in(values.cast(allowed.type), allowed)))
         _add(other, rows, flaws, f"{place} is none of its enum")
 
 
