@@ -17,18 +17,18 @@ from pyspark.sql.types import DataType
 
 from millpond._engine.keys.big_endian import as_bytes
 from millpond._engine.operators.operator import HEADERS
-from millpond._engine.rows import blob
 from millpond._engine.rows.columns import HELD_KEY, array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
-from millpond._spark.dataflow.wire import END, Exits
+from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.formats.windowed import WindowedSerde
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
+from millpond._spark.sinks.shards import Shards
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
@@ -92,31 +92,18 @@ class WriteDirectly:
 
     def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Records of each sink in order; behind them, if the task had all its rows, what says so."""
-        mail: dict[int, list[pa.Table]] = {}
-        at, ended = -1, False
-        for batch in batches:
-            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
-            for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
-                if label != at:
-                    yield from self._sorted(mail)
-                    mail, at = {}, label
-                if port == END:
-                    ended = True
-                else:
-                    rows = blob.decode(batch.column("blob")[row].as_buffer())
-                    mail.setdefault(self.exits.ports[port], []).append(rows)
-        yield from self._sorted(mail)
-        if ended:
+        shards = Shards(batches, self.exits.ports)
+        for shard in shards:
+            yield from self._sorted(shard)
+        if shards.ended:
             yield _LAST
 
-    def _sorted(self, mail: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
+    def _sorted(self, shard: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
         """Records of one sink, or of all sinks of one topic."""
-        if not mail:
-            return
-        alone, position = len(mail) == 1, position_columns(self.exits.slots)
-        serdes = self.serdes[next(iter(mail))] if alone else {}
+        alone, position = len(shard) == 1, position_columns(self.exits.slots)
+        serdes = self.serdes[next(iter(shard))] if alone else {}
         # nobody else holds the rows, so that what is no longer needed of them goes
-        held = [stacked([self._numbered(stacked(mail.pop(sink)), sink, alone=alone) for sink in sorted(mail)])]
+        held = [stacked([self._numbered(stacked(shard.pop(sink)), sink, alone=alone) for sink in sorted(shard)])]
         # whoever gets few rows of several tasks puts them in order once more; a JSON text may be shorter than its value
         size = len(held[0]) * RECORD_BYTES if serdes else record_bytes(held[0])
         kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT

@@ -20,13 +20,13 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
-from millpond._spark.dataflow.wire import END, Exits
+from millpond._spark.dataflow.wire import Exits
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers, of_batch
+from millpond._spark.sinks.shards import Shards
 from millpond.errors import SinkError
 
 WRITTEN = "sink int, file string"
@@ -164,24 +164,13 @@ class FilesFromBlobs:
 
     def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
         numbers = Numbers(self.write.batch)
-        tables: list[pa.Table] = []
-        at, sink = -1, -1
-        for batch in batches:
-            labels, ports = (batch.column(name).to_pylist() for name in ("label", "port"))
-            for row, (label, port) in enumerate(zip(labels, ports, strict=True)):
-                if label != at:
-                    yield from self._sorted(tables, sink, numbers)
-                    tables, at = [], label
-                # tasks that break off are no danger here: the driver takes no file of theirs
-                if port != END:
-                    sink = self.exits.ports[port]
-                    tables.append(blob.decode(batch.column("blob")[row].as_buffer()))
-        yield from self._sorted(tables, sink, numbers)
+        # tasks that break off are no danger here: the driver takes no file of theirs, so nobody asks for the end
+        for shard in Shards(batches, self.exits.ports):
+            yield from self._sorted(shard, numbers)
 
-    def _sorted(self, tables: list[pa.Table], sink: int, numbers: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _sorted(self, shard: dict[int, list[pa.Table]], numbers: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of one shard of an output, which has its labels for itself."""
-        if not tables:
-            return
+        sink, tables = shard.popitem()
         schema, position = self.write.outputs[sink].schema, position_columns(self.exits.slots)
         held = [stacked(tables)]
         # nobody else holds the rows, so that what is no longer needed of them goes
