@@ -19,7 +19,7 @@ from pathlib import Path
 if not __package__:  # run by its path: the repository's root is then not on the module path
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dev.jars import GROUPS, JARS, ROOT
+from dev.jars import JARS, ROOT
 from dev.jvm import JavaMissing, find_java
 
 VENV = ROOT / ".venv"
@@ -27,6 +27,7 @@ ARCHIVE_SECONDS = 600
 """For the archive of classes, which takes twenty on an idle machine."""
 # Kafka Streams is 90 MB that only the benchmark needs: `make jars` and `make bench` fetch it
 DAILY_GROUPS = ("broker", "spark")
+BENCH_GROUPS = (*DAILY_GROUPS, "streams")
 
 
 class SetupFailed(RuntimeError):
@@ -174,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         find_java()
         make_venv()
-        make_jars(GROUPS if options.all_jars else DAILY_GROUPS)
+        make_jars(BENCH_GROUPS if options.all_jars else DAILY_GROUPS)
         make_archive(venv_python(), VENV / "classes.stamp")
     except (SetupFailed, JavaMissing) as problem:
         print(problem, file=sys.stderr)

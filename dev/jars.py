@@ -6,8 +6,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".jars"
-# broker: a Kafka broker; spark: Spark's Kafka connector; streams: Kafka Streams, for the comparison in bench/
-GROUPS = ("broker", "spark", "streams")
+# broker: a Kafka broker; spark: Spark's Kafka connector; streams: Kafka Streams, for the comparison in bench/;
+# delta, iceberg: tables in catalogs, each for the Spark that it is made for
+GROUPS = ("broker", "spark", "streams", "delta", "iceberg")
+_FETCHED_BY = {"streams": "make jars", "delta": "make versions", "iceberg": "make versions"}
 
 
 class JarsMissing(RuntimeError):
@@ -18,7 +20,7 @@ def jars(group: str) -> list[Path]:
     """The jars of one class path, sorted by name."""
     found = sorted((JARS / group).glob("*.jar"))
     if not found:
-        how = "make jars" if group == "streams" else "make setup"
+        how = _FETCHED_BY.get(group, "make setup")
         raise JarsMissing(f"There are no jars in {JARS / group}.\nHint: run `{how}` in {ROOT}.")
     return found
 

@@ -1,7 +1,8 @@
 """`make versions`: millpond on each version of Python and of PySpark that it claims, in an environment of its own.
 
 The daily environment has one version of each (`requirements/dev.txt`). Here every other one is tried at least once,
-with whatever pip takes beside it, by `version_trial`. A Python that this machine does not have is said to be missing,
+with whatever pip takes beside it, by `version_trial`, and by `catalog_trial` the table format that is made for its
+Spark, which there is not for the daily one. A Python that this machine does not have is said to be missing,
 which fails only with `--all`.
 """
 
@@ -16,6 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+if not __package__:  # run by its path: the repository's root is then not on the module path
+    sys.path.insert(0, str(ROOT))
+
+from dev.fetch_jars import FetchFailed, fetch
+from dev.jvm import JavaMissing
+
 PLACE = ROOT / ".versions"
 PAIRS = (("3.12", "4.2"), ("3.13", "4.1"))
 """(Python, PySpark) beside the daily pair: each claimed version once."""
@@ -63,8 +70,8 @@ def tried(version: str, spark: str) -> bool | None:
     print(f"Python {version} with PySpark {spark}", flush=True)
     inside = environment(python, spark, PLACE / f"python-{version}-pyspark-{spark}")
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
-    trial = [str(inside), str(ROOT / "dev" / "version_trial.py")]
-    return subprocess.run(trial, env=kept, check=False).returncode == 0
+    trials = [ROOT / "dev" / f"{name}_trial.py" for name in ("version", "catalog")]
+    return all(subprocess.run([str(inside), str(trial)], env=kept, check=False).returncode == 0 for trial in trials)
 
 
 def main() -> int:
@@ -72,6 +79,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="fail where a Python is missing")
     options = parser.parse_args()
+    try:
+        fetch(("delta", "iceberg"))
+    except (FetchFailed, JavaMissing) as problem:
+        print(problem, file=sys.stderr)
+        return 1
     found = [tried(version, spark) for version, spark in PAIRS]
     return 1 if False in found or (options.all and None in found) else 0
 

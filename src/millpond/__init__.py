@@ -68,7 +68,7 @@ from millpond.grouped.streams import KGroupedStream
 from millpond.grouped.tables import KGroupedTable
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
 from millpond.io.bootstrap import Backfill, Snapshot
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import CatalogTable, DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.debezium import debezium, debezium_key
 from millpond.io.formats import Format, decimal, json
@@ -98,6 +98,7 @@ from millpond.wtable import WTable
 __all__ = [
     "Backfill",
     "BufferConfig",
+    "CatalogTable",
     "Change",
     "ChangedTopology",
     "CogroupedKStream",

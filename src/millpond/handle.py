@@ -15,7 +15,7 @@ from millpond._plan.pictures.picture import picture_above
 from millpond._plan.pictures.svg import svg
 from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import TableTarget
 from millpond.io.origins import default_name, sink_of
 from millpond.names import missing, public
 
@@ -91,7 +91,7 @@ class Handle:
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
         sink = sink_of(target, {name: value for name, value in options.items() if value is not None})
-        if isinstance(sink, DatabaseTable):
+        if isinstance(sink, TableTarget):
             columns_of(sink, *map(self._construction.functions.as_arrow, self._types()))
         output = name or default_name(sink)
         if output is None:
@@ -136,9 +136,9 @@ def refuse_table(stream: Handle, target: Any) -> None:
     ------
     TopologyError : they are.
     """
-    if isinstance(target, DatabaseTable):
+    if isinstance(target, TableTarget):
         raise TopologyError(
-            "A stream is no table: a database keeps the rows of a table.",
+            "A stream is no table: what is kept there are the rows of a table.",
             given=f"{stream!r}.to({target!r})",
             hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); or "
             "write the table that the stream is of.",

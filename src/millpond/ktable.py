@@ -13,7 +13,7 @@ from millpond.functions import Function, adapt
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.grouped.tables import KGroupedTable, regrouped
 from millpond.handle import Handle, same_type, type_text
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import CatalogTable, DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import Delivery, TopicSink
@@ -196,32 +196,33 @@ class KTable(Handle):
     ) -> None: ...
 
     @overload
-    def to(self, target: TopicSink | DatabaseTable, *, name: str | None = None) -> None: ...
+    def to(self, target: TopicSink | DatabaseTable | CatalogTable, *, name: str | None = None) -> None: ...
 
     @overload
     def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | DatabaseTable | Writer | ForeachBatch,
+        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery | None = None,
         name: str | None = None,
     ) -> None:
-        """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` is kept as
-        the table is: one row for each key.
+        """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` and a
+        `CatalogTable` are kept as the table is: one row for each key.
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `Writer` or a `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer` or a
+            `ForeachBatch`.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
             "at_least_once".
-        name : the output's name, to the test driver and in describe(); default the topic's or that of the table in a
-            database, needed for the others.
+        name : the output's name, to the test driver and in describe(); default the topic's or the table's, needed
+            for the others.
 
         Raises
         ------

@@ -13,7 +13,7 @@ from millpond._plan.nodes import How, Node, SelectKey, Shape, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function
 from millpond.handle import Handle
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -162,20 +162,20 @@ class WTable(Handle):
         shape, called = replace(shape, key=kind), f"{node.name}-key"
         return KStream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
 
-    def to(self, target: DatabaseTable, *, name: str | None = None, **options: Any) -> None:
-        """Keep the table in one of a database, whose key's columns are those of the key, `start` and `end`.
+    def to(self, target: DatabaseTable | CatalogTable, *, name: str | None = None, **options: Any) -> None:
+        """Keep the table in one of a database or catalog; the key's columns are those of the key, `start` and `end`.
 
         Parameters
         ----------
-        target : a `DatabaseTable`. A topic's name is refused: the table lies where its key lies, which no reader of its
-            keys could know; convert it first.
-        name : the output's name, to the test driver and in describe(); default the table's in the database.
+        target : a `DatabaseTable` or a `CatalogTable`. A topic's name is refused: the table lies where its key lies,
+            which no reader of its keys could know; convert it first.
+        name : the output's name, to the test driver and in describe(); default the table's there.
 
         Raises
         ------
-        TopologyError : it is no `DatabaseTable`, or the name is taken.
+        TopologyError : it is neither, or the name is taken.
         """
-        if isinstance(target, DatabaseTable):
+        if isinstance(target, TableTarget):
             self.to_stream()._sink(target, {}, name)
             return
         raise TopologyError(

@@ -18,9 +18,10 @@ from millpond._engine.databases.columns import columns_of
 from millpond._engine.databases.last import last_changes
 from millpond._engine.rows import blob
 from millpond._spark.databases.changes import LastChanges
+from millpond._spark.databases.checks import Mark
 from millpond._spark.databases.postgres import PostgresTable
 from millpond._spark.databases.sqlite import SqliteTable
-from millpond._spark.databases.transaction import Database, Mark
+from millpond._spark.databases.transaction import Database
 from millpond.errors import ConfigError, MillpondError, SinkError, TopologyError
 from tests.databases.places import Place, all_rows
 
@@ -70,6 +71,8 @@ def test_what_no_table_could_hold_is_refused(options: Any, key: pa.DataType, val
         (lambda: mp.DatabaseTable("postgresql://ann:12#canary@db/shop", table="t"), "cannot be taken apart"),
         (lambda: mp.DatabaseTable(FILE, table="main.t"), "cannot be the name of a table"),
         (lambda: mp.DatabaseTable(FILE, table="t; drop table t"), "cannot be the name of a table"),
+        (lambda: mp.CatalogTable("lake..t"), "cannot be the name of a table"),
+        (lambda: mp.CatalogTable("lake.t", key=""), "not the name of a column"),
         (lambda: mp.DatabaseTable("postgresql:///shop", table="t", key="x" * 64), "at most 63 bytes"),
         (lambda: mp.DatabaseTable(FILE, table="t", value=""), "not the name of a column"),
     ],
@@ -89,6 +92,7 @@ def test_an_address_is_taken_apart_and_its_secrets_are_not_shown() -> None:
         **{"sslmode": "require", "sslpassword": "canary"},
     }
     assert repr(table) == "DatabaseTable('postgresql://[::1]:5433/shop', table='t')"
+    assert repr(mp.CatalogTable("lake.shop.t", key="id")) == "CatalogTable('lake.shop.t')"
     assert mp.DatabaseTable("sqlite:////data/../x.db", table="t").file == "/x.db"
 
 

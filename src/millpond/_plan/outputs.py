@@ -7,7 +7,7 @@ from collections.abc import Callable
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node
 from millpond.errors import TopologyError
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import TableTarget
 from millpond.io.dataframes import Writer
 from millpond.io.topics import TopicSink
 
@@ -26,13 +26,13 @@ def check_output(plan: Plan, sink: Node, key_text: KeyText) -> None:
 
     Raises
     ------
-    TopologyError : two writers of one folder, or of one table of a database; or two sinks of one topic whose keys are
+    TopologyError : two writers of one folder, or of one table elsewhere; or two sinks of one topic whose keys are
         written, or placed, differently, so that records of one key could not be brought into one order.
     """
     for other in (each for each in plan.sinks if each is not sink):
         if isinstance(sink.place, Writer) and isinstance(other.place, Writer):
             _check_writers(sink, other)
-        elif isinstance(sink.place, DatabaseTable) and isinstance(other.place, DatabaseTable):
+        elif isinstance(sink.place, TableTarget) and isinstance(other.place, TableTarget):
             _check_tables(sink, other)
         elif isinstance(sink.place, TopicSink) and isinstance(other.place, TopicSink):
             _check_topic(plan, sink, other, key_text)

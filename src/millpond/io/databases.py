@@ -1,9 +1,10 @@
-"""Tables of databases as outputs of tables: the words for them."""
+"""Tables of databases and of Spark's catalogs as outputs of tables: the words for them."""
 
 from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,16 +12,88 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import ConfigError, TopologyError
 
-Dialect = Literal["sqlite", "postgresql"]
+Dialect = Literal["sqlite", "postgresql", "spark"]
 _DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
 _NAME = re.compile(r"[^\W\d]\w*")
+_MOST_NAMES: dict[Dialect, int] = {"sqlite": 1, "postgresql": 2, "spark": 9}
+"""Of a table, one within the other."""
 _LONGEST_NAME = 63
 """Of Postgres, in bytes; what is longer it cuts off."""
 _URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@host:5432/database."
 
 
+class TableTarget(ABC):
+    """A table outside of Kafka, which is kept as a KTable is: one row for each key, and one query that writes it."""
+
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    adopt: bool
+
+    @property
+    @abstractmethod
+    def dialect(self) -> Dialect:
+        """Whose SQL it speaks."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, without secrets; it and the table's name are those of no other table."""
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class DatabaseTable:
+class CatalogTable(TableTarget):
+    """A table of one of Spark's catalogs, in the format of Delta or Iceberg, which is kept as a KTable is: one row for
+    each key.
+
+    A batch is one `MERGE INTO`, which leaves the batch's number in the table's log: a batch that is run again changes
+    nothing (docs/databases.md). The table must be there.
+
+    Parameters
+    ----------
+    table : its name, as Spark's SQL has it: "orders", "shop.orders", "lake.shop.orders".
+    key : names of the columns of the key: one for each of its fields, inner fields too. Left out: "key", or the fields'
+        own names.
+    value : name of one column for the whole value. Left out: a column for each field of a struct, by its name, else
+        "value".
+    adopt : take the table as it is: rows that another query has written stay until their key changes, and what earlier
+        batches of this query changed without it is not made up for. Left out, such a table is refused.
+
+    Examples
+    --------
+    >>> CatalogTable("lake.shop.orders", key="order_id")
+    CatalogTable('lake.shop.orders')
+    """
+
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    adopt: bool
+
+    def __init__(
+        self, table: str, *, key: str | Sequence[str] | None = None, value: str | None = None, adopt: bool = False
+    ) -> None:
+        _check_table(table, self.dialect)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "adopt", adopt)
+        _set_columns(self, key, value)
+
+    def __repr__(self) -> str:
+        return f"CatalogTable({self.table!r})"
+
+    @property
+    def dialect(self) -> Dialect:
+        """Spark's."""
+        return "spark"
+
+    @property
+    def place(self) -> str:
+        """Spark's catalogs, of which the table's name names one."""
+        return "catalog"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DatabaseTable(TableTarget):
     """A table of a database, which is kept as a KTable is: one row for each key. Its repr shows no secrets.
 
     A batch is one transaction, in which its number is written too, into the table `millpond_batches`: a batch that is
@@ -65,13 +138,9 @@ class DatabaseTable:
     ) -> None:
         dialect = _check_url(url)
         _check_table(table, dialect)
-        given: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-        for name in (*(given or ()), *(() if value is None else (value,))):
-            check_name(name, dialect)
         object.__setattr__(self, "url", url)
         object.__setattr__(self, "table", table)
-        object.__setattr__(self, "key", given)
-        object.__setattr__(self, "value", value)
+        _set_columns(self, key, value)
         object.__setattr__(self, "create", create)
         object.__setattr__(self, "adopt", adopt)
 
@@ -115,7 +184,7 @@ def check_name(name: Any, dialect: Dialect) -> None:
     TopologyError : it cannot.
     """
     if isinstance(name, str) and name and "\0" not in name:
-        if dialect == "sqlite" or (len(name.encode()) <= _LONGEST_NAME and "%" not in name):
+        if dialect != "postgresql" or (len(name.encode()) <= _LONGEST_NAME and "%" not in name):
             return
         raise TopologyError(
             "A name has at most 63 bytes in Postgres, and here no per cent sign.",
@@ -125,13 +194,21 @@ def check_name(name: Any, dialect: Dialect) -> None:
     raise TopologyError("This is not the name of a column.", given=repr(name), hint='key="order_id", value="total"')
 
 
+def _set_columns(target: TableTarget, key: str | Sequence[str] | None, value: str | None) -> None:
+    given: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    for name in (*(given or ()), *(() if value is None else (value,))):
+        check_name(name, target.dialect)
+    object.__setattr__(target, "key", given)
+    object.__setattr__(target, "value", value)
+
+
 def _check_table(table: Any, dialect: Dialect) -> None:
     names = table.split(".") if isinstance(table, str) else []
-    if not 1 <= len(names) <= (2 if dialect == "postgresql" else 1) or not all(map(_NAME.fullmatch, names)):
+    if not 1 <= len(names) <= _MOST_NAMES[dialect] or not all(map(_NAME.fullmatch, names)):
         raise TopologyError(
             "This cannot be the name of a table.",
             given=f"table={table!r}",
-            hint='Letters, digits and "_"; of Postgres also "schema.table".',
+            hint='Letters, digits and "_"; of Postgres also "schema.table", of a catalog "catalog.schema.table".',
         )
     for name in names:
         check_name(name, dialect)

@@ -1,7 +1,7 @@
 """What a user may name as an input or an output, brought to one form each.
 
 Handle layer: `builder.stream("orders", key=...)`, a Topic, a DataFrame and a Rows all become an origin; a
-topic's name, a TopicSink, a Writer, a DatabaseTable and a ForeachBatch all become a sink target.
+topic's name, a TopicSink, a Writer, a DatabaseTable, a CatalogTable and a ForeachBatch all become a sink target.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from millpond.errors import TopologyError
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import TableTarget
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.topics import Topic, TopicSink
 
 Origin = Topic | Rows
-SinkTarget = TopicSink | Writer | DatabaseTable | ForeachBatch
+SinkTarget = TopicSink | Writer | TableTarget | ForeachBatch
 
 
 def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
@@ -50,14 +50,14 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
     ------
     TopologyError : neither a topic, a writer nor a function of batches.
     """
-    if isinstance(target, TopicSink | Writer | DatabaseTable | ForeachBatch):
+    if isinstance(target, TopicSink | Writer | TableTarget | ForeachBatch):
         if options:
             raise TopologyError("The sink already carries its options.", given=sorted(options), hint="Put them there.")
         return target
     if isinstance(target, str):
         return _make(TopicSink, target, options)
     raise TopologyError(
-        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable.",
+        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable or a CatalogTable.",
         given=repr(target),
         hint='stream.to("topic"), stream.to(mp.Writer("parquet", path=...))',
     )
@@ -65,7 +65,7 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
 
 def default_name(origin: Origin | SinkTarget) -> str | None:
     """The name of a topic or of a table; nothing else has one of its own."""
-    if isinstance(origin, DatabaseTable):
+    if isinstance(origin, TableTarget):
         return origin.table
     return origin.name if isinstance(origin, Topic | TopicSink) else None
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond.errors import TopologyError
-from millpond.io.databases import DatabaseTable, check_name
+from millpond.io.databases import TableTarget, check_name
 
 KEY, VALUE = "key", "value"
 _PLAIN: tuple[Callable[[pa.DataType], bool], ...] = (
@@ -57,7 +57,7 @@ class DatabaseColumn:
         return column
 
 
-def columns_of(target: DatabaseTable, key: pa.DataType, value: pa.DataType) -> tuple[DatabaseColumn, ...]:
+def columns_of(target: TableTarget, key: pa.DataType, value: pa.DataType) -> tuple[DatabaseColumn, ...]:
     """The columns, those of the key first.
 
     Raises
@@ -82,7 +82,7 @@ def columns_of(target: DatabaseTable, key: pa.DataType, value: pa.DataType) -> t
     return columns
 
 
-def _values(target: DatabaseTable, value: pa.DataType) -> Iterator[DatabaseColumn]:
+def _values(target: TableTarget, value: pa.DataType) -> Iterator[DatabaseColumn]:
     if target.value is not None or not pt.is_struct(value):
         yield DatabaseColumn(target.value or VALUE, VALUE, (), value)
         return
@@ -98,7 +98,7 @@ def _leaves(part: str, path: tuple[str, ...], kind: pa.DataType) -> Iterator[Dat
         yield from _leaves(part, (*path, field.name), field.type)
 
 
-def _named(target: DatabaseTable, leaves: tuple[DatabaseColumn, ...]) -> tuple[DatabaseColumn, ...]:
+def _named(target: TableTarget, leaves: tuple[DatabaseColumn, ...]) -> tuple[DatabaseColumn, ...]:
     if target.key is None:
         return leaves
     if len(target.key) != len(leaves):

@@ -11,7 +11,13 @@ from millpond._plan.physical import Operator, Physical
 from millpond.io.topics import Topic, TopicSink
 
 Kind = Literal["input", "step", "operator", "output"]
-_PLACES = {"Rows": "DataFrame", "Writer": "files", "ForeachBatch": "function", "DatabaseTable": "database"}
+_PLACES = {
+    "Rows": "DataFrame",
+    "Writer": "files",
+    "ForeachBatch": "function",
+    "DatabaseTable": "database",
+    "CatalogTable": "catalog",
+}
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from millpond._engine.databases.columns import columns_of
 from millpond._engine.rows import blob
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.databases.changes import LastChanges, last_of
+from millpond._spark.databases.checks import Mark, check_writer, take_over
 from millpond._spark.databases.postgres import PostgresTable
 from millpond._spark.databases.sqlite import SqliteTable
-from millpond._spark.databases.transaction import BATCHES, Mark, Transaction
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json import readable
 from millpond._spark.sinks.driver_commit import limit
-from millpond.errors import ConfigError, CorruptData, SinkError, TopologyError
+from millpond.errors import ConfigError, TopologyError
 from millpond.io.databases import DatabaseTable
 
 _INTO_JSON = (ArrayType, MapType, StructType, VariantType)
@@ -63,12 +63,7 @@ class KeptTable:
         """
         with self._database.transaction() as transaction:
             transaction.prepare()
-            mark = transaction.mark()
-            if mark is not None and mark.writer == self._identity:
-                self._check_batch(mark, planned)
-            else:
-                self._check_takeover(transaction, planned)
-                transaction.set_mark(Mark(self._identity, -1))
+            take_over(transaction, self._target, self._identity, planned)
             transaction.commit()
 
     def write(self, rows: DataFrame, batch: int) -> None:
@@ -90,13 +85,7 @@ class KeptTable:
 
     def _commit(self, batch: int, small: list[bytes], pieces: DataFrame, count: int) -> None:
         with self._database.transaction() as transaction:
-            mark = transaction.mark()
-            if mark is None or mark.writer != self._identity:
-                raise SinkError(
-                    "Another query has taken the table over.",
-                    given=f"{self._target!r}: {BATCHES} has {'no entry' if mark is None else 'another writer'}",
-                    hint="A table has one writer: stop one of the two queries, or give each a table of its own.",
-                )
+            mark = check_writer(transaction.mark(), self._target, self._identity)
             if batch <= mark.batch:
                 return
             for piece in small:
@@ -106,31 +95,6 @@ class KeptTable:
                     transaction.apply(blob.decode(piece))
             transaction.set_mark(Mark(self._identity, batch))
             transaction.commit()
-
-    def _check_batch(self, mark: Mark, planned: int | None) -> None:
-        if planned is not None and mark.batch > planned:
-            raise CorruptData(
-                "The table has batches that the checkpoint has not: those of the same numbers would not be written.",
-                given=f"{self._target!r}: batch {mark.batch} is there, the last one planned is {planned}",
-                hint="Restore the newest checkpoint; or begin with a new one and an empty table.",
-            )
-
-    def _check_takeover(self, transaction: Transaction, planned: int | None) -> None:
-        if self._target.adopt:
-            return
-        adopt = "or take it as it is: mp.DatabaseTable(..., adopt=True)."
-        if not transaction.is_empty():
-            raise ConfigError(
-                "The table has rows that this query has not written: those that are no more would stay for ever.",
-                given=repr(self._target),
-                hint=f"Empty it, or drop it and give create=True; {adopt}",
-            )
-        if planned is not None and planned >= 0:
-            raise ConfigError(
-                "The checkpoint has batches that the table has not: rows that do not change any more would be missing.",
-                given=f"{self._target!r}: it is empty, the last batch planned is {planned}",
-                hint=f"Start with a new checkpoint, {adopt}",
-            )
 
 
 def _large(pieces: DataFrame) -> Iterator[bytes]:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.databases.columns import DatabaseColumn
+from millpond._spark.databases.checks import GivenColumn
 from millpond._spark.databases.sql import conflict, listed, quoted
-from millpond._spark.databases.transaction import Database, GivenColumn, Transaction
+from millpond._spark.databases.transaction import Database, Transaction
 from millpond.errors import ConfigError, SinkError
 
 WAIT_SECONDS = 60.0

@@ -9,49 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.databases.columns import DatabaseColumn
+from millpond._spark.databases.checks import GivenColumn, Mark, check_columns
 from millpond._spark.databases.sql import definition, listed, quoted
 from millpond.errors import ConfigError
 from millpond.io.databases import DatabaseTable
 
 BATCHES = "millpond_batches"
 _BATCHES_COLUMNS = "(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL)"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a table has.
-
-    Parameters
-    ----------
-    writer : who writes it.
-    batch : number of the last batch that it has; -1: none.
-    """
-
-    writer: str
-    batch: int
-
-
-@dataclass(frozen=True)
-class GivenColumn:
-    """A column that a table of the database has.
-
-    Parameters
-    ----------
-    name : its name, in the topology's capitals where that has it too.
-    kind : its type, as the database calls it; "": none.
-    is_required : whether no row may be without it.
-    """
-
-    name: str
-    kind: str
-    is_required: bool
 
 
 class Database(ABC):
@@ -115,7 +85,8 @@ class Transaction(ABC):
                 )
             self._run(statement)
             given = self._given(*self._table)
-        self._check_columns(given, statement)
+        wanted = [(column.name, kind) for column, kind in zip(self._columns, self._types, strict=True)]
+        check_columns(self._target, wanted, given, self._fits, statement)
         self._check_key()
         if not self._given(*self._batches):
             self._run(f"CREATE TABLE {quoted(*self._batches)} {_BATCHES_COLUMNS}")
@@ -176,25 +147,6 @@ class Transaction(ABC):
     @abstractmethod
     def _put(self, rows: pa.Table) -> None:
         """Insert these rows, or change those of their keys to them; there is at least one."""
-
-    def _check_columns(self, given: Sequence[GivenColumn], statement: str) -> None:
-        kinds = {column.name: column.kind for column in given}
-        wrong = []
-        for name, wanted in zip((column.name for column in self._columns), self._types, strict=True):
-            if name not in kinds:
-                wrong.append(f"{name} ({wanted}) is missing")
-            elif not self._fits(kinds[name], wanted):
-                wrong.append(f"{name} is {kinds[name] or 'of no type'}, and the topology gives {wanted}")
-        ours = {column.name for column in self._columns}
-        required = [column.name for column in given if column.is_required and column.name not in ours]
-        wrong += [f"{name} must not be null, and the topology does not give it" for name in required]
-        if wrong:
-            raise ConfigError(
-                "The table's columns are not those of the topology.",
-                given=f"{self._target!r}: {'; '.join(wrong)}",
-                hint="Change the table (ALTER TABLE), or write another one. What the topology gives would be: "
-                f"{statement}",
-            )
 
     def _check_key(self) -> None:
         wanted = frozenset(column.name for column in self._keys)

@@ -1,10 +1,10 @@
 """The one streaming query of a topology, ready to be started: every sink's rows leave through it.
 
 One Spark writer alone is Spark's own sink. Anything else is one foreachBatch: all Kafka sinks in one pass, all files
-that tasks write themselves in another, each table of a database in one of its own, and the frame persisted where more
-than one reader needs it, so that nothing upstream is computed twice. Where all sinks are topics or all are files, they
-may be written from wire rows. A batch that is run again leaves the same output once: Kafka and databases by their
-markers, files by a folder per batch.
+that tasks write themselves in another, each table of a database or a catalog in one of its own, and the frame persisted
+where more than one reader needs it, so that nothing upstream is computed twice. Where all sinks are topics or all are
+files, they may be written from wire rows. A batch that is run again leaves the same output once: Kafka and tables by
+their markers, files by a folder per batch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.databases.catalog import MergedTable
 from millpond._spark.databases.kept import KeptTable
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
@@ -38,7 +39,7 @@ from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats,
 from millpond._spark.sinks.producers import refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.kafka import Kafka
 from millpond.io.origins import SinkTarget
@@ -72,7 +73,7 @@ def prepared(
     trigger : what `DataStreamWriter.trigger` takes.
     identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
         transactional ids begin with it.
-    gate : stands behind each batch; one Spark writer alone has no such place.
+    barrier : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
     at_end : takes what is to be done when the query has ended.
 
@@ -101,7 +102,7 @@ def prepared(
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
-        batch = BatchSinks(*given, _kept_tables(sinks, identity, written))
+        batch = BatchSinks(*given, _kept_tables(spark, sinks, identity, written))
         if at_end is not None:
             at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
@@ -180,14 +181,15 @@ def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, Fi
 
 
 def _kept_tables(
-    sinks: Sequence[tuple[Any, SinkTarget]], identity: str, written: Written | None
-) -> dict[DatabaseTable, KeptTable]:
-    """Those of databases, ready to be written."""
-    found = {
-        target: KeptTable(target, node.shape.key, node.shape.value, identity)
-        for node, target in sinks
-        if isinstance(target, DatabaseTable)
-    }
+    spark: SparkSession, sinks: Sequence[tuple[Any, SinkTarget]], identity: str, written: Written | None
+) -> dict[TableTarget, KeptTable | MergedTable]:
+    """Those of databases and catalogs, ready to be written."""
+    found: dict[TableTarget, KeptTable | MergedTable] = {}
+    for node, target in sinks:
+        if isinstance(target, DatabaseTable):
+            found[target] = KeptTable(target, node.shape.key, node.shape.value, identity)
+        elif isinstance(target, CatalogTable):
+            found[target] = MergedTable(spark, target, node.shape.key, node.shape.value, identity)
     for table in found.values():
         table.begin(None if written is None else written.planned)
     return found
@@ -265,7 +267,7 @@ class BatchSinks:
     direct_sinks : all sinks, where they are written from wire rows.
     files : of the sinks those that tasks write.
     planned : number of the last batch that may have been run before.
-    tables : of the sinks those that are kept in databases.
+    tables : of the sinks those that are kept as tables, in databases and catalogs.
     """
 
     chosen: tuple[Chosen, ...]
@@ -277,7 +279,7 @@ class BatchSinks:
     direct_sinks: DirectSinks | None = None
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
     planned: int = EVERY_BATCH
-    tables: Mapping[DatabaseTable, KeptTable] = field(default_factory=dict)
+    tables: Mapping[TableTarget, KeptTable | MergedTable] = field(default_factory=dict)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
@@ -290,7 +292,7 @@ class BatchSinks:
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         files = [(self.files[t], s) for t, s in self.chosen if isinstance(t, Writer) and t in self.files]
-        kept = [(self.tables[t], s) for t, s in self.chosen if isinstance(t, DatabaseTable)]
+        kept = [(self.tables[t], s) for t, s in self.chosen if isinstance(t, TableTarget)]
         others = [(t, s) for t, s in self.chosen if isinstance(t, ForeachBatch | Writer) and t not in self.files]
         readers = len(others) + bool(topics) + bool(files) + len(kept)
         with _held(frame, readers, whole=_may_leave_rows(others)) as shared:
