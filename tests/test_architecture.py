@@ -47,9 +47,15 @@ WITH_PYSPARK_TOO = frozenset(
     f"millpond.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
 )
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
-# What makes things faster only, falls back to the public API by itself, and is tested both ways (law 8); and what the
-# start of a changed topology does with files, which says so where it cannot.
-WITH_JVM = frozenset({"millpond._spark.functions.analysed_plan", "millpond._spark.checkpoint.disk"})
+# What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
+# both ways (law 8); and what the start of a changed topology does with files, which says so where it cannot.
+WITH_JVM = frozenset(
+    {
+        "millpond._spark.functions.analysed_plan",
+        "millpond._spark.metrics.observed",
+        "millpond._spark.checkpoint.disk",
+    }
+)
 # Ways past the public API, which Spark Connect and managed Spark do not have.
 JVM_NAMES = frozenset(
     {"py4j", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_jsq", "_jc", "_jreader", "_jwrite", "_jconf"}

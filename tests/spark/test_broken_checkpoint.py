@@ -123,6 +123,7 @@ FILES = {
     "the state's schema": ("state/0/_stateSchema/default/*", -1, "named named named named"),
     "millpond's record": ("millpond/topology/part-*", -1, "named named named named"),
     "the copy of a static frame": ("millpond/static/right/part-*", -1, "named - - -"),
+    "the numbers of the last batch": ("millpond/totals/*/part-*", -1, "right right - -"),
     "the end of that copy": ("millpond/static/right.done/part-*", -1, "named named named named"),
 }
 CELLS = [

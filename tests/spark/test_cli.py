@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
@@ -55,6 +56,32 @@ def ran(*args: Any, code: int = 0, **options: Any) -> Result:
     return result
 
 
+def check_numbers(checkpoint: Path) -> None:
+    counted = {"first_batch": 0, "last_batch": 0, "batches": 1}
+    drops = [{"operator": "rows", "reason": "negative_timestamp", "records": 1}]
+    assert json.loads(ran("drops", checkpoint, "--json").stdout) == counted | {"drops": drops}
+    lines = ["batches 0 to 0", "dropped 1 at rows: negative_timestamp"]
+    assert ran("drops", checkpoint).stdout.splitlines() == lines
+    said = json.loads(ran("metrics", checkpoint, "--json").stdout)
+    assert counted.items() <= said.items()
+    assert (said["consumed"], said["produced"], said["drops"]) == ({"rows": 4}, {"out": None}, drops)
+    assert [table["rows"] for table in said["tables"].values()] == [1]
+    assert said["stream_time_ms"] == {"rows": 3}
+    assert (said["batch"]["number"], said["batch"]["consumed"]) == (0, {"rows": 4})
+    lines = ran("metrics", checkpoint).stdout.splitlines()
+    assert lines[1] == (
+        "source rows: 4 records; stream time 1970-01-01T00:00:00.003+00:00, records at most 0.000 s behind it"
+    )
+    assert "sink out: not counted" in lines
+    assert lines[-2].startswith("batch 0: 4 records, began ")
+
+
+def test_commands_are_completed() -> None:
+    completion = ShellComplete(main, {}, "millpond", "_MILLPOND_COMPLETE")
+    assert {"metrics", "drops"} <= {each.value for each in completion.get_completions([], "")}
+    assert [each.value for each in completion.get_completions(["drops", "cp"], "--j")] == ["--json"]
+
+
 def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(folder: Path) -> None:
     named, checkpoint = "told_topology:topology", folder / "cp"
     assert ran("describe", named).stdout.startswith("Topology told (")
@@ -79,6 +106,7 @@ def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(fol
     (same,) = ran("state", checkpoint, "kept", "--key", 1, "--key", 7, "--json").stdout.splitlines()
     assert (same, ran("state", checkpoint, "kept", "--key", 2, "--json").stdout) == (row, "")
     assert "type bigint" in ran("state", checkpoint, "kept", "--key", "one", code=1).stderr
+    check_numbers(checkpoint)
     assert "Hint: Stores: kept." in ran("state", checkpoint, "gone", code=1).stderr
     assert "with all state in it?" in ran("reset", checkpoint, code=1, input="n\n").stdout
     assert checkpoint.is_dir()
@@ -91,6 +119,9 @@ def test_what_is_wrong_is_said_with_a_hint_and_a_code(folder: Path) -> None:
         assert "Hint: Name a" in ran("describe", named, code=1).stderr
     assert "not a checkpoint" in ran("reset", folder, "--yes", code=1).stderr
     assert folder.is_dir()
+    for command in ("metrics", "drops"):
+        assert "not a checkpoint" in ran(command, folder, code=1).stderr
+        assert "not a checkpoint" in ran(command, folder / "gone", code=1).stderr
     ran("draw", "told_topology:topology", "--format", "png", code=2)
     ran("run", "told_topology:topology", code=2)
     ran("unheard-of", code=2)

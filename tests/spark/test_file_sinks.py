@@ -17,6 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, VariantType
 
 import millpond as mp
+from millpond._spark.checkpoint.checkpoint import look
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.metrics.kept import read
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN, FileOutput
 from millpond.errors import SinkError
@@ -144,7 +147,7 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
     torn, whole = tmp_path / "torn", tmp_path / "whole"
     for folder in (torn, whole):
         for file in range(4):
-            put(spark, folder / "in", *((n % 50, f"{file} {n}", n) for n in range(200)))
+            put(spark, folder / "in", *((n % 50, f"{file} {n}", n) for n in range(200)), (None, "no key", 200))
     killed_run.run(spark, whole)
     # in batch 1, when one of the outputs has it; then in batch 2, when both have it and Spark does not know
     killed(torn, 4, "before")
@@ -155,6 +158,12 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
     for name in ("all", "even"):
         assert sorted(path.name for path in (torn / name).iterdir()) == [f"batch_id={n}" for n in range(4)], left
         assert contents(torn / name) == contents(whole / name)
+    for folder in (torn, whole):
+        place = look(Folder(spark, str(folder / "cp"))).last
+        assert place is not None
+        counted = read(place)
+        assert counted is not None
+        assert (counted.totals.batches, counted.totals.drops) == (4, {("in", "null_key"): 4})
 
 
 def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(

@@ -14,6 +14,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
+from millpond._spark.metrics.log_line import details, line
 from millpond._spark.metrics.metrics import Metrics
 from millpond._spark.query.start_options import StartOptions
 from millpond.errors import ConfigError
@@ -121,6 +123,22 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "millpond.batches"]
 
 
+def check_lines(lines: list[str], now: Metrics) -> None:
+    assert [each.partition(";")[0] for each in lines] == [
+        "batch 0: 101 in (left 51, right 50)",
+        "batch 1: 42 in (left 26, right 16)",
+    ]
+    assert "; 1 dropped (left null_key 1); " in lines[0]
+    assert re.search(r"; tables 69 rows, 0\.0 MB; largest worker \d+ MB$", lines[1])
+    assert line(replace(now, held={"closing": 5})).endswith(
+        f"; 5 held back; largest worker {now.worker_bytes / 1e6:.0f} MB"
+    )
+    counts = now.operators["both"]
+    told = details(replace(now, held={"closing": 5}, lag={"left": {0: 3}}))
+    assert told.startswith(f"since the start: both {counts.processed} in, {counts.forwarded} out; both.left 34 rows, ")
+    assert told.endswith("; closing 5 held back; lag of left-0 3")
+
+
 def test_the_numbers_of_a_query_are_those_of_what_was_sent_and_written(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,13 +168,7 @@ def test_the_numbers_of_a_query_are_those_of_what_was_sent_and_written(
     check_numbers(now, written)
     assert now.drops == query.drops
     assert not query.metrics().active
-    lines = said(caplog)
-    assert [line.partition(";")[0] for line in lines] == [
-        "batch 0: 101 in (left 51, right 50)",
-        "batch 1: 42 in (left 26, right 16)",
-    ]
-    assert "; 1 dropped (left null_key 1); " in lines[0]
-    assert lines[1].endswith("; tables 69 rows, 0.0 MB")
+    check_lines(said(caplog), now)
 
 
 def test_rows_that_spark_makes_are_counted_where_the_log_wants_them_or_sparks_sink_counts(
@@ -184,8 +196,8 @@ def test_rows_that_spark_makes_are_counted_where_the_log_wants_them_or_sparks_si
     nobody = topology(spark, tmp_path, mp.ForeachBatch(Collector())).start(spark, **given)
     nobody.awaitTermination()
     assert nobody.metrics().produced == {"out0": None}
-    (line,) = [line for line in said(caplog) if line.startswith("batch 1")]
-    assert f"; {now.produced['out0']} out; " in line
+    (told,) = [each for each in said(caplog) if each.startswith("batch 1")]
+    assert f"; {now.produced['out0']} out; " in told
 
 
 def test_records_that_every_shard_gets_count_once_and_rows_held_back_are_known(

@@ -21,6 +21,7 @@ import click
 from millpond._spark.query import leases
 from millpond._spark.stores.read import key_values, read_state
 from millpond._spark.stores.read import stores as stores_of
+from millpond.cli.numbers import drop_lines, drops_as_json, metric_lines, metrics_as_json, numbers, span
 from millpond.errors import ConfigError, MillpondError
 from millpond.io.kafka import Kafka
 from millpond.session import session
@@ -103,11 +104,10 @@ def run(topology: str, kafka: str | None, master: str | None, as_json: bool, **o
     spark = session(master=master, kafka=kafka is not None)
     query = _topology(topology, spark).start(spark, kafka=None if kafka is None else Kafka(kafka), **options)
     query.awaitTermination()
-    drops = [{"operator": at, "reason": why, "records": count} for (at, why), count in query.drops.items()]
     if as_json:
-        click.echo(json.dumps({"drops": drops}))
-    for each in () if as_json else drops:
-        click.echo(f"dropped {each['records']} at {each['operator']}: {each['reason']}")
+        click.echo(json.dumps({"drops": drops_as_json(query.drops)}))
+    for line in () if as_json else drop_lines(query.drops):
+        click.echo(line)
 
 
 @main.command()
@@ -172,6 +172,35 @@ def state(
             click.echo(row["line"])
     else:
         rows.show(limit, truncate=False)
+
+
+@main.command()
+@click.argument("checkpoint")
+@_MASTER
+@_AS_JSON
+@_said
+def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
+    """Say the numbers of CHECKPOINT since it began: records, times, tables, drops, as of its last batch."""
+    now, counted = numbers(checkpoint, master)
+    if as_json:
+        click.echo(json.dumps(counted | (metrics_as_json(now) if now else {}), indent=2))
+    for line in () if as_json else (span(counted), *(metric_lines(now) if now else ())):
+        click.echo(line)
+
+
+@main.command()
+@click.argument("checkpoint")
+@_MASTER
+@_AS_JSON
+@_said
+def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
+    """Say which records were dropped since CHECKPOINT began, by operator and reason."""
+    now, counted = numbers(checkpoint, master)
+    found = now.drops if now else {}
+    if as_json:
+        click.echo(json.dumps(counted | {"drops": drops_as_json(found)}, indent=2))
+    for line in () if as_json else (span(counted), *(drop_lines(found) if found else ["nothing was dropped"])):
+        click.echo(line)
 
 
 @main.command()

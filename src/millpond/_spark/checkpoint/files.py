@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -90,10 +91,25 @@ class Folder:
         folder = here / name
         folder.mkdir(parents=True, exist_ok=True)
         # named as Spark would, so that both are found
-        file = folder / f"part-00000-{uuid.uuid4()}-c000.txt"
-        beside = file.with_name(f".{file.name}.new")
-        beside.write_text(f"{text}\n", encoding="utf-8")
-        beside.rename(file)
+        _put(folder / f"part-00000-{uuid.uuid4()}-c000.txt", text)
+
+    def replace(self, name: str, text: str) -> None:
+        """Write a line as all that the folder `name` below it holds; one that is cut off elsewhere may leave nothing.
+
+        Raises
+        ------
+        OSError : what is above that folder is gone.
+        """
+        here = self._here()
+        if here is None:
+            rows = self.spark.createDataFrame([(text,)], "value string")
+            rows.coalesce(1).write.mode("overwrite").text(self.below(name).path)
+            return
+        folder = here / name
+        if not folder.is_dir():
+            folder.parent.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True)
+        _put(folder / "part-00000-c000.txt", text)
 
     def _here(self) -> Path | None:
         """The folder, if it is one of this machine; it need not be there."""
@@ -112,6 +128,21 @@ class Folder:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return None
             raise
+
+
+def on_this_machine(path: str) -> Folder | None:
+    """A folder of this machine, which is read without a session; None where there is none of this name."""
+    here = path_on_this_machine(path)
+    if here is None or not Path(here).is_dir():
+        return None
+    return Folder(cast(SparkSession, None), f"file:{Path(here).absolute()}")
+
+
+def _put(file: Path, text: str) -> None:
+    """Write a file so that whoever reads finds all of it, or what was there."""
+    beside = file.with_name(f".{file.name}.new")
+    beside.write_text(f"{text}\n", encoding="utf-8")
+    beside.replace(file)
 
 
 def _checked(file: Path) -> bytes:

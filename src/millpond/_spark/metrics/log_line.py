@@ -1,4 +1,5 @@
-"""One line in the log for each batch: what came and went, what was dropped, how long it took, how far behind it is."""
+"""One line in the log for each batch: what came and went, what was dropped, how long it took, how far behind it is; and
+one more, for whoever debugs, with each operator, table and partition."""
 
 from __future__ import annotations
 
@@ -16,6 +17,11 @@ _PARTS = ("latestOffset", "queryPlanning", "addBatch")
 def is_wanted() -> bool:
     """Whether somebody reads the lines."""
     return LOG.isEnabledFor(logging.INFO)
+
+
+def are_details_wanted() -> bool:
+    """Whether somebody reads those too."""
+    return LOG.isEnabledFor(logging.DEBUG)
 
 
 def line(now: Metrics) -> str:
@@ -39,7 +45,20 @@ def line(now: Metrics) -> str:
         said.append(f"lag {now.total_lag:,}")
     rows, size = (sum(getattr(table, name) for table in now.tables.values()) for name in ("rows", "bytes"))
     said.append(f"tables {rows:,} rows, {size / 1e6:,.1f} MB")
+    if now.held:
+        said.append(f"{sum(now.held.values()):,} held back")
+    if now.worker_bytes:
+        said.append(f"largest worker {now.worker_bytes / 1e6:,.0f} MB")
     return "; ".join(said)
+
+
+def details(now: Metrics) -> str:
+    """What the line adds up, one by one: operators and tables since the start, lag by partition."""
+    said = [f"{name} {each.processed:,} in, {each.forwarded:,} out" for name, each in now.operators.items()]
+    said += [f"{name} {table.rows:,} rows, {table.bytes:,} bytes" for name, table in now.tables.items()]
+    said += [f"{name} {rows:,} held back" for name, rows in now.held.items()]
+    said += [f"lag of {topic}-{part} {lag:,}" for topic, parts in now.lag.items() for part, lag in parts.items()]
+    return "since the start: " + "; ".join(said)
 
 
 def at(ms: int) -> str:

@@ -20,6 +20,8 @@ PREFIX = "millpond_"
 WRITTEN = "written"
 """Name of the observation that counts the rows of sinks whose columns Spark makes."""
 _COUNTS = "counts"
+KEPT = 100
+"""Progresses that Spark keeps at least, while a topology runs: more than there are batches between two looks."""
 
 
 def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:

@@ -21,15 +21,17 @@ LOOK_SECONDS = 0.1
 
 
 class StopBarrier:
-    """Stands behind each batch's write; closed, it ends the query there.
+    """Stands behind each batch's write, before its commit; closed, it ends the query there.
 
     Attributes
     ----------
     stands : whether the query passes here at all; where one Spark writer is the only sink, it does not.
+    passing : what is done with each batch that passes, by its number.
     """
 
     def __init__(self) -> None:
         self.stands = False
+        self.passing: Callable[[int], None] = lambda batch: None
         self._stop: Callable[[], None] | None = None
 
     def close(self, stop: Callable[[], None]) -> None:
@@ -46,8 +48,9 @@ class StopBarrier:
         """Whether the query is to end here."""
         return self._stop is not None
 
-    def behind_batch(self) -> None:
+    def behind_batch(self, batch: int) -> None:
         """Called when all sinks have a batch, by the function that wrote it."""
+        self.passing(batch)
         if self._stop is not None:
             # it says that waiting for its own end was interrupted
             with suppress(Exception):

@@ -15,11 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond._spark.metrics import log_line
+from millpond._spark.metrics.kept import KeptTotals
 from millpond._spark.metrics.metrics import Metrics
 from millpond._spark.metrics.totals import Counted, Totals
 
-KEPT = 100
-"""Progresses that Spark keeps at least, while a topology runs: more than there are batches between two looks."""
 SECONDS = 5.0
 """Between two looks."""
 
@@ -34,11 +33,16 @@ class Counts:
     query : the query; followed by a thread until it ends or `close`.
     counted : what its metrics count.
     before : what was counted before its first batch.
+    kept : has them kept in the checkpoint, with those of earlier starts.
     """
 
-    def __init__(self, query: StreamingQuery, counted: Counted, before: Totals | None = None) -> None:
-        self._query = query
+    def __init__(
+        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: KeptTotals | None = None
+    ) -> None:
+        self._query, self._kept = query, kept
         self._totals = before or Totals(counted)
+        if kept is not None:
+            self._totals = self._totals.with_sizes(kept.sizes)
         self._last = -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -90,11 +94,19 @@ class Counts:
                 if observed and number > self._last:
                     self._totals.take(progress)
                     self._last = number
-                    self._totals.look_ahead(progress)
+                    if self._kept is not None:
+                        self._kept.behind_commit(progress)
                     if log_line.is_wanted():
-                        log_line.LOG.info(log_line.line(self._metrics(active=True)))
+                        self._say(self._metrics(active=True))
             if progresses:
                 self._totals.look_ahead(progresses[-1])
+            if self._kept is not None:
+                self._kept.save()
+
+    def _say(self, now: Metrics) -> None:
+        log_line.LOG.info(log_line.line(now))
+        if log_line.are_details_wanted():
+            log_line.LOG.debug(log_line.details(now))
 
     def _new(self) -> list[Any]:
         """Progresses with those that are new; the last one alone where no other is: each costs a conversion."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -127,6 +127,8 @@ class Query:
         finally:
             # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._barrier.closed:
+                with suppress(Exception):  # whatever a session says that is gone
+                    self._counts.close()
                 self._lease.release_at_end()
                 self._leave()
 

@@ -36,6 +36,7 @@ from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
 from millpond._spark.formats.registered import settled
 from millpond._spark.functions.function_texts import function_texts
 from millpond._spark.metrics import log_line
+from millpond._spark.metrics.kept import KeptTotals
 from millpond._spark.metrics.shown import Shown
 from millpond._spark.metrics.totals import Counted, Totals
 from millpond._spark.query import failures, leases, silence
@@ -133,13 +134,13 @@ class _Start:
             old = self._place(found, found.binding.effects)
             return self._begun(trigger, lease, self._finished(old, planned, lease))
         barrier = StopBarrier()
-        streaming, metrics = self._running(place, planned, trigger, lease, barrier, found)
+        streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
         unfinished = partial(is_unfinished, place.place)
         return Query(
             streaming,
-            Counts(streaming, metrics, before),
+            Counts(streaming, metrics, before, kept),
             self.folder.path,
             lease,
             barrier,
@@ -173,7 +174,7 @@ class _Start:
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals:
         """Finish the batch that was not; what it counts."""
-        query, metrics = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
+        query, metrics, kept = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
         waiting = silence.Silence(query)
         try:
             failures.ended(query, self.folder.path)
@@ -182,7 +183,7 @@ class _Start:
             waiting.stop(self.spark)
         # the lease is that of the query to come
         lease.query = None
-        counts = Counts(query, metrics)
+        counts = Counts(query, metrics, kept=kept)
         counts.close()
         return counts.totals()
 
@@ -204,8 +205,8 @@ class _Start:
         lease: leases.Lease,
         barrier: StopBarrier,
         found: Found | None,
-    ) -> tuple[StreamingQuery, Counted]:
-        """The query that runs, and what its metrics count."""
+    ) -> tuple[StreamingQuery, Counted, KeptTotals]:
+        """The query that runs, what its metrics count, and what keeps that."""
         topology, tasks, effects = self.topology, place.facts.tasks, place.facts.effects
         given = (self.spark, tasks, self.folder.path, effects["session"])
         known = effects.get("schemas", {})
@@ -232,10 +233,11 @@ class _Start:
                     self._handover(found, place, planned).run()
             place.record()
             lease.secure()
+            barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
                 lease.query = writer.start()
-        return lease.query, metrics
+        return lease.query, metrics, kept
 
     def _handover(self, found: Found, place: Checkpoint, planned: int) -> Handover:
         """What takes the checkpoint over to a changed topology."""

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 import pyspark
 from pyspark.sql import SparkSession
 
-from millpond._spark.query.progress import KEPT
+from millpond._spark.query.counting import KEPT
 from millpond._spark.session import daemon
 from millpond.errors import ConfigError
 

@@ -284,7 +284,7 @@ class BatchSinks:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
         self._write(frame, batch)
-        self.barrier.behind_batch()
+        self.barrier.behind_batch(batch)
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         if self.direct_sinks is not None:
