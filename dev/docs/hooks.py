@@ -26,6 +26,7 @@ SINGLE = {
 }
 FOLDERS = {"tests/golden": ("*.md", "golden"), "examples": ("*.py", "examples")}
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#|/)([^()\s#]+)(#[^()\s]*)?\)")
+IMAGE = re.compile(r"(!\[[^\[\]]*\])\(docs/([^()\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -63,7 +64,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files of the repository become links to their pages."""
+    """Links to files of the repository become links to their pages; pictures are found where they lie."""
     here = page.file.src_uri
     origin = next((path for path, name in outside().items() if name == here), f"docs/{here}")
 
@@ -76,8 +77,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         # a file that is not there stays a link, which mkdocs then finds broken
         return text if (ROOT / path).exists() else found[0]
 
-    parts = FENCE.split(markdown)
+    parts = FENCE.split(with_pictures(markdown, here))
     return "".join(part if part.startswith("```") else LINK.sub(linked, part) for part in parts)
+
+
+def with_pictures(markdown: str, page: str) -> str:
+    """A page's text with its pictures of docs/, which is the site's own folder, where the page finds them there."""
+    return IMAGE.sub(lambda found: f"{found[1]}({posixpath.relpath(found[2], posixpath.dirname(page))})", markdown)
 
 
 def _expanded(entries: Any) -> list[Any]:

@@ -48,3 +48,8 @@ def test_links_of_a_checkout_lead_to_pages_of_the_site():
     assert hooks.page_of("examples") == "examples/index.md"
     assert hooks.page_of("tests/golden/suppress.md") == "golden/suppress.md"
     assert hooks.page_of("src/millpond/session.py") is None
+
+
+def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
+    assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "index.md") == "![a](pictures/orders.svg)"
+    assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "golden/x.md") == "![a](../pictures/orders.svg)"

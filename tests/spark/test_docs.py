@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PICTURE = re.compile(r"!\[[^\]]*\]\(pictures/(\w+)\.svg\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(((?:docs/)?pictures/(\w+)\.svg)\)")
 NAME = re.compile(r"`((?:mp|millpond)(?:\.[A-Za-z]\w*)+)")
 COMMAND = re.compile(r"python -m (millpond[\w.]*)")
 
@@ -71,7 +71,7 @@ def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
 def pictures(page: Path, names: dict[str, Any]) -> dict[Path, str]:
     """The file and the content of each picture of a page, from the topologies that its blocks leave behind."""
     found = PICTURE.findall(page.read_text())
-    return {page.parent / "pictures" / f"{name}.svg": names[name].to_svg() for name in found}
+    return {page.parent / path: names[name].to_svg() for path, name in found}
 
 
 def resolve(name: str) -> Any:

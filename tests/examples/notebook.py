@@ -1,0 +1,60 @@
+"""The notebook among the examples, run in a kernel of its own as its readers run it.
+
+`python -m tests.examples.notebook` writes what it shows into it anew, which the tests then compare.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "a_query_looked_into.ipynb"
+_FOLDER = re.compile(r"[^\s'\"<>]*/tmp\w{8}/")
+
+
+def read() -> Any:
+    """The notebook as it lies there."""
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+def ran(folder: Path) -> Any:
+    """The notebook, run to its end, with what it shows; its files lie in the folder.
+
+    Raises
+    ------
+    CellExecutionError : a cell fails.
+    """
+    notebook = read()
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False)
+    client.execute(env={**os.environ, "TMPDIR": str(folder)})
+    for cell in notebook.cells:
+        # Spark warns on standard error of what differs from machine to machine
+        cell["outputs"] = [_plain(each) for each in cell.get("outputs", []) if each.get("name") != "stderr"]
+        if cell.cell_type != "code":
+            del cell["outputs"]
+    return notebook
+
+
+def _plain(output: Any) -> Any:
+    """An output without the name of the folder."""
+    if "text" in output:
+        output["text"] = _FOLDER.sub("/tmp/folder/", output["text"])
+    for kind, text in output.get("data", {}).items():
+        output["data"][kind] = _FOLDER.sub("/tmp/folder/", text)
+    return output
+
+
+def main() -> None:
+    """Run it, and write it with what it shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        nbformat.write(ran(Path(folder)), NOTEBOOK)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The notebook among the examples shows what stands in it, when it is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.examples import notebook
+
+MOST_LINES_OF_CODE = 80
+SPENDERS = [("ann", "Anchorage", 35.0, 2), ("bob", "Bobcaygeon", 20.0, 2)]
+
+
+def shown(made: Any) -> list[str]:
+    """What each cell of code shows: HTML where it has any, else text."""
+    return ["".join(map(_text, cell["outputs"])) for cell in made.cells if cell.cell_type == "code"]
+
+
+def _text(output: Any) -> str:
+    data = output.get("data", {})
+    return str(data.get("text/html") or data.get("text/plain") or output.get("text", ""))
+
+
+def rows(text: str) -> list[tuple[Any, ...]]:
+    """The rows of a DataFrame that was shown."""
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")][1:]
+    return [tuple(cell.strip() for cell in line) for line in lines]
+
+
+def test_a_notebook_shows_its_topology_its_query_and_its_results_as_they_stand_in_it(tmp_path: Path) -> None:
+    written, found = shown(notebook.read()), shown(notebook.ran(tmp_path))
+    _, _, picture, query, latest, numbers, state = found
+    assert "<svg" in picture
+    for name in ("orders", "customers", "agg-orders", "spent", "spenders-by-city", "level 1"):
+        assert f">{name}</text>" in picture
+    assert ">ended</td>" in query
+    assert "1 null_key at agg-orders" in query
+    assert rows(latest) == [tuple(map(str, row)) for row in SPENDERS]
+    assert numbers.startswith("1 dropped at agg-orders: null_key\n")
+    assert rows(state) == [(key, str(total), str(count)) for key, _, total, count in SPENDERS]
+    # Spark may tell of the last batch a moment later
+    assert [text for text in found if text != query] == [text for text in written if ">ended</td>" not in text]
+
+
+def test_a_notebook_is_short() -> None:
+    code = [line for cell in notebook.read().cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+    assert len(code) < MOST_LINES_OF_CODE
