@@ -29,7 +29,7 @@ from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
 from dev.cluster import spark_home
 from dev.reader import Record, committed
-from millpond._spark.session import daemon
+from millpond._spark.session.settings import DAEMON
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
@@ -334,7 +334,7 @@ def _is_worker(pid: int) -> bool:
     """Whether it is a process that Spark's Python daemon has forked: both have the command line of the daemon."""
     lines = [_command_line(each) for each in (pid, *map(int, hooks.stat_of(pid)[1:2]))]
     # the JVM's line has the module's name too, as a setting
-    return any(all(f"\0-m\0{module}\0" in line for line in lines) for module in (daemon.MODULE, "pyspark.daemon"))
+    return any(all(f"\0-m\0{module}\0" in line for line in lines) for module in (DAEMON, "pyspark.daemon"))
 
 
 def _is_executor(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
@@ -35,14 +36,22 @@ def test_the_session_there_is_comes_back_checked(spark: SparkSession) -> None:
 
 def imported(batches: Iterator[Any]) -> Iterator[Any]:
     """Whether this worker had what it needs before it was asked to do anything: its daemon has it too."""
-    line = Path(f"/proc/{os.getppid()}/cmdline").read_text() if Path("/proc").exists() else daemon.MODULE
-    found = all(module in sys.modules for module in daemon.NEEDED) and daemon.MODULE in line
+    line = Path(f"/proc/{os.getppid()}/cmdline").read_text() if Path("/proc").exists() else settings.DAEMON
+    found = all(module in sys.modules for module in daemon.NEEDED) and settings.DAEMON in line
     for _ in batches:
         yield pd.DataFrame({"found": [found]})
 
 
 def test_workers_on_this_machine_begin_with_what_they_need(spark: SparkSession) -> None:
     assert spark.range(1).mapInPandas(imported, "found boolean").collect() == [(True,)]
+
+
+def test_the_daemon_is_run_without_a_warning_of_python() -> None:
+    # Python imports the package of a module that it runs, and warns where that imports the module itself
+    package, _, module = settings.DAEMON.rpartition(".")
+    program = f"import sys, {package}; print({settings.DAEMON!r} in sys.modules, {module!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False daemon\n"
 
 
 def test_the_connector_is_fetched_unless_somebody_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ import gc
 from importlib import import_module
 from socket import socket
 
-MODULE = "millpond._spark.session.daemon"
-"""This module's name: so the processes that it forks are known."""
 NEEDED = (
     "pandas",
     "pyarrow.compute",

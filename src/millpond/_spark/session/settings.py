@@ -19,11 +19,12 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from millpond._spark.query.counting import KEPT
-from millpond._spark.session import daemon
 from millpond.errors import ConfigError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LEAST_SPARK = (4, 1)
+DAEMON = "millpond._spark.session.daemon"
+"""The module that Spark runs as its daemon; not imported here, since Python warns of a module that it runs then."""
 
 # Pieces of state and of exchanges have up to 1 MB. G1 would treat each as an object apart, in regions of its own, since
 # its own choice for a heap of a few GB is regions of 1 MB: a seventh of all time. And it would begin to mark the heap
@@ -51,7 +52,7 @@ _ON_LINUX = {
     # of a task has taken, and this one gives all of it back when it is asked to (`worker.give_back`).
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     # on a cluster millpond may reach workers in archives that come after the daemon
-    "spark.python.daemon.module": daemon.MODULE,
+    "spark.python.daemon.module": DAEMON,
 }
 
 LOCAL = {
