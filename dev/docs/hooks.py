@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -27,6 +28,7 @@ SINGLE = {
 FOLDERS = {"tests/golden": ("*.md", "golden"), "examples": ("*.py", "examples")}
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#|/)([^()\s#]+)(#[^()\s]*)?\)")
 IMAGE = re.compile(r"(!\[[^\[\]]*\])\(docs/([^()\s]+)\)")
+LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(https?:)?//[^>]*>")
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -84,6 +86,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def with_pictures(markdown: str, page: str) -> str:
     """A page's text with its pictures of docs/, which is the site's own folder, where the page finds them there."""
     return IMAGE.sub(lambda found: f"{found[1]}({posixpath.relpath(found[2], posixpath.dirname(page))})", markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Refuse a page that loads anything from elsewhere."""
+    found = LOADED.search(output)
+    if found is not None:
+        raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {found[0]}")
+    return output
 
 
 def _expanded(entries: Any) -> list[Any]:

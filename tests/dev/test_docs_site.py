@@ -6,6 +6,8 @@ import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 import millpond as mp
 import millpond.testing
 from dev.docs import docstrings, hooks
@@ -53,3 +55,11 @@ def test_links_of_a_checkout_lead_to_pages_of_the_site():
 def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "index.md") == "![a](pictures/orders.svg)"
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "golden/x.md") == "![a](../pictures/orders.svg)"
+
+
+@pytest.mark.parametrize(
+    "part", ['<script src="https://cdn/x.js"></script>', '<link href="//fonts/y" rel="stylesheet">']
+)
+def test_a_page_that_loads_something_from_elsewhere_is_noticed(part):
+    assert hooks.LOADED.search(part)
+    assert not hooks.LOADED.search('<script src="assets/x.js"></script><a href="https://cwiki/KIP-77">KIP-77</a>')
