@@ -15,10 +15,12 @@ from typing import Any
 import pandas as pd
 import pyspark
 import pytest
-from pyspark.errors import AnalysisException
+from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from millpond._spark.session import daemon, settings
+from millpond._spark.session import daemon, origins, settings
 from millpond._spark.session.connector import kafka_package
 from millpond._spark.session.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
 from millpond.errors import ConfigError
@@ -238,3 +240,31 @@ def test_workers_on_this_machine_have_one_allocator_that_keeps_memory_until_a_ta
     found = [row.found for row in spark.range(1).mapInPandas(allocator, "found string").collect()]
     given: dict[str, str] = {**settings.SESSION, **settings.LOCAL}
     assert found == [*settings.WORKERS_ALLOCATOR.values(), *(given.get(f"spark.executorEnv.{name}") for name in ARROWS)]
+
+
+def test_columns_of_our_own_take_few_calls_and_those_of_users_still_say_their_line(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    send = GatewayClient.send_command
+
+    def counted(client: GatewayClient, command: str, *rest: Any, **named: Any) -> Any:
+        sent.append(command)
+        return send(client, command, *rest, **named)
+
+    def calls() -> int:
+        sent.clear()
+        _ = (F.col("id") / F.lit(0)).alias("b")
+        return len(sent)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    calls()  # the first one finds out whether lines are to be said
+    named = calls()
+    with origins.unnamed(), origins.unnamed():
+        assert calls() < named
+    assert calls() == named
+    with pytest.raises(ArithmeticException, match=r"test_session\.py"):
+        spark.range(1).select(F.col("id") / F.lit(0)).collect()
+    monkeypatch.setattr(origins, "_FLAG", "not there")
+    with origins.unnamed():
+        assert calls() == named

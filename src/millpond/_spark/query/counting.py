@@ -14,6 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from millpond._spark.session.origins import unnamed
+
 Metrics = tuple[tuple[str, str], ...]
 """(node, reason) of each metric, by number."""
 PREFIX = "millpond_"
@@ -24,6 +26,7 @@ KEPT = 100
 """Progresses that Spark keeps at least, while a topology runs: more than there are batches between two looks."""
 
 
+@unnamed()
 def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:
     """Wire rows with the counts among them observed (`_COUNTS`: place, metric, count) and taken out."""
     is_count = F.col("blob").isNull()

@@ -25,6 +25,7 @@ from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.formats.windowed import WindowedSerde
+from millpond._spark.session.origins import unnamed
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
@@ -64,6 +65,7 @@ def serdes_of(sink: Sink) -> dict[str, Serde]:
     return {name: serde_of(form, kind) for name, (form, kind) in forms.items() if not is_primitive(form)}
 
 
+@unnamed()
 def in_order(frame: DataFrame) -> DataFrame:
     """Wire rows as `WriteDirectly` needs them: Spark gives the first of a task when it has the last."""
     return frame.sortWithinPartitions("label")

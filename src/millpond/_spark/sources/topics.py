@@ -34,6 +34,7 @@ from millpond._spark.formats.deserializers import (
     refused,
 )
 from millpond._spark.session.connector import kafka_package
+from millpond._spark.session.origins import unnamed
 from millpond._spark.sinks import kafka_client
 from millpond.errors import ChangedTopology, ConfigError, MillpondError
 from millpond.io.formats import Format
@@ -181,6 +182,7 @@ class TopicRows:
     deserializers: Deserializers
 
 
+@unnamed()
 def topic_rows(
     records: DataFrame,
     topics: Numbered,
