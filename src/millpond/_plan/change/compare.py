@@ -27,7 +27,7 @@ def compare(old: Described, new: Described) -> Change:
 
 def _stores(old: Described, new: Described) -> tuple[list[Item], list[Taken]]:
     places, tables = _by_place(old), _Tables.of(old)
-    nodes = dict(places)
+    nodes = dict(places.keys())
     items: list[Item] = []
     taken: list[Taken] = []
     for place, operator in _by_place(new).items():
