@@ -156,8 +156,6 @@ def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_call
 def test_what_is_not_there_yet_says_so(name: str) -> None:
     with pytest.raises(TopologyError, match="not there yet"):
         getattr(Names().stream, name)
-    with pytest.raises(AttributeError, match="json_schema"):
-        mp.json_schema  # noqa: B018
 
 
 def test_what_stands_for_another_name_is_there_and_what_is_not_there_yet_is_not() -> None:

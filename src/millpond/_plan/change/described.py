@@ -10,14 +10,12 @@ from dataclasses import fields
 from typing import Any
 
 from millpond._plan.folds import Fold
-from millpond._plan.operators.spec import Params, TableSchema
+from millpond._plan.operators.spec import FOLLOWS, Params, TableSchema
 from millpond._plan.physical import Operator, Physical
 from millpond.io.dataframes import Writer
 from millpond.io.topics import Topic
 
 Described = Mapping[str, Any]
-_FREE = frozenset(("suppress", "generation"))
-"""Parameters that follow from what stands around an operator, or are compared apart; nothing kept depends on them."""
 
 
 def described(physical: Physical, origins: Mapping[str, str]) -> dict[str, Any]:
@@ -57,8 +55,8 @@ def _operator(physical: Physical, operator: Operator) -> dict[str, Any]:
 
 
 def _params(params: Params) -> dict[str, str]:
-    given = ((each.name, getattr(params, each.name)) for each in fields(params) if each.name not in _FREE)
-    return {name: _text(value) for name, value in given}
+    said = (each.name for each in fields(params) if not FOLLOWS.items() <= each.metadata.items())
+    return {name: _text(getattr(params, name)) for name in said}
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,7 @@ operator it is: who needs to know something new puts the question here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from millpond._plan.logical import Plan
@@ -238,6 +238,10 @@ class TableSchema:
         return replace(self, columns=tuple(kinds))
 
 
+FOLLOWS = {"follows": True}
+"""Of a parameter that follows from what stands around an operator, or is compared apart: nothing kept depends on it."""
+
+
 @dataclass(frozen=True)
 class Params:
     """Parameters of an operator; a stem that has some has a class of its own, which the engine reads."""
@@ -252,8 +256,8 @@ class JoinParams(Params):
     """Of a join: its type, the generation that it follows, and per side whether null after null is dropped first."""
 
     how: How
-    generation: str
-    suppress: tuple[bool, ...] = (False, False)
+    generation: str = field(metadata=FOLLOWS)
+    suppress: tuple[bool, ...] = field(default=(False, False), metadata=FOLLOWS)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from millpond._plan.nodes import Node
-from millpond._plan.operators.spec import STAMP, Params, Reads, Results, Side, Site, Spec, TableSchema
+from millpond._plan.operators.spec import FOLLOWS, STAMP, Params, Reads, Results, Side, Site, Spec, TableSchema
 
 
 @dataclass(frozen=True)
 class TableParams(Params):
     """Whether null after null is dropped."""
 
-    suppress: tuple[bool]
+    suppress: tuple[bool] = field(metadata=FOLLOWS)
 
 
 class Table(Spec[Node]):
