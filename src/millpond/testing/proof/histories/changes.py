@@ -19,13 +19,21 @@ from millpond._plan.change.compare import compare
 from millpond._plan.change.described import described
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.histories.blueprint import Blueprint, Ref, beside
+from millpond.testing.proof.histories.blueprint import Blueprint, Ref, beside, name_of
 from millpond.testing.proof.histories.case import Input
+from millpond.testing.proof.histories.changed_oracle import ChangedOracle
 from millpond.testing.proof.histories.check import Steps, by_step, first_difference, lines_of
 from millpond.testing.proof.histories.draw import draw_blueprint, draw_records
 from millpond.testing.proof.histories.kinds.choices import Choices, Dice
 from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
-from millpond.testing.proof.histories.kinds.registry import KINDS, build, oracle_of
+from millpond.testing.proof.histories.kinds.registry import KINDS, build
+from millpond.testing.proof.histories.settled import (
+    all_above,
+    first_unsettled,
+    settling_sinks,
+    standing,
+    takes_one_way,
+)
 from millpond.topology import Topology
 
 
@@ -169,36 +177,82 @@ def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, Carri
 
 
 def check_changed(changed: Changed) -> tuple[str, Any]:
-    """("equal", "refused", "retimed", or what is wrong; what belongs to it)."""
+    """("equal", "refused", "otherwise", or what is wrong; what belongs to it).
+
+    "otherwise" is where all that is kept goes another way from now on, so that there is no output to compare: a table
+    may become an operator of its own by what reads it. As in `check`, where a record goes several ways into what is
+    deferred, what stands is compared with the oracle, and each result with the engine in one batch on one shard.
+    """
+    said, change, (old, new) = _through(changed)
+    if not change.possible:
+        return "refused", change
+    kept = _unaltered(old, new, changed.kept)
+    fresh = frozenset(changed.fresh.names(sources=False))
+    if not kept and not fresh:
+        return "otherwise", change
+    expected, got, whole = _oracle(changed), _steps(changed, said), None
+    for part, ends, drivers in ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,))):
+        exact, loose = _parted(part, ends)
+        line = lines_of(changed.old.whole, one=all(driver.layout.physical.ordered_exit for driver in drivers))
+        step = first_difference(_only(expected, exact), _only(got, exact), line)
+        if step is not None:
+            return f"step {step}", (_only(expected, exact)[step], _only(got, exact)[step])
+        if not loose:
+            continue
+        whole = whole or _steps(changed, _through(replace(changed, cuts=(), shards=1))[0])
+        step = first_difference(_only(whole, loose), _only(got, loose), line)
+        if step is not None:
+            return f"split at step {step}", (_only(whole, loose)[step], _only(got, loose)[step])
+        settling = frozenset(part.named(int(name[1:])) for name in settling_sinks(part.blueprint)) & loose
+        step = first_unsettled(expected, got, settling)
+        if step is not None:
+            return f"after step {step}", (standing(expected, settling)[step], standing(got, settling)[step])
+    return "equal", change
+
+
+def _through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[EngineDriver, EngineDriver]]:
+    """What each output gets, what the change did, and both topologies' drivers."""
     old = EngineDriver(changed.old.topology(), shards=changed.shards)
     new = EngineDriver(changed.new.topology(), shards=changed.shards)
     _run(old, changed.before, changed.cuts, 0)
     said = {sink: old.read(sink) for sink in changed.old.names(sources=False)}
     change = carry_over(old, new)
-    if not change.possible:
-        return "refused", change
-    _run(new, changed.after, changed.cuts, len(changed.before))
-    for sink in changed.new.names(sources=False):
-        said[sink] = [*said.get(sink, []), *new.read(sink)]
-    if _operators(old, changed.kept) != _operators(new, changed.kept):
-        return "otherwise", change
-    count = len(changed.before) + len(changed.after)
-    # beside what is kept, the oracle goes on with what is not: its outputs are left out
-    for part, oracle in ((changed.kept, changed.old), (changed.fresh, changed.fresh)):
-        expected = _oracle(oracle, changed)
-        sinks = part.names(sources=False)
-        got = by_step(count, {sink: said[sink] for sink in sinks})
-        wanted = [[result for result in step if result.sink in sinks] for step in expected]
-        line = lines_of(part.blueprint, one=False) if part.ops else lines_of(changed.new.blueprint, one=False)
-        step = first_difference(wanted, got, line)
-        if step is not None:
-            return f"step {step}", (wanted[step], got[step])
-    return "equal", change
+    if change.possible:
+        _run(new, changed.after, changed.cuts, len(changed.before))
+        for sink in changed.new.names(sources=False):
+            said[sink] = [*said.get(sink, []), *new.read(sink)]
+    return said, change, (old, new)
 
 
-def _operators(driver: EngineDriver, part: Part) -> list[Any]:
-    """What the operators of a part are: tables are made operators of their own by what reads them."""
-    names, physical = {part.named(place) for place in range(len(part.ops))}, driver.layout.physical
+def _steps(changed: Changed, said: dict[str, list[Any]]) -> Steps:
+    return by_step(len(changed.before) + len(changed.after), said)
+
+
+def _only(steps: Steps, sinks: frozenset[str]) -> Steps:
+    return [[result for result in step if result.sink in sinks] for step in steps]
+
+
+def _parted(part: Part, ends: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Outputs of which each result is the oracle's, and those of which what stands is."""
+    places = {part.named(place): place for place in range(len(part.ops))}
+    exact = frozenset(name for name in ends if takes_one_way(part.blueprint, places[name]))
+    return exact, frozenset(ends) - exact
+
+
+def _unaltered(old: EngineDriver, new: EngineDriver, part: Part) -> frozenset[str]:
+    """The outputs of a part for which operators of the same parameters work in both topologies."""
+    blueprint, found = part.blueprint, set[str]()
+    for sink in part.names(sources=False):
+        above = all_above(blueprint, Ref(part.ops.index(int(sink[1:]))))
+        names = {part.named(place) for place in above}
+        if _operators(old, names) == _operators(new, names):
+            found.add(sink)
+    return frozenset(found)
+
+
+def _operators(driver: EngineDriver, names: set[str]) -> list[Any]:
+    """What the operators of some nodes are: tables are made operators of their own by what reads them."""
+    physical = driver.layout.physical
     told = zip(physical.operators, described(physical, {})["operators"], strict=True)
     return [(each["node"], each["operator"], each["params"], o.emits_old) for o, each in told if _is_of(o.node, names)]
 
@@ -217,17 +271,13 @@ def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], 
         driver.run_batch()
 
 
-def _oracle(part: Part, changed: Changed) -> Steps:
-    """What the oracle of a part makes of all records that are for it, by step."""
-    if not part.ops:
-        return [[] for _ in (*changed.before, *changed.after)]
-    topology, _ = oracle_of(part.blueprint, named=part.named)
-    begun = part is changed.old
+def _oracle(changed: Changed) -> Steps:
+    """What the oracle that is given the same change makes of all records, by step."""
+    oracle = ChangedOracle(changed.old.whole, name_of)
     steps: Steps = []
-    for number, record in enumerate((*changed.before, *changed.after)):
-        mine = record.source in part.names(sources=True) and (begun or number >= len(changed.before))
-        mine = mine and (number < len(changed.before) or record.source in changed.new.names(sources=True))
-        steps.append(list(topology.pipe(record.source, record.key, record.value, record.ts)) if mine else [])
+    for part, records in ((changed.old, changed.before), (changed.new, changed.after)):
+        topology = oracle.go_on_with(part.ops)
+        steps += [list(topology.pipe(each.source, each.key, each.value, each.ts)) for each in records]
     return steps
 
 

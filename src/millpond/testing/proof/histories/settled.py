@@ -28,7 +28,7 @@ _SETTLES = frozenset((*_TABLES, *_PASSES, "table_to"))
 
 def out_of_step(blueprint: Blueprint) -> bool:
     """Whether a record has several ways into, or out of, what is deferred."""
-    return not all(_takes_one_way(blueprint, number) for number in range(len(blueprint.ops)))
+    return not all(takes_one_way(blueprint, number) for number in range(len(blueprint.ops)))
 
 
 def settling_sinks(blueprint: Blueprint) -> frozenset[str]:
@@ -87,7 +87,8 @@ def _tables_above(blueprint: Blueprint, ref: Ref) -> set[int]:
     return {ref.op}.union(*(_tables_above(blueprint, above) for above in tables))
 
 
-def _takes_one_way(blueprint: Blueprint, number: int) -> bool:
+def takes_one_way(blueprint: Blueprint, number: int) -> bool:
+    """Whether a record has one way alone to this operator, as far as anything is deferred above."""
     above = all_above(blueprint, Ref(number))
     deferred = {place for place in above if KINDS[blueprint.ops[place].kind].deferred}
     if not deferred:

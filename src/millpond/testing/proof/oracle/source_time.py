@@ -45,6 +45,10 @@ class SourceTime:
         if topic in self._topics:
             self.of_sources = max(self.of_sources, ts)
 
+    def forget_topics(self) -> None:
+        """Find out anew whose records move its time."""
+        self._topics = None
+
     def move(self, ts: int, port: int) -> bool:
         """A record has come; what time lets go is gone by now, so nothing is to be looked for."""
         self.node.reach(self._topology, ts, port)

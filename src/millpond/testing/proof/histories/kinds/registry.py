@@ -5,7 +5,7 @@ Owns the walk over a blueprint. Law: operators are built in the order in which t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from millpond.builder import StreamsBuilder
@@ -54,13 +54,25 @@ def oracle_of(
     blueprint: Blueprint, semantics: Semantics | None = None, named: Callable[[int], str] = name_of
 ) -> tuple[Topology, list[Node]]:
     """The oracle's topology, every row of section A repaired unless told otherwise, and its nodes."""
+    topology, made = oracle_by_op(blueprint, semantics, named)
+    return topology, [node for nodes in made for node in nodes]
+
+
+def oracle_by_op(
+    blueprint: Blueprint, semantics: Semantics | None = None, named: Callable[[int], str] = name_of
+) -> tuple[Topology, Iterator[list[Node]]]:
+    """The same, the nodes of each operator as they are built."""
     version = VERSIONS[blueprint.generation]
     topology = Topology(semantics or Semantics(version, faithful=False))
+    return topology, _built(blueprint, topology, named)
+
+
+def _built(blueprint: Blueprint, topology: Topology, named: Callable[[int], str]) -> Iterator[list[Node]]:
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
         site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number))
         made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
-    return topology, [node for nodes in made for node in nodes]
+        yield made[-1]
 
 
 def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
