@@ -302,13 +302,14 @@ def test_json_goes_to_the_workers_once_and_with_what_packs_it_where_no_function_
     )
     node = source("one", Topic("t", "string", json("a int, b string, c array<string>")))
     read = kafka_topics.topic_rows(records, [(0, node)], headers=False)
-    assert read.bare is not None
+    assert "frame" not in vars(read)
     read.frame.explain()
     assert capsys.readouterr().out.count("MapInArrow ") == 1
     read.bare.explain()
     assert capsys.readouterr().out.count("MapInArrow ") == 0
-    plain = source("one", Topic("t", "string", "long"))
-    assert kafka_topics.topic_rows(records, [(0, plain)], headers=False).bare is None
+    assert set(read.frame.columns) == set(read.schema.names)
+    plain = kafka_topics.topic_rows(records, [(0, source("one", Topic("t", "string", "long")))], headers=False)
+    assert {each.name: each.dataType for each in plain.frame.schema} == {s.name: s.dataType for s in plain.schema}
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, position_columns
 from millpond._engine.rows.position import places_of
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
+from millpond._spark.dataflow.compile import Compiled, Layout, compile_plan
 from millpond._spark.dataflow.wire import Labels, target_count
 from millpond._spark.query.counting import Metrics, add, counted, drops_of
 from millpond._spark.session import settings
+from millpond._spark.sources.scans import Scan
 from millpond.testing.piped import Piped
 from millpond.testing.records import Collected, PipedFrame, headers_of
 
@@ -78,10 +79,10 @@ class BoundedRun:
             cases=True,
             observe=observe,
         )
-        names = frozenset(source.name for source in self.physical.plan.sources)
+        names = tuple(source.name for source in self.physical.plan.sources)
         form = PipedFrame(self.physical, self.headers)
         frame = self.spark.createDataFrame(form.rows(cases), form.schema).coalesce(1)
-        compiled = compile_plan(self.physical, [Input(frame, names)], layout)
+        compiled = compile_plan(self.physical, [Scan(frame, names)], layout)
         results = self._collect(compiled, cases)
         for observation, metrics in observations:
             add(self.drops, drops_of(observation.get, metrics))

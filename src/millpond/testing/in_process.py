@@ -30,7 +30,6 @@ from millpond._spark.dataflow.outlets import outlets_of, peeks_of
 from millpond._spark.dataflow.packing import Pack, WireRow
 from millpond._spark.dataflow.places import told
 from millpond._spark.dataflow.processor import LevelProcessor
-from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import Exits, Labels, metric_names, target_count
 from millpond._spark.functions.analysed_plan import special
 from millpond._spark.query.counting import add
@@ -93,15 +92,14 @@ def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool
 def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | BySpark:
     fusion = Fusion(spark, physical, direct_sinks=True)
     names = frozenset(source.name for source in physical.plan.sources)
-    program = fusion.of_sources(names, form.schema, decodes=True)
+    packed = fusion.of_sources(names, form.schema, decodes=True)
     ready = physical.ordered_exit or fusion.exit
     fused = {o.id: found for o in physical.operators if (found := fusion.fused(o)) is not None}
-    if program is None or not ready or len(fused) < len(physical.operators):
+    if packed is None or not ready or len(fused) < len(physical.operators):
         lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return BySpark("; ".join(lines or reasons))
-    stage = Stage(physical, 0, spark.createDataFrame([], form.schema), names)
-    metrics = metric_names(physical)
+    stage, metrics = packed.stage, metric_names(physical)
     pack = Pack(
         outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
         labels=labels,
@@ -109,7 +107,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         metrics=metrics,
         roots=roots_of(stage),
         sources=True,
-        program=program,
+        program=packed.program,
         peeks=peeks_of(physical, stage),
         watermarks=watermarks_of(physical, stage),
         first=global_roots(physical),

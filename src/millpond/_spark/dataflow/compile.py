@@ -48,40 +48,12 @@ from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond._spark.sources import wall_clock
+from millpond._spark.sources.scans import Scan
 
 LOG = logging.getLogger("millpond.functions")
 """Says of each function where it runs, and why Spark evaluates it where it does."""
 LOG.addHandler(logging.NullHandler())
 Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
-
-
-@dataclass(frozen=True)
-class Input:
-    """A frame of source rows (columns as `sources.Scan` describes them) and what it holds.
-
-    Parameters
-    ----------
-    frame : the rows.
-    sources : names of the sources among them.
-    order : ordering columns, where one task is to number the rows.
-    plain : what the rows bring as bytes, if they do.
-    bare : the same rows with these bytes alone, where `frame` has nothing but what was made of them.
-    begins : whether the rows are what an input begins with, which no policy of its topic's is for.
-    snapshot : whether they are a table's snapshot.
-    """
-
-    frame: DataFrame
-    sources: frozenset[str]
-    order: tuple[str, ...] = ()
-    deserializers: Deserializers | None = None
-    bare: DataFrame | None = None
-    begins: bool = False
-    snapshot: bool = False
-
-    @property
-    def decodes(self) -> bool:
-        """Whether keys and values come as bytes, which the workers decode."""
-        return self.deserializers is not None
 
 
 @dataclass(frozen=True)
@@ -134,10 +106,10 @@ class Compiled:
 
 
 def compile_plan(
-    physical: Physical, inputs: Sequence[Input], layout: Layout, clock: DataFrame | None = None
+    physical: Physical, inputs: Sequence[Scan], layout: Layout, clock: DataFrame | None = None
 ) -> Compiled:
     """The plan over these inputs, and the wall clock where time goes on by it."""
-    compiler = _Compiler(inputs[0].frame.sparkSession, physical, layout)
+    compiler = _Compiler(inputs[0].bare.sparkSession, physical, layout)
     compiled = compiler.run(inputs, clock)
     for line in told(physical, compiler.fusion):
         LOG.info(line)
@@ -154,8 +126,8 @@ class _Compiler:
         self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
         self.fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
 
-    def run(self, inputs: Sequence[Input], clock: DataFrame | None) -> Compiled:
-        wires = [self._packed(self._source_stage(i), 0, i) for i in inputs]
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
+        wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
             wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
@@ -179,15 +151,21 @@ class _Compiler:
 
     # -- stages --------------------------------------------------------------------------------------------
 
-    def _source_stage(self, source: Input) -> Stage:
-        return Stage(self._physical, 0, source.frame, source.sources)
+    def _packed_source(self, source: Scan) -> DataFrame:
+        names, schema = frozenset(source.roots), source.made.schema
+        found = self.fusion.of_sources(names, schema, decodes=source.topics is not None)
+        if found is None:
+            return self._packed(Stage(self._physical, 0, source.frame, names), 0, source)
+        # which columns there are says an empty frame as well
+        return self._packed(found.stage, 0, source, found.program)
 
-    def _packed(self, stage: Stage, number: int, source: Input | None = None) -> DataFrame:
+    def _packed(
+        self, stage: Stage, number: int, source: Scan | None = None, program: Program | None = None
+    ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = columns_of(outlets, peeks)
-        program = None if source is None else self._program(source)
         policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
@@ -195,8 +173,9 @@ class _Compiler:
             columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
         else:
-            columns = packed_columns(source.frame.columns, [*columns_told, *program.reads], self._physical.slots, order)
-            frame, deserializers = source.bare or source.frame, source.deserializers
+            have = source.made.schema.names
+            columns = packed_columns(have, [*columns_told, *program.reads], self._physical.slots, order)
+            frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
         pack = Pack(
             outlets=outlets,
             labels=self._layout.labels,
@@ -220,14 +199,11 @@ class _Compiler:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
 
-    def _in_tasks(self, frame: DataFrame, source: Input | None) -> DataFrame:
+    def _in_tasks(self, frame: DataFrame, source: Scan | None) -> DataFrame:
         """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""
-        if source is None or source.deserializers is None:
+        if source is None or source.topics is None:
             return frame
         return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
-
-    def _program(self, source: Input) -> Program | None:
-        return self.fusion.of_sources(source.sources, source.frame.schema, decodes=source.decodes)
 
     # -- levels --------------------------------------------------------------------------------------------
 
@@ -383,11 +359,12 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     return OperatorContext(operator, physical.slots, arrow_type(reads.key), values, headers, extras, kept, fields)
 
 
-def _read(stage: Stage, source: Input | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:
+def _read(stage: Stage, source: Scan | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:
     """The frame that packing reads, and what it has to decode in it: all, where no function of Spark's did anything."""
-    if source is None or source.deserializers is None:
+    topics = None if source is None else source.topics
+    if topics is None:
         return stage.frame, None
-    if source.bare is None:
-        return stage.frame, source.deserializers.of(columns)
-    untouched = set(columns) <= {*source.bare.columns, *source.deserializers.made}
-    return (source.bare, source.deserializers) if untouched else (stage.frame, None)
+    if topics.plain:
+        return stage.frame, topics.deserializers.of(columns)
+    untouched = set(columns) <= {*topics.bare.columns, *topics.deserializers.made}
+    return (topics.bare, topics.deserializers) if untouched else (stage.frame, None)

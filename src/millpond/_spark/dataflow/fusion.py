@@ -44,6 +44,20 @@ class BySpark:
     why: str
 
 
+@dataclass(frozen=True)
+class AtSources:
+    """What makes the columns of sources' functions where their rows are packed.
+
+    Parameters
+    ----------
+    program : makes them.
+    stage : says what they are called; its frame is empty.
+    """
+
+    program: Program
+    stage: Stage
+
+
 class Fusion:
     """How operators hand on their results, where they do.
 
@@ -85,7 +99,7 @@ class Fusion:
         last = [o for o in self._physical.operators if o.level == self._physical.levels]
         return self._direct_sinks and all(isinstance(self._found.get(o.id), Fused) for o in last)
 
-    def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> Program | None:
+    def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | None:
         """What makes the columns of sources' functions where their rows are packed; None where Spark does.
 
         Parameters
@@ -98,7 +112,7 @@ class Fusion:
         self.at_sources |= dict.fromkeys(names, found if isinstance(found, BySpark) else None)
         return None if isinstance(found, BySpark) else found
 
-    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> Program | BySpark:
+    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | BySpark:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
@@ -106,7 +120,8 @@ class Fusion:
             return BySpark("", "rows of a DataFrame")
         stage = Stage(self._physical, 0, self._spark.createDataFrame([], schema), names)
         outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
-        return program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
+        found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
+        return found if isinstance(found, BySpark) else AtSources(found, stage)
 
     def _tried(self, operator: Operator) -> Fused | BySpark:
         refused = refusal(self._spark)

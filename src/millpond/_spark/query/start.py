@@ -30,7 +30,7 @@ from millpond._spark.checkpoint import batches
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look
 from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
-from millpond._spark.dataflow.compile import Compiled, Input, Layout, compile_plan
+from millpond._spark.dataflow.compile import Compiled, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
 from millpond._spark.formats.registered import settled
@@ -282,11 +282,8 @@ class _Start:
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
         scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins)
-        inputs = [
-            Input(s.frame, frozenset(s.roots), s.order, s.deserializers, s.bare, s.begins, s.snapshot) for s in scans
-        ]
         clock = wall_clock.wall_clock(spark) if facts.clock else None
-        compiled = compile_plan(physical, inputs, layout, clock)
+        compiled = compile_plan(physical, scans, layout, clock)
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
 
     def _facts(self, found: Found, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None) -> Facts:

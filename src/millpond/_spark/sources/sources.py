@@ -7,7 +7,7 @@ each DataFrame is a frame of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,47 +19,18 @@ from millpond._spark.checkpoint.files import Folder
 from millpond._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
 from millpond._spark.formats import formats
 from millpond._spark.formats.dead_letters import HEADERS
-from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.functions.analysed_plan import streams_in
 from millpond._spark.sources import static
 from millpond._spark.sources.beginnings import beginnings
 from millpond._spark.sources.bootstrap import Begins, begin_of
 from millpond._spark.sources.rows import row_types, rows_of
+from millpond._spark.sources.scans import Scan
 from millpond._spark.sources.starting_offsets import starting_offsets
 from millpond._spark.sources.topics import partition_counts, read_topics
 from millpond.errors import ConfigError
 from millpond.io.dataframes import Rows
 from millpond.io.kafka import Kafka
 from millpond.io.topics import Topic
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A frame of source rows.
-
-    Parameters
-    ----------
-    frame : root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1 negative
-        timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
-        null in the rows of others, and of topics with plain formats alone raw_key, raw_value; raw_headers where a
-        topic has dead letters, whose source has s{n}_headers, too.
-    roots : names of the sources in it.
-    one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
-    order : the ordering columns.
-    deserializers : decode raw_key and raw_value, where there are any.
-    bare : of topics with other formats, the same rows with raw_key and raw_value in place of what is made of them.
-    begins : whether the rows are what a source begins with.
-    snapshot : whether they are a table's snapshot.
-    """
-
-    frame: DataFrame
-    roots: tuple[str, ...]
-    one_task: bool = False
-    order: tuple[str, ...] = ()
-    deserializers: Deserializers | None = None
-    bare: DataFrame | None = None
-    begins: bool = False
-    snapshot: bool = False
 
 
 def scan(
@@ -108,7 +79,7 @@ def scan(
                 spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers, starts=starts
             )
             names = tuple(source.name for _, source in (*some, *mine.values()))
-            found = Scan(read.frame, names, deserializers=read.deserializers, bare=read.bare)
+            found = Scan(read, names)
             scans.append(found if whole else _in_turn(found, begins))
     for number, source in numbered:
         if isinstance(source.origin, Rows):
@@ -127,8 +98,8 @@ def _in_turn(scan: Scan, begins: Begins) -> Scan:
     """The scan of something that lives; one without rows, where that has to wait."""
     if not begins.waiting:
         return scan
-    bare = None if scan.bare is None else begins.nothing_yet(scan.bare)
-    return replace(scan, frame=begins.nothing_yet(scan.frame), bare=bare)
+    nothing = begins.nothing_yet
+    return replace(scan, made=nothing(scan.frame) if scan.topics is None else scan.topics.through(nothing))
 
 
 def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) -> list[str]:

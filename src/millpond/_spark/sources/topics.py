@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
 from importlib.util import find_spec
 from types import MappingProxyType
 
@@ -172,14 +172,27 @@ class TopicRows:
 
     Parameters
     ----------
-    frame : with keys and values decoded, as functions of Spark's need them.
-    bare : the same rows with keys and values as they came alone, where that saves something.
-    deserializers : decode what `bare`, or else `frame`, has as it came.
+    bare : with keys and values as they came.
+    deserializers : decodes these.
+    schema : of the rows with keys and values decoded, as functions of Spark's need them.
+    made : makes such rows.
+    plain : whether these have keys and values as they came, too.
     """
 
-    frame: DataFrame
-    bare: DataFrame | None
+    bare: DataFrame
     deserializers: Deserializers
+    schema: StructType
+    made: Callable[[], DataFrame]
+    plain: bool
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows decoded: not made before somebody needs them, since that takes Spark longer than all else here."""
+        return self.made()
+
+    def through(self, change: Callable[[DataFrame], DataFrame]) -> TopicRows:
+        """Rows that `change` makes of these, with the same columns."""
+        return replace(self, bare=change(self.bare), made=lambda: change(self.frame))
 
 
 @unnamed()
@@ -202,23 +215,32 @@ def topic_rows(
     if letters:
         having = {part.number for part in parts if part.topic.dead_letters}
         raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
-    if any(not formats.is_primitive(p.form) for p in parts):
-        bare = frame.select(*columns, *raw)
-        return TopicRows(_decoded(bare, deserializers, parts), bare, deserializers)
-    # What is needed more than once has a column of its own, so that it is computed once.
-    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
-    columns += [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts], *raw]
-    columns += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
-    return TopicRows(frame.select(*columns), None, deserializers)
+    bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
+    schema = _schema(bare, deserializers, parts, plain=plain)
+    made = partial(_by_spark, frame, deserializers, parts, [*columns, *raw])
+    if not plain:
+        made = partial(bare.mapInArrow, Decode(deserializers, arrow_schema(schema)), schema)
+    return TopicRows(bare, deserializers, schema, made, plain)
 
 
-def _decoded(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part]) -> DataFrame:
-    """The rows with keys and values decoded by the workers."""
-    kept = [field for field in bare.schema.fields if field.name not in deserializers.needed]
+def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], *, plain: bool) -> StructType:
+    """Columns of the rows with keys and values decoded."""
+    kept = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
     made += [StructField(name, kind) for name, kind in deserializers.letters]
-    schema = StructType([*kept, StructField("reason", ByteType()), *made])
-    return bare.mapInArrow(Decode(deserializers, arrow_schema(schema)), schema)
+    return StructType([*kept, StructField("reason", ByteType()), *made])
+
+
+@unnamed()
+def _by_spark(
+    frame: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], columns: Sequence[Column]
+) -> DataFrame:
+    """The rows with keys and values decoded by Spark."""
+    # What is needed more than once has a column of its own, so that it is computed once.
+    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
+    decoded = [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts]]
+    decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
+    return frame.select(*columns, *decoded)
 
 
 def _letters(letters: Letters, part: _Part, policy: OnError | OnUndecodable | None) -> int | None:
