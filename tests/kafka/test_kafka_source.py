@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,18 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._plan.nodes import Kind, Shape, Source
+from millpond._spark.dataflow.compile import Layout, compile_plan
+from millpond._spark.dataflow.wire import Labels, target_count
 from millpond._spark.formats.deserializers import HINT
 from millpond._spark.formats.formats import type_of
 from millpond._spark.sources import topics as kafka_topics
+from millpond._spark.sources.scans import Scan
 from millpond._spark.sources.sources import partition_counts, scan
 from millpond.errors import ConfigError, SourceError
 from millpond.io.formats import json
@@ -310,6 +313,23 @@ def test_json_goes_to_the_workers_once_and_with_what_packs_it_where_no_function_
     assert set(read.frame.columns) == set(read.schema.names)
     plain = kafka_topics.topic_rows(records, [(0, source("one", Topic("t", "string", "long")))], headers=False)
     assert {each.name: each.dataType for each in plain.frame.schema} == {s.name: s.dataType for s in plain.schema}
+
+
+def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it(spark: SparkSession) -> None:
+    columns = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"
+    records = spark.createDataFrame([("t", 0, 0, None, b"k", b"v")], columns)
+
+    def decoded(mapper: Callable[[Column], Column]) -> bool:
+        b = mp.StreamsBuilder("asked")
+        b.stream("t", key="string", value="string").map_values(mapper).to("out")
+        physical = b.build().physical
+        rows = kafka_topics.topic_rows(records, list(enumerate(physical.plan.sources)), headers=False)
+        layout = Layout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame, True)
+        compile_plan(physical, [Scan(rows, tuple(s.name for s in physical.plan.sources))], layout)
+        return "frame" in vars(rows)
+
+    assert not decoded(F.upper)
+    assert decoded(lambda value: F.regexp_replace(value, "a", "b"))
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:
