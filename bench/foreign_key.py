@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.datasets import values
 from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from millpond._engine.exchange.routing import Outlet, pack
+from millpond._engine.exchange.routing import Drops, Outlet, pack
 from millpond._engine.operators.level import run_operator
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import position_columns
@@ -85,7 +85,7 @@ class Join:
     def _packed(self, name: str, outlet: Outlet, frames: Iterable[pa.Table]) -> dict[int, list[pa.Table]]:
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for routed_batch in pack(frame, [outlet], SHARDS, self.physical.slots, Counter()):
+            for routed_batch in pack(frame, [outlet], SHARDS, self.physical.slots, Drops()):
                 self._count(name, [routed_batch.rows])
                 mail[routed_batch.shard].append(routed_batch.rows)
         return mail

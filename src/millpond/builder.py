@@ -21,7 +21,7 @@ from millpond.io.bootstrap import Backfill, Bootstrap, Snapshot, check_bootstrap
 from millpond.io.dataframes import Rows
 from millpond.io.formats import Format, FormatName
 from millpond.io.origins import default_name, origin_of
-from millpond.io.topics import OnError, OnUndecodable, Topic, check_policy
+from millpond.io.topics import OnDrop, OnError, OnUndecodable, Topic, Within, check_policy
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
@@ -46,7 +46,9 @@ class StreamsBuilder:
     on_undecodable : what becomes of records of topics whose bytes are not of their formats, where an input does not
         say it itself: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
         `mp.DeadLetter("topic")` counts them and writes them to that topic.
-    on_error : the same of records for which a function raises that stands before the first operator with state.
+    on_error : the same of records for which a function raises; "fail" stops the query.
+    on_drop : what becomes of records that are late, expired or lack the key or value that an operator needs: "skip"
+        counts them, as Kafka Streams does, `mp.DeadLetter("topic")` counts them and writes them to that topic.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class StreamsBuilder:
         generation: str | Generation = Generation.CURRENT,
         on_undecodable: OnUndecodable = "fail",
         on_error: OnError = "fail",
+        on_drop: OnDrop = "skip",
         _functions: FunctionBackend | None = None,
     ) -> None:
         if not application_id or not isinstance(application_id, str):
@@ -71,9 +74,9 @@ class StreamsBuilder:
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         self._inputs: set[str] = set()
-        check_policy("on_undecodable", on_undecodable)
-        check_policy("on_error", on_error)
-        self._on_undecodable, self._on_error = on_undecodable, on_error
+        for name, given in {"on_undecodable": on_undecodable, "on_error": on_error, "on_drop": on_drop}.items():
+            check_policy(name, given)
+        self._on_undecodable, self._within = on_undecodable, Within(on_error, on_drop)
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs)})"
@@ -344,7 +347,7 @@ class StreamsBuilder:
 
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels."""
-        plan = self._construction.plan()
+        plan = replace(self._construction.plan(), within=self._within)
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         functions = self._construction.functions
@@ -363,14 +366,11 @@ class StreamsBuilder:
         origin = origin_of(source, options)
         if isinstance(origin, Topic):
             # what an input does not say itself
-            undecodable, error = origin.on_undecodable or self._on_undecodable, origin.on_error or self._on_error
+            undecodable, error = origin.on_undecodable or self._on_undecodable, origin.on_error or self._within.on_error
             origin = replace(origin, on_undecodable=undecodable, on_error=error)
         name = name or default_name(origin)
         if name is None:
-            raise TopologyError(
-                "A DataFrame has no name of its own.",
-                hint="Give it one: name=...",
-            )
+            raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
         if name in self._inputs:
             raise TopologyError(
                 "Two inputs have one name.",

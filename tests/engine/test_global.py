@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.exchange.routing import Clock, Outlet, stamp_sources
+from millpond._engine.exchange.clock import Clock
+from millpond._engine.exchange.routing import Outlet, stamp_sources
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.exchange.routing import SNAPSHOT, Clock
+from millpond._engine.exchange.clock import SNAPSHOT, Clock
 from millpond._engine.rows.columns import ints
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import Batch, EngineDriver

@@ -113,3 +113,174 @@ def test_records_for_which_a_function_raises_leave_beside_those_that_cannot_be_d
     else:
         assert spark.read.json(str(tmp_path / "out")).count() == 29
     assert query.drops == {("in", "dead_letter"): 11}
+
+
+def shares(name: str, out: str, policy: Any, *, killed: bool) -> mp.Topology:
+    """What each number is of 100; killed, it writes them to Kafka and does not say so."""
+
+    def behind(rows: Any, batch: int) -> None:
+        if killed:
+            raise RuntimeError("killed behind Kafka")
+
+    builder = mp.StreamsBuilder("policies", on_undecodable=policy, on_error=policy)
+    numbers = builder.stream(name, key="bytes", value=mp.json("n int"), name="in")
+    found = numbers.map_values(lambda value: F.lit(100) / value["n"])
+    found.to(out)
+    found.to(mp.ForeachBatch(behind), name="behind")
+    return builder.build()
+
+
+def test_a_batch_that_was_not_finished_is_finished_under_the_policy_it_was_planned_with(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def produce(*values: bytes) -> None:
+        for value in values:
+            producer.produce(name, key=value, value=value, partition=0, timestamp=1000)
+        assert producer.flush(30) == 0
+
+    def run(policy: Any, *, killed: bool = False) -> dict[tuple[str, str], int]:
+        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
+        query = shares(name, out, policy, killed=killed).start(spark, available_now=True, **given)
+        query.awaitTermination()
+        return query.drops
+
+    produce(b'{"n":1}', b"bad", b'{"n":0}')
+    with pytest.raises(Exception, match="killed behind Kafka"):
+        run("skip", killed=True)
+    produce(b'{"n":2}', b"worse")
+    drops = {("in", "undecodable"): 1, ("in", "function_error"): 1, ("in", "dead_letter"): 1}
+    assert run(mp.DeadLetter(dead)) == drops
+    assert [record.key for record in committed(broker, dead)] == [b"worse"]
+    # a batch that a record fails has written nothing, so it may be run under another policy
+    produce(b'{"n":0}', b'{"n":3}')
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        run("fail")
+    assert run(mp.DeadLetter(dead)) == {("in", "dead_letter"): 1}
+    assert [record.key for record in committed(broker, dead)] == [b"worse", b'{"n":0}']
+    assert sorted(record.key or b"" for record in committed(broker, out)) == [b'{"n":%d}' % n for n in (1, 2, 3)]
+
+
+def test_what_ends_within_the_topology_leaves_in_the_same_transaction_with_where_it_was(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value, ts in ((b"a", b'{"n": 2}', 5), (None, b'{"n": 3}', 6), (b"a", b'{"n": 4}', 50), (b"a", b"{}", 7)):
+        producer.produce(name, key=key, value=value, partition=0, timestamp=ts, headers=[("ts", b"%d" % ts)])
+    assert producer.flush(30) == 0
+    letter = mp.DeadLetter(dead)
+    builder = mp.StreamsBuilder("within", on_error=letter, on_drop=letter)
+    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
+    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    counts = numbers.group_by_key().windowed_by(windows).count(name="counts").to_stream()
+    # the second window begins at 50
+    counts.map(lambda key, n: (key["key"], F.lit(100) / (key["start"] - 50))).to(out)
+    given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
+    query = builder.build().start(spark, available_now=True, **given)
+    query.awaitTermination()
+    assert [(record.key, record.time) for record in committed(broker, out)] == [(b"a", 5)]
+    letters = sorted(committed(broker, dead), key=lambda record: record.time)
+    told = [dict(record.headers or ()) for record in letters]
+    assert [
+        (record.key, record.value, record.time, each[PREFIX + "reason"], each[PREFIX + "offset"])
+        for record, each in zip(letters, told, strict=True)
+    ] == [
+        # a record of the input has its bytes; behind the exchange it is what the operator has, of a count no value
+        (None, b'{"n": 3}', 6, b"null_key", b"1"),
+        (b"a", b"true", 7, b"expired_window", b"3"),
+        (b'{"key":"a","start":50,"end":60}', (1).to_bytes(8, "big"), 50, b"function_error", b"2"),
+    ]
+    assert told[0]["ts"] == b"6"
+    assert {each[PREFIX + "topic"] for each in told} == {name.encode()}
+    assert query.drops == {("counts", "dead_letter"): 3}
+    assert query.metrics().consumed == {"in": 4}
+
+
+def begun(name: str, known: str, dead: str, history: mp.Backfill, snapshot: mp.Snapshot) -> mp.Topology:
+    """Counts of a topic that begins with its history, by windows; and a table that begins with a snapshot."""
+    builder = mp.StreamsBuilder("begun", on_drop=mp.DeadLetter(dead))
+    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in", bootstrap=history)
+    limits = builder.table(known, key="string", value="int", name="limits", bootstrap=snapshot)
+    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    counts = numbers.group_by_key().windowed_by(windows).count(name="counts").to_stream()
+    for output, called in ((counts, "counted"), (limits.to_stream(), "limited")):
+        output.to(mp.ForeachBatch(lambda rows, batch: None), name=called)
+    return builder.build()
+
+
+def test_what_an_input_begins_with_is_a_dead_letter_as_the_operator_has_it_and_has_no_place_in_a_topic(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, known, dead = (new_topic(broker, part) for part in ("in", "known", "dead"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value, ts in ((None, b'{"n": 8}', 60), (b"a", b'{ "n": 9 }', 61)):
+        producer.produce(name, key=key, value=value, partition=0, timestamp=ts)
+    assert producer.flush(30) == 0
+    rows = [("a", (2,), 5), (None, (3,), 6), ("a", (4,), 50), ("a", (5,), 7), ("a", (6,), -1)]
+    frame = spark.createDataFrame(
+        [(n, *row) for n, row in enumerate(rows)], "o int, k string, v struct<n: int>, t long"
+    )
+    history = mp.Backfill(frame, "k", value="v", timestamp="t", order="o", starting_offsets="earliest")
+    table = spark.createDataFrame([("a", 1), (None, 2)], "k string, v int")
+    snapshot = mp.Snapshot(table, "k", value="v", starting_offsets="earliest")
+
+    def run() -> dict[tuple[str, str], int]:
+        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
+        query = begun(name, known, dead, history, snapshot).start(spark, available_now=True, **given)
+        query.awaitTermination()
+        return query.drops
+
+    assert run() == {("in", "dead_letter"): 1, ("counts", "dead_letter"): 2, ("limits", "dead_letter"): 1}
+    assert run() == {("counts", "dead_letter"): 1}
+    letters = sorted(committed(broker, dead), key=lambda record: (record.time, record.value))
+    told = [dict(record.headers or ()) for record in letters]
+    assert [
+        (record.key, record.value, record.time, each[PREFIX + "reason"], each.get(PREFIX + "offset"))
+        for record, each in zip(letters, told, strict=True)
+    ] == [
+        (None, (2).to_bytes(4, "big"), 0, b"null_key", None),
+        (b"a", b'{"n":6}', 0, b"negative_timestamp", None),
+        (None, b'{"n":3}', 6, b"null_key", None),
+        (b"a", b"true", 7, b"expired_window", None),
+        # what lives is as it came
+        (None, b'{"n": 8}', 60, b"null_key", b"0"),
+    ]
+    assert [each.get(PREFIX + "topic") for each in told] == [None] * 4 + [name.encode()]
+
+
+def test_a_changed_topology_may_have_other_policies(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out, more, dead, other = (new_topic(broker, part) for part in ("in", "out", "more", "dead", "other"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def run(policy: Any, *, added: bool, evolve: bool) -> dict[tuple[str, str], int]:
+        builder = mp.StreamsBuilder("changed", on_undecodable=policy, on_error=policy, on_drop=policy)
+        numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
+        sums = numbers.group_by_key().agg(total=mp.sum(lambda value: value["n"]), name="sums")
+        sums.to_stream().map_values(lambda value: F.lit(100) / value["total"]).to(out, name="out")
+        if added:
+            numbers.map_values(lambda value: value["n"]).group_by_key().count(name="counts").to_stream().to(more)
+        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
+        query = builder.build().start(spark, available_now=True, evolve=evolve, **given)
+        query.awaitTermination()
+        return query.drops
+
+    def produce(*records: tuple[bytes | None, bytes]) -> None:
+        for key, value in records:
+            producer.produce(name, key=key, value=value, partition=0, timestamp=1000)
+        assert producer.flush(30) == 0
+
+    bad = [(None, b'{"n":1}'), (b"a", b"bad"), (b"b", b'{"n":0}')]
+    produce((b"a", b'{"n":20}'), *bad)
+    found = run(mp.DeadLetter(dead), added=False, evolve=False)
+    assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2}
+    produce((b"a", b'{"n":5}'), *bad)
+    found = run(mp.DeadLetter(other), added=True, evolve=True)
+    assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2, ("counts", "dead_letter"): 1}
+    assert [len(committed(broker, topic)) for topic in (dead, other)] == [3, 4]
+    assert [record.value for record in committed(broker, out)] == [b"5.0", b"4.0"]
+    assert len(committed(broker, more)) == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from millpond.testing import TopologyTestDriver
 
 AMOUNT = "amount int"
 BAD = mp.DeadLetter("bad")
+REASONS = {"undecodable", "function_error", "null_key", "expired_window", "negative_timestamp"}
 
 
 def joined(policy: Any = BAD) -> mp.Topology:
@@ -168,3 +171,102 @@ def test_a_function_that_spark_evaluates_cannot_be_outlived_which_is_said_before
     driver.pipe("orders", "a", {"amount": 1}, ts=0)
     with pytest.raises(ConfigError, match="A function that Spark evaluates fails the query, whatever on_error says"):
         driver.read("shares")
+
+
+def behind(*, on_error: Any = "fail", on_drop: Any = "skip", bad: Any = "skip") -> mp.Topology:
+    """Shares by customer behind a join, where a division by zero fails; and counts by windows, which close."""
+    builder = mp.StreamsBuilder("behind", on_undecodable=bad, on_error=on_error, on_drop=on_drop)
+    orders = builder.stream("orders", key="string", value=mp.json("amount int, parts int"))
+    limits = builder.table("limits", key="string", value="int")
+    raises = on_error != "fail" or on_drop == "skip"
+    orders.join(limits, lambda order, limit: limit / order["parts"] if raises else limit).to("shares")
+    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    orders.group_by_key().windowed_by(windows).count(name="counts").to_stream().map_values(lambda n: n).to("counts")
+    return builder.build()
+
+
+def ordered(driver: TopologyTestDriver) -> TopologyTestDriver:
+    driver.pipe("limits", "ann", 100, ts=0)
+    driver.pipe("limits", None, 1, ts=0)
+    for ts, key, parts in [(1, "ann", 4), (2, "ann", 0), (3, None, 5), (4, "bob", 0), (30, "ann", 5), (5, "ann", 2)]:
+        driver.pipe("orders", key, {"amount": ts, "parts": parts}, ts=ts, headers=[("n", b"%d" % ts)])
+    driver.pipe("orders", "ann", {"amount": 7, "parts": 1}, ts=-7)
+    return driver
+
+
+def test_results_for_which_a_function_raises_behind_an_operator_end_alone(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        ordered(TopologyTestDriver(behind())).read("shares")
+    for policy, reason in (("skip", "function_error"), (BAD, "dead_letter")):
+        driver = ordered(TopologyTestDriver(behind(on_error=policy)))
+        assert driver.runs_in == "process", driver.why_spark
+        assert [(r.value, r.ts) for r in driver.read("shares")] == [(25.0, 1), (20.0, 30), (50.0, 5)]
+        assert len(driver.read("counts")) == 4
+        found = {what: count for what, count in driver.drops.items() if what[1] not in ("null_key", "expired_window")}
+        assert found == {("stream_table-orders-limits", reason): 1, ("orders", "negative_timestamp"): 1}
+    (letter,) = driver.read("bad")
+    assert (letter.key, letter.value, letter.ts) == (b"ann", b'{"left":{"amount":2,"parts":0},"right":100}', 2)
+    told = dict(letter.headers or ())
+    assert b"[DIVIDE_BY_ZERO]" in (told["__streams.errors.message"] or b"")
+    assert told["__streams.errors.reason"] == b"function_error"
+
+
+@pytest.mark.parametrize("where", ["process", "spark"])
+def test_records_that_are_dropped_are_dead_letters_where_that_is_asked_for(spark: SparkSession, where: str) -> None:
+    given = (spark,) if where == "spark" else ()
+    driver = ordered(TopologyTestDriver(behind(on_drop=BAD), *given))
+    assert driver.runs_in == where, driver.why_spark
+    letters = driver.read("bad")
+    told = [dict(letter.headers or ()) for letter in letters]
+    found = {
+        (each["__streams.errors.operator"], each["__streams.errors.reason"], letter.key, letter.value, letter.ts)
+        for each, letter in zip(told, letters, strict=True)
+    }
+    order = b'{"amount":%d,"parts":%d}'
+    assert found == {
+        (b"limits", b"null_key", None, (1).to_bytes(4, "big"), 0),
+        (b"stream_table-orders-limits", b"null_key", None, order % (3, 5), 3),
+        (b"counts", b"null_key", None, order % (3, 5), 3),
+        # what is only counted travels without its value
+        (b"counts", b"expired_window", b"ann", b"true", 5),
+        (b"orders", b"negative_timestamp", b"ann", order % (7, 1), 0),
+    }
+    assert sum(count for (_, reason), count in driver.drops.items() if reason == "dead_letter") == len(letters) == 5
+    assert ("n", b"3") in (letters[[letter.ts for letter in letters].index(3)].headers or ())
+
+
+@pytest.mark.parametrize("letters", [False, True])
+def test_records_read_are_results_or_dropped_by_reason_or_dead_letters(spark: SparkSession, letters: bool) -> None:
+    every = {"on_error": BAD, "on_drop": BAD} if letters else {"on_error": "skip"}
+    chance, count = Random(7), 300
+    driver = TopologyTestDriver(behind(**every, bad=BAD if letters else "skip"))
+    driver.pipe("limits", "ann", 100, ts=0)
+    for number in range(count):
+        key = chance.choice(["ann", "ann", "ann", None])
+        value: Any = {"amount": number, "parts": chance.randrange(4)}
+        ts = number - chance.choice([0, 0, 0, 25, 1000])
+        driver.pipe("orders", key, b"{" if chance.random() < 0.1 else value, ts=ts)
+    shares, counts, drops = len(driver.read("shares")), len(driver.read("counts")), Counter[str]()
+    for (node, _), dropped in driver.drops.items():
+        drops[node] += dropped
+    assert shares + drops["orders"] + drops["stream_table-orders-limits"] == count
+    assert counts + drops["orders"] + drops["counts"] == count
+    assert min(shares, counts, *drops.values()) > 10
+    reasons = Counter(dict(r.headers or ())["__streams.errors.reason"] for r in driver.read("bad")) if letters else {}
+    assert sum(reasons.values()) == (drops.total() if letters else 0)
+    assert set(reasons) == ({reason.encode() for reason in REASONS} if letters else set())
+    assert {reason for _, reason in driver.drops} == ({"dead_letter"} if letters else REASONS)
+
+
+def test_changes_that_go_on_with_their_old_values_fail_the_query_since_the_next_one_would_take_back_what_never_was(
+    spark: SparkSession,
+) -> None:
+    builder = mp.StreamsBuilder("old values", on_error="skip")
+    one, other = (builder.table(name, key="string", value="int") for name in ("one", "other"))
+    shares = one.join(other, lambda left, right: left / right)
+    shares.group_by(lambda key, share: (key, share)).agg(total=mp.sum(lambda share: share)).to_stream().to("totals")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("one", "a", 1, ts=0)
+    driver.pipe("other", "a", 0, ts=1)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        driver.read("totals")

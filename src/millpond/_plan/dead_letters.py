@@ -7,14 +7,17 @@ all that the user wrote, so that nothing there is numbered anew: who chooses ano
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Node, Shape, Sink, Source
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
-from millpond.io.topics import DeadLetter, OnError, OnUndecodable, Topic, TopicSink
+from millpond.io.topics import DeadLetter, OnDrop, OnError, OnUndecodable, Topic, TopicSink
+
+WITHIN = ""
+"""Whose dead letters those are that end behind the inputs: no input's."""
 
 
 def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
@@ -30,6 +33,7 @@ def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
     TopologyError : the topic of dead letters is another input or output of the topology, too.
     """
     more = [node for source in plan.sources for node in _nodes(plan, source, functions)]
+    more += _written(plan, plan.within.dead_letters, WITHIN, "topology", functions)
     return replace(plan, nodes=(*plan.nodes, *more)) if more else plan
 
 
@@ -56,25 +60,38 @@ def letters_for(plan: Plan, source: Source, policy: OnUndecodable | OnError | No
     return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
+def letters_within(plan: Plan, policy: OnError | OnDrop) -> str | None:
+    """The name of the source that has what ends behind the inputs under a policy, if there is one."""
+    topic = policy.topic if isinstance(policy, DeadLetter) else None
+    found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.topic == topic)
+    return next(found, None)
+
+
 def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
+    if isinstance(source.origin, Topic):
+        yield from _written(plan, source.origin.dead_letters, source.name, source.name, functions)
+
+
+def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions: FunctionBackend) -> Iterator[Node]:
+    """An input and an output for each topic of dead letters."""
     taken = {node.name for node in plan.nodes}
-    for topic in source.origin.dead_letters if isinstance(source.origin, Topic) else ():
-        _check(plan, source, topic)
-        name = f"{source.name}-dead-letters"
+    for topic in topics:
+        _check(plan, called, topic)
+        name = f"{called}-dead-letters"
         while name in taken:
             name += "-"
         taken.add(name)
         shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
-        yield Source(name, (), shape, input=name, origin=DeadLetter(topic), dead_letters_of=source.name)
+        yield Source(name, (), shape, input=name, origin=DeadLetter(topic), dead_letters_of=of)
         target = TopicSink(topic, "bytes", "bytes")
         yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
 
 
-def _check(plan: Plan, source: Source, topic: str) -> None:
+def _check(plan: Plan, called: str, topic: str) -> None:
     for node in plan.nodes:
         if isinstance(node.place, Topic | TopicSink) and node.place.name == topic:
             raise TopologyError(
                 "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
-                given=f"topic {topic!r}, of the dead letters of {source.name!r} and of {node.stem} {node.name!r}",
+                given=f"topic {topic!r}, of the dead letters of {called!r} and of {node.stem} {node.name!r}",
                 hint="Name another topic: mp.DeadLetter(...).",
             )

@@ -7,12 +7,13 @@ which keeps the text to refuse another topology.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from millpond._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
 from millpond.errors import TopologyError
 from millpond.generation import Generation
+from millpond.io.topics import Within
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,14 @@ class Plan:
     nodes : in order of construction; a node stands after those it reads.
     generation : the generation of semantics the topology follows.
     made_up : names of nodes that the user has not named.
+    within : what becomes of records that end behind the inputs, or for which a function raises there.
     """
 
     application: str
     nodes: tuple[Node, ...]
     generation: Generation = Generation.CURRENT
     made_up: frozenset[str] = frozenset()
+    within: Within = field(default_factory=Within)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -10,7 +10,12 @@ from millpond.errors import TopologyError
 from millpond.io.formats import FORMAT_HINT, Format, FormatName
 
 Delivery = Literal["exactly_once", "at_least_once"]
-_BAD = {"on_undecodable": "undecodable records", "on_error": "records for which a function raises"}
+_BAD = {
+    "on_undecodable": "undecodable records",
+    "on_error": "records for which a function raises",
+    "on_drop": "records that are dropped",
+}
+_WORDS = {"on_drop": ("skip",)}
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -35,6 +40,32 @@ class DeadLetter:
 
 OnUndecodable = Literal["fail", "skip"] | DeadLetter
 OnError = Literal["fail", "skip"] | DeadLetter
+OnDrop = Literal["skip"] | DeadLetter
+
+
+@dataclass(frozen=True)
+class Within:
+    """What becomes of records of a topology that end behind its inputs.
+
+    Parameters
+    ----------
+    on_error : those for which a function raises behind an operator.
+    on_drop : those that are late, expired, or without the key or value that an operator needs.
+    """
+
+    on_error: OnError = "fail"
+    on_drop: OnDrop = "skip"
+
+    @property
+    def outlives_errors(self) -> bool:
+        """Whether a record for which a function raises does not fail the query."""
+        return self.on_error != "fail"
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that dead letters go to, each once."""
+        policies = (self.on_error, self.on_drop)
+        return tuple(dict.fromkeys(each.topic for each in policies if isinstance(each, DeadLetter)))
 
 
 @dataclass(frozen=True)
@@ -143,11 +174,12 @@ def check_policy(name: str, given: Any) -> None:
     ------
     TopologyError : it does not.
     """
-    if given not in ("fail", "skip") and not isinstance(given, DeadLetter):
+    words = _WORDS.get(name, ("fail", "skip"))
+    if given not in words and not isinstance(given, DeadLetter):
         raise TopologyError(
             f"There is no such policy for {_BAD[name]}.",
             given=f"{name}={given!r}",
-            hint='Take "fail", "skip" or mp.DeadLetter("topic").',
+            hint="Take " + ", ".join(f'"{word}"' for word in words) + ' or mp.DeadLetter("topic").',
         )
 
 

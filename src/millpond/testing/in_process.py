@@ -7,7 +7,7 @@ for a topology. A run takes in what was piped since the last one (law 1: results
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from millpond._engine.exchange.routing import Clock, Drops
+from millpond._engine.exchange.clock import Clock
+from millpond._engine.exchange.routing import Drops
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import LET_GO, held_keys, ints, position_columns, stacked
 from millpond._engine.rows.position import places_of
@@ -25,7 +26,7 @@ from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
 from millpond._spark.dataflow.fusion import Fusion
-from millpond._spark.dataflow.on_error import on_errors
+from millpond._spark.dataflow.letters import Letters, on_errors, ways_of
 from millpond._spark.dataflow.outlets import outlets_of, peeks_of
 from millpond._spark.dataflow.packing import Pack, WireRow
 from millpond._spark.dataflow.places import told
@@ -99,7 +100,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return BySpark("; ".join(lines or reasons))
-    stage, metrics = packed.stage, metric_names(physical)
+    stage, metrics, ways = packed.stage, metric_names(physical), ways_of(physical, piped=True)
     pack = Pack(
         outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
         labels=labels,
@@ -113,12 +114,13 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
         on_error=on_errors(physical, roots_of(stage)),
+        ways=ways,
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics))
+        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics, ways=ways))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
@@ -162,7 +164,7 @@ class LocalRun:
             return self._results
         before = {label: store.snapshot() for label, store in self.stores.items()}
         try:
-            drops: Drops = Counter()
+            drops = Letters(self.topology.pack.ways)
             found = self._run(new, drops)
         except BaseException:
             self._restore(before)
@@ -184,7 +186,7 @@ class LocalRun:
         for label, snapshot in before.items():
             self.stores[label].restore(snapshot)
 
-    def _run(self, new: Sequence[Sequence[Piped]], drops: Drops) -> dict[tuple[int, str], list[Collected]]:
+    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> dict[tuple[int, str], list[Collected]]:
         form, pack = self.topology.form, self.topology.pack
         frame = arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
         wire = self._counted(pack.packed(frame, Clock(), drops), drops)

@@ -52,11 +52,13 @@ class Inlet:
     number : the source's.
     source : its node.
     letters : number of the source of its dead letters, where it has any.
+    keeps : whether records are kept as they came, since they may end later.
     """
 
     number: int
     source: Source
     letters: int | None = None
+    keeps: bool = False
 
     def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
         """The record, with everything of its types.
@@ -84,12 +86,14 @@ class Inlet:
         if worst is not None and self.letters is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
-            origin = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
-            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *origin.headers(worst)), step)
+            place = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
+            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
-        kept = self._raws(given) if isinstance(getattr(self.source.origin, "on_error", None), DeadLetter) else None
+        origin = self.source.origin
+        keeps = isinstance(origin, Topic) and (self.keeps or isinstance(origin.on_error, DeadLetter))
+        kept = self._raws(given) if keeps else None
         return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
 
     def _part(self, part: str, given: Any, step: int) -> _Part:

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from millpond._engine.rows.columns import position_columns
+from millpond._plan.dead_letters import WITHIN
 from millpond._plan.physical import Physical
 from millpond._spark.formats.dead_letters import HEADERS, column
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP
@@ -72,7 +73,7 @@ class PipedFrame:
             parts = [piped.key, piped.value, *([told] if of is not None else [])]
             if number == piped.source:
                 row += parts
-            elif piped.raw is not None and of == self.physical.plan.sources[piped.source].name:
+            elif piped.raw is not None and of in (WITHIN, self.physical.plan.sources[piped.source].name):
                 row += [*piped.raw, told]
             else:
                 row += [None] * len(parts)

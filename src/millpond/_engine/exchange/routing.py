@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.exchange.clock import SNAPSHOT, Clock
 from millpond._engine.exchange.shards import shard_of
 from millpond._engine.keys.keys import hash_keys
 from millpond._engine.rows.columns import (
@@ -31,10 +32,20 @@ from millpond._engine.rows.columns import (
 from millpond._engine.time.reach import told_reach
 from millpond._plan.operators.spec import OUT_OF_ORDER
 
-SNAPSHOT = -1
-"""order_ts of a snapshot's rows: no record's time is below 0."""
-Drops = Counter[tuple[str, str]]
-"""Counts of dropped records by (node, reason)."""
+
+class Drops(Counter[tuple[str, str]]):
+    """Counts of dropped records by (node, reason)."""
+
+    def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
+        """Take rows that end.
+
+        Parameters
+        ----------
+        node, reason : where, and why.
+        rows, at : a frame, and which of its rows end.
+        outlet : where they were to go, whose columns hold their keys and values; None: they are an operator's.
+        """
+        self[(node, reason)] += len(at)
 
 
 @dataclass(frozen=True)
@@ -153,26 +164,6 @@ class RoutedBatch:
     rows: pa.Table
 
 
-@dataclass
-class Clock:
-    """Running maximum of event time per source partition of the batch: order_ts (law 2)."""
-
-    latest: dict[int, int] = field(default_factory=dict)
-
-    def stamp(self, srcpart: Int64s, ts: Int64s, counted: Bools) -> Int64s:
-        """order_ts of rows in order of offset; only the rows that `counted` marks move the time."""
-        result = np.array(ts)
-        # most frames have rows of one partition alone
-        alone = len(srcpart) > 0 and srcpart.min() == srcpart.max()
-        for part in srcpart[:1] if alone else np.unique(srcpart):
-            rows = slice(None) if alone else np.flatnonzero(srcpart == part)
-            floor = self.latest.get(int(part), np.iinfo(np.int64).min)
-            moving = np.where(counted[rows], ts[rows], np.iinfo(np.int64).min)
-            result[rows] = np.maximum(np.maximum.accumulate(moving), floor)
-            self.latest[int(part)] = int(result[rows][-1])
-        return result
-
-
 def stamp_sources(
     frame: pa.Table,
     outlets: Sequence[Outlet],
@@ -286,16 +277,16 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
         mask = mask & ~bools(frame, outlet.silent)
     if outlet.ends.late:
         late = bools(frame, outlet.ends.late)
-        drops[(outlet.node, OUT_OF_ORDER)] += int((mask & late).sum())
+        drops.ended(outlet.node, OUT_OF_ORDER, frame, np.flatnonzero(mask & late), outlet)
         mask = mask & ~late
     if outlet.ends.null_key:
         keyed = valid(frame.column(outlet.key))
         if outlet.ends.counts_null_key:
-            drops[(outlet.node, "null_key")] += int((mask & ~keyed).sum())
+            drops.ended(outlet.node, "null_key", frame, np.flatnonzero(mask & ~keyed), outlet)
         mask = mask & keyed
     if outlet.ends.null_value:
         valued = valid(frame.column(outlet.value))
-        drops[(outlet.node, "null_value")] += int((mask & ~valued).sum())
+        drops.ended(outlet.node, "null_value", frame, np.flatnonzero(mask & ~valued), outlet)
         mask = mask & valued
     if outlet.ends.counts_null:
         column, reason = outlet.ends.counts_null

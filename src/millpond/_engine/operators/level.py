@@ -97,5 +97,5 @@ def _results(
             if not isinstance(given, Dropped):
                 yield given
             elif drops is not None:
-                drops[(context.operator.node, given.reason)] += len(given)
+                drops.ended(context.operator.node, given.reason, given.rows, given.at)
         state.finish_part()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -33,12 +33,12 @@ from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.fusion import Fusion, result_fields
+from millpond._spark.dataflow.letters import on_errors, ways_of
 from millpond._spark.dataflow.light import light
 from millpond._spark.dataflow.measures import Measures
-from millpond._spark.dataflow.on_error import on_errors, refuse_by_spark
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
-from millpond._spark.dataflow.places import told
+from millpond._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
@@ -109,7 +109,7 @@ def compile_plan(
     physical: Physical, inputs: Sequence[Scan], layout: Layout, clock: DataFrame | None = None
 ) -> Compiled:
     """The plan over these inputs, and the wall clock where time goes on by it."""
-    compiler = _Compiler(inputs[0].bare.sparkSession, physical, layout)
+    compiler = _Compiler(inputs, physical, layout)
     compiled = compiler.run(inputs, clock)
     for line in told(physical, compiler.fusion):
         LOG.info(line)
@@ -119,14 +119,17 @@ def compile_plan(
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, spark: SparkSession, physical: Physical, layout: Layout) -> None:
+    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
         self._physical = physical
         self._layout = layout
         self._metrics = metric_names(physical)
         self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
-        self.fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
+        begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
+        self._ways = ways_of(physical, begun, piped=layout.cases)
+        self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
 
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
+        refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
             wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
@@ -165,7 +168,7 @@ class _Compiler:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
-        columns_told = columns_of(outlets, peeks)
+        columns_told = [*columns_of(outlets, peeks), *(self._ways.needed if self._ways and source else ())]
         policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
@@ -194,6 +197,7 @@ class _Compiler:
             letters=letter_roots(self._physical, stage),
             measures=self._measures,
             on_error=policies,
+            ways=self._ways,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
@@ -218,6 +222,7 @@ class _Compiler:
             fused,
             self._metrics,
             self._measures,
+            self._ways,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -330,7 +335,7 @@ def roots_of(stage: Stage) -> dict[int, str]:
 def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
     """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
     letters = letter_sources(physical.plan)
-    return {number: letters[name] for number, name in roots_of(stage).items() if name in letters}
+    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
 
 
 def global_roots(physical: Physical) -> tuple[int, ...]:

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.exchange.routing import Outlet
+from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.program import Program
 from millpond._engine.expressions.reduced import Fields
+from millpond._spark.dataflow.letters import Letters
 from millpond._spark.dataflow.packing import fitted_column
 from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.formats.arrow_types import loosened
@@ -56,6 +58,7 @@ class Fused:
     columns, program : what the stage makes of them; None where they go as they are.
     peeks : functions to be shown rows.
     fields : of the results' columns that are structs, the numbers of the fields that this reads.
+    outlives : whether a row for which a function raises ends, and does not fail the query.
     """
 
     outlets: tuple[Outlet, ...]
@@ -63,21 +66,36 @@ class Fused:
     program: Program = field(default_factory=Program)
     peeks: tuple[PeekCall, ...] = ()
     fields: Fields = field(default_factory=dict)
+    outlives: bool = False
 
     @property
     def tells_reach(self) -> bool:
         """Whether every shard is told how far results reach."""
         return any(outlet.route.reach_port is not None for outlet in self.outlets)
 
-    def rows(self, results: pa.Table) -> pa.Table:
+    def rows(self, results: pa.Table, node: str, drops: Letters) -> pa.Table:
         """The results with all that functions make of them.
+
+        Parameters
+        ----------
+        node, drops : whose results they are, and what takes rows that end.
 
         Raises
         ------
-        EvaluationError : a function has no value for a row.
+        EvaluationError : a function has no value for a row, which is not to end for that.
         """
         if self.columns is None:
             return results
-        rows = self.program(self.columns.of(results))
+        given = self.columns.of(results)
+        try:
+            rows = self.program(given)
+        except EvaluationError:
+            if not self.outlives:
+                raise
+            failed = self.program.failing(given)
+            drops.failed(node, results, failed, f"In a function behind {node}.")
+            fine = np.ones(len(given), dtype=np.bool_)
+            fine[list(failed)] = False
+            rows = self.program(given.filter(pa.array(fine)))
         show(rows, self.peeks)
         return rows

@@ -141,7 +141,16 @@ class Fusion:
         schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
         read = fields_read(program.layers, wanted, [f.name for f in fields if isinstance(f.dataType, StructType)])
         columns = StageColumns(operator.id, tuple((own, name) for name, own in renamed.items()), schema)
-        return Fused(outlets, columns, program, peeks, {renamed[name]: each for name, each in read.items()})
+        outlives = self._outlives(operator)
+        # what ends is shown whole
+        reduced = {} if outlives else {renamed[name]: each for name, each in read.items()}
+        return Fused(outlets, columns, program, peeks, reduced, outlives)
+
+    def _outlives(self, operator: Operator) -> bool:
+        """Whether a result may end for which a function raises: not where later changes say what it would have been."""
+        root = self._physical.roots[operator.id].id
+        told = any(flow.carries_old or flow.silent for flow in self._physical.flows if flow.root == root)
+        return self._physical.plan.within.outlives_errors and not told
 
 
 def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:

@@ -5,9 +5,9 @@ The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,21 @@ import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 
-from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
+from millpond._engine.exchange.clock import Clock
+from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
 from millpond._engine.expressions.program import Program
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, ints, position_columns, stacked, visible_columns
 from millpond._engine.rows.position import PART_ROWS, parts_by_position
 from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
+from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Exits, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.dead_letters import OnError, evaluated, letter_headers
-from millpond._spark.formats.deserializers import FUNCTION_ERROR, REASONS, Deserializers
+from millpond._spark.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
@@ -70,6 +72,7 @@ class Pack:
     letters : by the number of a root that has dead letters, the name that they are counted under.
     measures : what is counted beside dropped records; None: nothing.
     on_error : what becomes of records for which a function raises, by the number of their root; else the batch fails.
+    ways : where dead letters of what ends here go; None: there are none.
     """
 
     outlets: tuple[Outlet, ...]
@@ -89,11 +92,12 @@ class Pack:
     letters: Mapping[int, str] = field(default_factory=dict)
     measures: Measures | None = None
     on_error: Mapping[int, OnError] = field(default_factory=dict)
+    ways: Ways | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        drops, tally, clock = Counter[tuple[str, str]](), Tally(), Clock()
+        drops, tally, clock = Letters(self.ways), Tally(), Clock()
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
@@ -104,11 +108,14 @@ class Pack:
             yield from wire_batches(told_ends(self.labels))
         give_back()
 
-    def packed(self, gathered: pa.Table, clock: Clock, drops: Drops, tally: Tally | None = None) -> Iterator[WireRow]:
+    def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
         frame = self._prepared(loosened(gathered), clock, drops)
+        if self.sources:
+            drops.refused(frame, self.roots)
         show(frame, self.peeks)
-        routed = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+        live = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+        routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.labels.shards))
         if self.measures and tally is not None:
             routed = self.measures.produced(routed, tally)
             self.measures.consumed(frame, self.roots if self.sources else {}, self.letters, tally)
@@ -120,7 +127,7 @@ class Pack:
             return _gather(batches, PACK_ROWS)
         return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
 
-    def _prepared(self, frame: pa.Table, clock: Clock, drops: Drops) -> pa.Table:
+    def _prepared(self, frame: pa.Table, clock: Clock, drops: Letters) -> pa.Table:
         if self.sources:
             refuse_large(frame, self.roots)
         if self.deserializers:
@@ -143,8 +150,8 @@ class Pack:
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _count_reasons(self, root: Any, reason: Any, drops: Drops) -> None:
-        for code in np.unique(reason[reason != 0]):
+    def _count_reasons(self, root: Any, reason: Any, drops: Letters) -> None:
+        for code in np.unique(reason[reason > (NEGATIVE_TIMESTAMP if drops.takes_refused else 0)]):
             for number in np.unique(root[reason == code]):
                 drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
         for number, name in self.letters.items():

@@ -1,9 +1,9 @@
-"""Where each of a topology's functions runs, as text: in the level, or by Spark, and then why."""
+"""Where each of a topology's functions runs, as text: in the level, or by Spark, and then why; and where it may not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
@@ -11,6 +11,8 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, Stru
 from millpond._plan.nodes import Source
 from millpond._plan.physical import Flow, Physical
 from millpond._spark.dataflow.fusion import BySpark, Fusion
+from millpond._spark.formats.dead_letters import OnError
+from millpond.errors import ConfigError
 from millpond.io.topics import Topic
 
 _COLUMN = re.compile(r"([foe])(\d+)_")
@@ -87,3 +89,38 @@ def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
         if source.name in names and source.dead_letters_of is None:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
     return StructType([StructField(name, kind, True) for name, kind in fields])
+
+
+def refuse_behind(physical: Physical, fusion: Fusion) -> None:
+    """Raise where Spark evaluates functions behind an operator, and records are to outlive what fails.
+
+    Raises
+    ------
+    ConfigError : names the functions.
+    """
+    if physical.plan.within.outlives_errors:
+        roots = [physical.roots[o.id] for o in physical.operators if fusion.by_spark(o) is not None]
+        nodes = {flow.node for flow in physical.flows if flow.root in {root.id for root in roots}}
+        if any(physical.plan.functions_of(physical.plan.by_name[name]) for name in nodes):
+            _refuse(physical, fusion, "the builder")
+
+
+def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:
+    """Raise where a record is to outlive what fails: Spark evaluates the functions, which fails its tasks.
+
+    Raises
+    ------
+    ConfigError : names the functions.
+    """
+    if policies:
+        _refuse(physical, fusion, ", ".join(each.source for each in policies.values()))
+
+
+def _refuse(physical: Physical, fusion: Fusion, whose: str) -> None:
+    by_spark = [line for line in told(physical, fusion) if "by Spark" in line]
+    raise ConfigError(
+        "A function that Spark evaluates fails the query, whatever on_error says.",
+        given=f"on_error of {whose}; {'; '.join(by_spark)}",
+        hint="Write it with functions that the workers know: topology.describe() says where each runs, and "
+        "why; or leave on_error out.",
+    )

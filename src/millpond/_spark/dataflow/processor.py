@@ -10,7 +10,6 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
@@ -20,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
-from millpond._engine.exchange.routing import Drops, pack
+from millpond._engine.exchange.routing import RoutedBatch, pack
 from millpond._engine.operators.level import run_operator
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
@@ -29,6 +28,7 @@ from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._spark.dataflow.fused import Fused
+from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
 from millpond._spark.dataflow.state import SparkChunkStore
@@ -51,6 +51,7 @@ class LevelProcessor(StatefulProcessor):
     onward : of operators whose results are packed here; those of the others go to `Unpack`.
     metrics : (node, reason) of each metric number.
     measures : what is counted beside dropped records; None: nothing.
+    ways : where dead letters of what ends here go; None: there are none.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class LevelProcessor(StatefulProcessor):
         fused: dict[int, Fused],
         metrics: tuple[tuple[str, str], ...],
         measures: Measures | None = None,
+        ways: Ways | None = None,
     ) -> None:
+        self._ways = ways
         self._measures = measures
         self._fused = fused
         self._metrics = metrics
@@ -99,7 +102,7 @@ class LevelProcessor(StatefulProcessor):
         if context is None:
             yield from _passed_on(label, given)
             return
-        drops, tally, state = Counter[tuple[str, str]](), Tally(), state_of()
+        drops, tally, state = Letters(self._ways, shard // self._labels.shards), Tally(), state_of()
         inputs = self._inputs(given)
         if self._measures is not None:
             self._measures.processed(context.operator, shard, inputs, tally)
@@ -115,6 +118,7 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
+        yield from self._written(drops.routed(self._labels.shards), tally)
         yield from count_rows(drops, self._metrics, label)
         if self._measures is not None:
             self._measures.kept(context.operator, shard, state, tally)
@@ -133,12 +137,14 @@ class LevelProcessor(StatefulProcessor):
         return kept
 
     def _fused_rows(
-        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Drops, tally: Tally
+        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
     ) -> Iterator[WireRow]:
         """The results, packed here."""
-        rows = fused.rows(results)
+        rows = fused.rows(results, context.operator.node, drops)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        routed = pack(rows, fused.outlets, self._labels.shards, context.slots, drops)
+        yield from self._written(pack(rows, fused.outlets, self._labels.shards, context.slots, drops), tally)
+
+    def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
         if self._measures is not None:
             routed = self._measures.produced(routed, tally)
         yield from wire_rows(routed, self._labels)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from millpond._plan.dead_letters import letter_sources
+from millpond._plan.dead_letters import WITHIN, letter_sources
 from millpond._plan.operators.spec import OUT_OF_ORDER
 from millpond._plan.physical import Physical
 from millpond.io.formats import Format
@@ -36,6 +36,8 @@ WIRE = StructType(
 _SEED = 42
 END = 2**31 - 1
 """Port of an end."""
+RAISED = "function_error"
+"""Why records end for which a function raises."""
 DEAD_LETTER = "dead_letter"
 """Why records end that are written to a dead-letter topic, which says more."""
 
@@ -208,11 +210,12 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
     found: dict[tuple[str, str], None] = {}
     for source in physical.plan.sources:
         if source.dead_letters_of is not None:
-            found[(source.dead_letters_of, DEAD_LETTER)] = None
+            if source.dead_letters_of != WITHIN:
+                found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
         said = Format.of(source.origin.value).drop_reasons if isinstance(source.origin, Topic) else ()
         if isinstance(source.origin, Topic) and source.origin.outlives_errors:
-            said = (*said, "function_error")
+            said = (*said, RAISED)
         for reason in ("negative_timestamp", "undecodable", *said):
             found[(source.name, reason)] = None
     for flow in physical.flows:
@@ -231,4 +234,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, ends)] = None
     for operator in physical.operators:
         found |= {(operator.node, why): None for why in operator.spec.drop_reasons}
+        if physical.plan.within.outlives_errors:
+            found[(operator.node, RAISED)] = None
+    if physical.plan.within.dead_letters:
+        found |= {(node, DEAD_LETTER): None for node, _ in found}
     return tuple(found)

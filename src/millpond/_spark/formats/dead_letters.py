@@ -25,6 +25,8 @@ from millpond._engine.rows.columns import array
 from millpond.errors import FunctionError, MillpondError
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
+Kept = Mapping[int, tuple[int, ...]]
+"""See `Deserializers.kept`."""
 RAW_HEADERS = "raw_headers"
 """The column that has a record's headers as they came, whatever its topic keeps of them."""
 PREFIX = "__streams.errors."
@@ -67,15 +69,16 @@ def letter_headers(sink: int) -> str:
     return f"k{sink}_headers"
 
 
-def letter_columns(parts: Sequence[Part], kept: Mapping[int, int]) -> list[tuple[str, DataType]]:
+def letter_columns(parts: Sequence[Part], kept: Kept) -> list[tuple[str, DataType]]:
     """Names and types of the columns that hold dead letters, where these parts of sources have some."""
     sources = _sources(parts, kept)
     kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
     return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
 
 
-def _sources(parts: Sequence[Part], kept: Mapping[int, int]) -> list[int]:
-    return list(dict.fromkeys([*(part.letters for part in parts if part.letters is not None), *kept.values()]))
+def _sources(parts: Sequence[Part], kept: Kept) -> list[int]:
+    mine = [part.letters for part in parts if part.letters is not None]
+    return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,12 @@ class Origin:
 
     Parameters
     ----------
-    topic, partition, offset, ts : of the record; the time in ms.
+    topic, partition, offset, ts : of the record; the time in ms. Without a topic nothing is said of its place.
     operator : the operator's name.
     reason : why it ended, as `query.drops` would name it.
     """
 
-    topic: str
+    topic: str | None
     partition: int
     offset: int
     ts: int
@@ -101,14 +104,13 @@ class Origin:
         text = error.message if error.given is None else f"{error.message} Given: {error.given}"
         return self.told(type(error), text)
 
-    def told(self, error: type[MillpondError], text: str) -> list[Header]:
-        """The same of an error of this class with this text."""
-        said = {
-            "exception": f"{error.__module__}.{error.__name__}",
-            "message": text,
-            "topic": self.topic,
-            "partition": str(self.partition),
-            "offset": str(self.offset),
+    def told(self, error: type[MillpondError] | None, text: str) -> list[Header]:
+        """The same of an error of this class, if it is one, with this text."""
+        said = {} if error is None else {"exception": f"{error.__module__}.{error.__name__}"}
+        said |= {"message": text}
+        if self.topic is not None:
+            said |= {"topic": self.topic, "partition": str(self.partition), "offset": str(self.offset)}
+        said |= {
             "timestamp": str(self.ts),
             "operator": self.operator,
             "reason": self.reason,
@@ -116,7 +118,7 @@ class Origin:
         return [(PREFIX + name, text.encode()) for name, text in said.items()]
 
 
-def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Mapping[int, int]) -> pa.Table:
+def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Kept) -> pa.Table:
     """The frame with the records that cannot be decoded as rows of the sources of dead letters.
 
     Parameters
@@ -131,7 +133,7 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], k
     for source in _sources([part for part, _ in faults], kept):
         mine = [(part, bad) for part, bad in faults if part.letters == source]
         dead = np.logical_or.reduce([bad for _, bad in mine]) if mine else np.zeros(len(frame), dtype=np.bool_)
-        held = dead | np.isin(root, [number for number, to in kept.items() if to == source])
+        held = dead | np.isin(root, [number for number, to in kept.items() if source in to])
         whole = {"key": given["key"], "value": given["value"], "headers": own}
         columns = {n: each if held.all() else pc.if_else(pa.array(held), each, None) for n, each in whole.items()}
         rows = np.flatnonzero(dead)

@@ -36,6 +36,7 @@ REASONS = {
     IGNORED: "ignored_tombstone",
     FUNCTION_ERROR: "function_error",
 }
+REFUSED = "of a Kafka record cannot be decoded."
 HINT = (
     'set on_undecodable="skip", or mp.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
     "either, and query.drops counts; or name the right format, with a new checkpoint."
@@ -87,13 +88,13 @@ class Deserializers:
     parts : what to decode.
     whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
         else the frame says so.
-    kept : by the number of a source that of the source of its dead letters for which records are kept as they came,
-        though they can be decoded: what comes later may fail.
+    kept : by the number of a source those of the sources of dead letters for which its records are kept as they came,
+        though they can be decoded: they may end later.
     """
 
     parts: tuple[Deserializer, ...] = field(repr=False)
     whole: bool
-    kept: Mapping[int, int] = field(default_factory=dict)
+    kept: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, columns: Collection[str]) -> Deserializers:
         """What of it these columns need: everything is looked at, if it is not looked at before."""
@@ -204,7 +205,7 @@ def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa
 def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
     """The error for a record whose key or value is not of its topic's format, whoever found it."""
     return SourceError(
-        f"The {part} of a Kafka record cannot be decoded.",
+        f"The {part} {REFUSED}",
         given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",
         hint=HINT,
     )

@@ -10,7 +10,7 @@ import json
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -93,6 +93,10 @@ class Totals:
     _lag: dict[str, dict[int, int]] = field(default_factory=dict)
     _worker_bytes: int = 0
     _state_bytes: int = 0
+
+    def going_on(self, counted: Counted) -> Totals:
+        """The same, before what a query with other numbers for the same counts."""
+        return replace(self, counted=counted)
 
     def take(self, progress: Any) -> None:
         """Add a batch's progress."""

@@ -7,6 +7,7 @@ column, or Spark's own complaint about a file.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from urllib.parse import unquote
 
 from pyspark.errors import StreamingQueryException
@@ -14,8 +15,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from millpond import errors
 from millpond._spark.checkpoint.files import RESTORE
+from millpond._spark.formats.deserializers import REFUSED
 from millpond._spark.query.kafka_failures import kafka_failure
-from millpond.errors import ConfigError, CorruptData, MillpondError
+from millpond.errors import ConfigError, CorruptData, MillpondError, SourceError
 
 # what is given may have several lines, but no empty one; behind an error that a column raises Spark puts its SQLSTATE
 _OWN = re.compile(
@@ -63,6 +65,20 @@ def ended(query: StreamingQuery, checkpoint: str) -> None:
         found = named(failure, checkpoint)
         # what Spark says of a setting may quote it
         raise found from (None if found is failure or isinstance(found, ConfigError) else failure)
+
+
+def is_of_record(failure: Exception, sources: Collection[str]) -> bool:
+    """Whether a query failed at a record before the first exchange: it cannot be decoded, or a function raises.
+
+    Parameters
+    ----------
+    failure : as `ended` raises it.
+    sources : names of the inputs.
+    """
+    if isinstance(failure, SourceError):
+        return failure.message.endswith(REFUSED)
+    found = re.search(r"EvaluationError: .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])", str(failure))
+    return found is not None and {*found[1].split(", ")} <= {*sources}
 
 
 def named(failure: Exception, checkpoint: str) -> Exception:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from millpond._engine.state import manifest as mf
 from millpond._engine.state.carry import Carried
-from millpond._plan.change.change import Taken
+from millpond._plan.change.change import Change, Taken
 from millpond._plan.operators.spec import TableSchema
 from millpond._plan.physical import Operator, Physical
 from millpond._spark.checkpoint.checkpoint import CHANGED, Checkpoint
@@ -30,6 +30,7 @@ from millpond._spark.dataflow.state import CHUNKS
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.session.settings import alone
 from millpond._spark.stores.read import Reading
+from millpond.errors import ChangedTopology
 
 _FIRST = 0
 """The batch in which the levels take their state over, before it gets the number of the last batch."""
@@ -211,3 +212,20 @@ class Handover:
             disk.write(self.target.below(f"offsets/{number}").path, plan)
         disk.copy(self.source.below(f"commits/{self.batch}").path, self.target.below(f"commits/{self.batch}").path)
         disk.copy(self.source.below("metadata").path, self.target.below("metadata").path)
+
+
+def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
+    """Raise unless the checkpoint goes on under the changed topology."""
+    if not change.possible:
+        raise ChangedTopology(
+            "The checkpoint cannot go on under the changed topology.",
+            given="\n".join([str(place.folder), *map(str, change.refused)]),
+            hint="mp.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
+            "is refused, or start with a new checkpoint.",
+        )
+    if unfinished:
+        raise ChangedTopology(
+            "A batch was planned and not finished: only the topology that planned it can finish it.",
+            given=place.folder,
+            hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
+        )

@@ -40,7 +40,7 @@ class Counts:
         self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: KeptTotals | None = None
     ) -> None:
         self._query, self._kept = query, kept
-        self._totals = before or Totals(counted)
+        self._totals = Totals(counted) if before is None else before.going_on(counted)
         if kept is not None:
             self._totals = self._totals.with_sizes(kept.sizes)
         self._last = -1

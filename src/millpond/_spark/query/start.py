@@ -19,14 +19,14 @@ from millpond._engine.rows.blob import VERSION as BLOB_VERSION
 from millpond._engine.state.manifest import VERSION as STATE_VERSION
 from millpond._plan.change.change import Change
 from millpond._plan.change.described import described
-from millpond._plan.dead_letters import without_dead_letters
+from millpond._plan.dead_letters import letters_within, without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.nodes import Source
 from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond._plan.rewrite import rewrite
-from millpond._spark.checkpoint import batches
+from millpond._spark.checkpoint import batches, policies
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look
 from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
@@ -42,7 +42,7 @@ from millpond._spark.metrics.totals import Counted, Totals
 from millpond._spark.query import failures, leases, silence
 from millpond._spark.query.counting import PREFIX, WRITTEN, counted
 from millpond._spark.query.drain import StopBarrier, is_unfinished
-from millpond._spark.query.handover import Handover
+from millpond._spark.query.handover import Handover, check_change
 from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
@@ -50,7 +50,7 @@ from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import bootstrap, sources, wall_clock
 from millpond._spark.stores.shown import shown_stores
-from millpond.errors import ChangedTopology, ConfigError
+from millpond.errors import ConfigError
 from millpond.io.topics import Topic, TopicSink
 
 
@@ -124,15 +124,20 @@ class _Start:
             "idle_after_ms": self.options.idle_after_ms,
             "session": settings.effects(self.spark),
         } | self._schemas(found)
+        effects |= policies.recorded(self.topology.plan)
         place = self._place(found, effects)
         logs = found.place
         planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
         if place.change is not None:
-            _check_change(place, place.change, unfinished=is_unfinished(logs))
+            check_change(place, place.change, unfinished=is_unfinished(logs))
         elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
             # its replay must write the same bytes
             old = self._place(found, found.binding.effects)
-            return self._begun(trigger, lease, self._finished(old, planned, lease))
+            before = self._finished(old, planned, lease)
+            if before is not None:
+                return self._begun(trigger, lease, before)
+            found = look(self.folder)
+            place = self._place(found, effects)
         barrier = StopBarrier()
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
@@ -172,17 +177,24 @@ class _Start:
         made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
         return {"schemas": made} if made else {}
 
-    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals:
-        """Finish the batch that was not; what it counts."""
+    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals | None:
+        """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
         query, metrics, kept = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
         waiting = silence.Silence(query)
         try:
             failures.ended(query, self.folder.path)
+            passed = True
+        except Exception as failure:
+            passed = False
+            if not policies.may_pass(self.topology, place.facts.effects, failure):
+                raise
         finally:
             waiting.close()
             waiting.stop(self.spark)
         # the lease is that of the query to come
         lease.query = None
+        if not passed:
+            return None
         counts = Counts(query, metrics, kept=kept)
         counts.close()
         return counts.totals()
@@ -207,13 +219,13 @@ class _Start:
         found: Found | None,
     ) -> tuple[StreamingQuery, Counted, KeptTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
-        topology, tasks, effects = self.topology, place.facts.tasks, place.facts.effects
-        given = (self.spark, tasks, self.folder.path, effects["session"])
-        known = effects.get("schemas", {})
+        facts, topology = place.facts, policies.under(self.topology, place.facts.effects)
+        given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
+        known = facts.effects.get("schemas", {})
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
-                compiled, metrics = self._compiled(place, read, found)
+                compiled, metrics = self._compiled(topology, place, read, found)
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in settled.settled_sinks(topology.plan.sinks, known)],
@@ -223,7 +235,7 @@ class _Start:
                     trigger=trigger,
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
-                    written=sinks.Written(planned, 0 if place.created else tasks),
+                    written=sinks.Written(planned, 0 if place.created else facts.tasks),
                     at_end=lease.at_end,
                 )
             # everything has been checked
@@ -251,10 +263,11 @@ class _Start:
             return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
 
-    def _compiled(self, place: Checkpoint, read: Sequence[Source], found: Found | None) -> tuple[Compiled, Counted]:
+    def _compiled(
+        self, topology: Physical, place: Checkpoint, read: Sequence[Source], found: Found | None
+    ) -> tuple[Compiled, Counted]:
         """The frame that the sinks read, and what its metrics count."""
-        facts = place.facts
-        topology, spark, effects = self.topology, self.spark, facts.effects
+        facts, spark, effects = place.facts, self.spark, place.facts.effects
         physical = with_known_domains(topology, facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"])
         physical = with_record_cache(physical) if effects["record_cache"] else physical
@@ -281,7 +294,10 @@ class _Start:
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
-        scans = sources.scan(spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins)
+        dropped = letters_within(topology.plan, topology.plan.within.on_drop)
+        scans = sources.scan(
+            spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
+        )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, scans, layout, clock)
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
@@ -339,23 +355,6 @@ class _Start:
         if not topics:
             return {}
         return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
-
-
-def _check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
-    """Raise unless the checkpoint goes on under the changed topology."""
-    if not change.possible:
-        raise ChangedTopology(
-            "The checkpoint cannot go on under the changed topology.",
-            given="\n".join([str(place.folder), *map(str, change.refused)]),
-            hint="mp.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
-            "is refused, or start with a new checkpoint.",
-        )
-    if unfinished:
-        raise ChangedTopology(
-            "A batch was planned and not finished: only the topology that planned it can finish it.",
-            given=place.folder,
-            hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
-        )
 
 
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:

@@ -42,6 +42,7 @@ def scan(
     begun: Collection[str] = (),
     partitions: Mapping[str, int] | None = None,
     begins: Begins | None = None,
+    dropped: str | None = None,
 ) -> list[Scan]:
     """The frames that the sources are read from: one for what each begins with, one for all topics, one per DataFrame.
 
@@ -53,6 +54,7 @@ def scan(
     begun : names of the sources that have begun.
     partitions : how many each topic has; records of others fail the query. None: any pass.
     begins : what sources begin with; what lives waits, where there is history yet to be processed.
+    dropped : the source that has records which end later, as they came; None: there is none.
 
     Raises
     ------
@@ -68,6 +70,7 @@ def scan(
     copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
     others = [(n, s) for n, s in topics if s.shape.kind != "global"]
     letters = {(s.dead_letters_of, s.origin.topic): (n, s) for n, s in numbered if s.dead_letters_of is not None}
+    keeps = next((number for number, s in numbered if s.name == dropped), None)
     for some, whole in ((others, False), (copied, True)):
         if some:
             connection = connected(sources, kafka)
@@ -75,9 +78,8 @@ def scan(
             starts = {} if begun_live else starting_offsets(some, connection, partitions or {}, begins.recorded)
             mine = {place: letter for place, letter in letters.items() if place[0] in {s.name for _, s in some}}
             numbers = {place: number for place, (number, _) in mine.items()}
-            read = read_topics(
-                spark, some, connection, headers, whole=whole, partitions=partitions, letters=numbers, starts=starts
-            )
+            told = (spark, some, connection, headers)
+            read = read_topics(*told, whole=whole, partitions=partitions, letters=numbers, starts=starts, dropped=keeps)
             names = tuple(source.name for _, source in (*some, *mine.values()))
             found = Scan(read, names)
             scans.append(found if whole else _in_turn(found, begins))

@@ -70,6 +70,7 @@ def read_topics(
     partitions: Mapping[str, int] | None = None,
     letters: Letters | None = None,
     starts: Mapping[str, Mapping[int, int]] | None = None,
+    dropped: int | None = None,
 ) -> TopicRows:
     """The stream of all these topics' records, as rows of a scan.
 
@@ -79,13 +80,14 @@ def read_topics(
     partitions : how many each topic has; records of others fail the query. None: any pass.
     letters : where the dead letters of these sources are.
     starts : where partitions begin, by topic, if that is said of one; then of all.
+    dropped : number of the source that has records which end later, as they came; None: there is none.
 
     Raises
     ------
     ConfigError : the session has no Kafka connector.
     """
     names = [source.origin.name for _, source in topics]
-    options = reader_options(kafka, names, headers or bool(letters))
+    options = reader_options(kafka, names, headers or bool(letters) or dropped is not None)
     if whole:
         del options["maxOffsetsPerTrigger"]
         options["startingOffsets"] = "earliest"
@@ -101,7 +103,7 @@ def read_topics(
             given=f"topics {', '.join(sorted(set(names)))}",
             hint=f"mp.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
         ) from None
-    return topic_rows(records, topics, headers, partitions, letters or {})
+    return topic_rows(records, topics, headers, partitions, letters or {}, dropped)
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
@@ -202,18 +204,20 @@ def topic_rows(
     headers: bool,
     partitions: Mapping[str, int] | None = None,
     letters: Letters = MappingProxyType({}),
+    dropped: int | None = None,
 ) -> TopicRows:
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
     decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
     kept = {part.number: _letters(letters, part, part.topic.on_error) for part in parts}
-    deserializers = Deserializers(decoding, whole=True, kept={n: to for n, to in kept.items() if to is not None})
+    found = {number: tuple(to for to in (error, dropped) if to is not None) for number, error in kept.items()}
+    deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
-    if letters:
-        having = {part.number for part in parts if part.topic.dead_letters}
+    if letters or dropped is not None:
+        having = {part.number for part in parts if part.topic.dead_letters or dropped is not None}
         raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
     bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
     schema = _schema(bare, deserializers, parts, plain=plain)

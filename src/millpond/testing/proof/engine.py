@@ -18,7 +18,7 @@ builder = arrow_builder("test")
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
+from millpond._engine.exchange.clock import Clock
 from millpond._engine.exchange.outlets import (
     FlowColumns,
     counted_outlets,
@@ -35,7 +36,7 @@ from millpond._engine.exchange.outlets import (
     edge_outlet,
     exit_outlets,
 )
-from millpond._engine.exchange.routing import Clock, Drops, Outlet, RoutedBatch, counted, pack, with_time
+from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
 from millpond._engine.operators.level import run_operator, tables_of
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
@@ -112,7 +113,7 @@ class EngineDriver:
         self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
-        self.drops: Drops = Counter()
+        self.drops = Drops()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self.layout = _layout(topology, idle_after_ms, partitioned, record_cache)
         self._physical = self.layout.physical

@@ -1,0 +1,85 @@
+"""What becomes of bad records, as a checkpoint records it: a batch that was planned is run under the policies it had.
+
+Where there are dead letters, results leave through one exchange more: so policies decide which task writes what, and a
+batch of which some tasks have written must be run again under the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from millpond._plan.dead_letters import WITHIN, with_dead_letters, without_dead_letters
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Node, Source
+from millpond._plan.physical import Physical
+from millpond._plan.rewrite import rewrite
+from millpond._spark.functions.functions import ColumnFunctions
+from millpond._spark.query import failures
+from millpond.io.topics import DeadLetter, Topic, Within
+
+EFFECT = "bad_records"
+"""What a checkpoint records them as."""
+_NAMES = {"on_undecodable": "fail", "on_error": "fail"}
+_WITHIN = {"on_error": "fail", "on_drop": "skip"}
+Policies = Mapping[str, Mapping[str, Any]]
+"""By the name of an input, or `WITHIN`, and the policy's: a word, or a list with the topic of dead letters. The usual
+ones are left out."""
+
+
+def recorded(plan: Plan) -> dict[str, Policies]:
+    """What a checkpoint records of a plan's policies: nothing where all are the usual ones."""
+    found = _of(plan)
+    return {EFFECT: found} if found else {}
+
+
+def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
+    """The same topology under the policies that a checkpoint has recorded among its effects."""
+    policies: Policies = effects.get(EFFECT, {})
+    if _of(physical.plan) == policies:
+        return physical
+    plan = without_dead_letters(physical.plan)
+    topics = (source for source in plan.sources if isinstance(source.origin, Topic))
+    changed = {source.name: _changed(source, policies.get(source.name, {})) for source in topics}
+    nodes = tuple(changed.get(node.name, node) for node in plan.nodes)
+    within = Within(**_policies(policies.get(WITHIN, {}), _WITHIN))
+    return rewrite(with_dead_letters(replace(plan, nodes=nodes, within=within), ColumnFunctions()))
+
+
+def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:
+    """Whether a batch that fails under recorded policies may be run under those of the topology.
+
+    Nothing of it is written where a record cannot be decoded, or where a function raises that stands before an
+    exchange: no task behind that has begun.
+
+    Parameters
+    ----------
+    effects : what the checkpoint has recorded.
+    failure : of the batch.
+    """
+    before = under(physical, effects)
+    early = before.plan.nodes if before.ordered_exit else before.plan.sources
+    return before is not physical and failures.is_of_record(failure, {node.name for node in early})
+
+
+def _of(plan: Plan) -> Policies:
+    origins = {source.name: source.origin for source in plan.sources if isinstance(source.origin, Topic)}
+    found = {WITHIN: _told(plan.within)} | {name: _told(origin) for name, origin in origins.items()}
+    return {name: told for name, told in found.items() if told}
+
+
+def _told(given: Topic | Within) -> dict[str, Any]:
+    usual = _NAMES if isinstance(given, Topic) else _WITHIN
+    policies = {name: getattr(given, name) for name in usual}
+    texts = {name: [each.topic] if isinstance(each, DeadLetter) else each for name, each in policies.items()}
+    return {name: text for name, text in texts.items() if text not in (None, usual[name])}
+
+
+def _changed(source: Source, told: Mapping[str, Any]) -> Node:
+    return replace(source, origin=replace(source.origin, **_policies(told, _NAMES)))
+
+
+def _policies(told: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, Any]:
+    given = {name: told.get(name, word) for name, word in usual.items()}
+    return {name: DeadLetter(*each) if isinstance(each, list) else each for name, each in given.items()}
