@@ -138,7 +138,7 @@ def test_a_static_frame_is_copied_in_its_order_and_the_copy_holds_once_it_is_rea
 
     def started(frame: DataFrame, *, begun: bool = True) -> list[Row]:
         origin = Rows(frame, key="id", value="place", timestamp=F.lit(5).cast("long"), order="place")
-        (scanned,) = scan(spark, [source("a/b ü", origin)], None, folder, begun=begun)
+        (scanned,) = scan(spark, [source("a/b ü", origin)], None, folder, begun=["a/b ü"] if begun else [])
         return drained(scanned, "static")
 
     frame = spark.createDataFrame([(i, 100 - i) for i in range(100)], "id int, place int").repartition(5)
