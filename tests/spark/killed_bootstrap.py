@@ -6,8 +6,6 @@ or "behind" that.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import millpond as mp
 from millpond._spark.session.session import session
 from millpond._spark.sinks import file_batch
 from millpond._spark.sources import static
+from tests.spark.killing import killing
 from tests.spark.test_streaming import reader
 
 
@@ -32,17 +31,6 @@ def run(spark: SparkSession, folder: Path) -> None:
     low.to(mp.Writer("parquet", path=str(folder / "low")), name="low")
     query = b.build().start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=4, tasks=2)
     query.awaitTermination()
-
-
-def killing(function: Any, *, first: bool) -> Any:
-    """The function, at which the driver is killed."""
-
-    def killed(*given: Any) -> None:
-        if not first:
-            function(*given)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    return killed
 
 
 def main(folder: Path, when: str) -> None:

@@ -5,9 +5,6 @@ What is expected is the oracle's, which is piped the rows of the snapshots befor
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
 from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 from tests.spark import killed_bootstrap
+from tests.spark.killing import killed
 from tests.spark.test_streaming import SCHEMA, Collector, by_key, put, reader, run
 
 CUSTOMERS = [(n, f"c{n}", 5_000 + n) for n in range(0, 20)]
@@ -165,16 +163,6 @@ def test_what_a_snapshot_without_times_says_was_so_from_the_beginning_and_moves_
     assert done.drops == {}
 
 
-def killed(folder: Path, when: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.killed_bootstrap", str(folder), when],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-
-
 def test_a_driver_that_is_killed_in_the_first_batch_writes_each_row_of_the_snapshot_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -184,7 +172,7 @@ def test_a_driver_that_is_killed_in_the_first_batch_writes_each_row_of_the_snaps
         put(spark, folder / "snapshot", *CUSTOMERS)
         load(spark, folder, LOADED)
         for when in kills:
-            killed(folder, when)
+            killed(killed_bootstrap, folder, when)
         killed_bootstrap.run(spark, folder)
         frames = [
             spark.read.parquet(str(folder / out)).orderBy("batch_id", "key", "sequence") for out in ("all", "low")

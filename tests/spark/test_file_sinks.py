@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN, FileOutput
 from millpond.errors import SinkError
 from tests.spark import killed_run
+from tests.spark.killing import killed
 from tests.spark.test_streaming import put
 
 Rows = list[list[Row]]
@@ -127,16 +125,6 @@ def test_a_batch_without_rows_still_tells_the_columns(spark: SparkSession, tmp_p
     assert spark.read.parquet(str(tmp_path / "all")).count() == 1
 
 
-def killed(folder: Path, times: int, when: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.killed_run", str(folder), str(times), when],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -150,9 +138,9 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
             put(spark, folder / "in", *((n % 50, f"{file} {n}", n) for n in range(200)), (None, "no key", 200))
     killed_run.run(spark, whole)
     # in batch 1, when one of the outputs has it; then in batch 2, when both have it and Spark does not know
-    killed(torn, 4, "before")
+    killed(killed_run, torn, 4, "before")
     assert len(list((torn / "all").glob("batch_id=*"))) + len(list((torn / "even").glob("batch_id=*"))) == 3
-    killed(torn, 4, "behind")
+    killed(killed_run, torn, 4, "behind")
     left = [path for name in ("all", "even") for path in (torn / name).glob(".batch_id=*")]
     killed_run.run(spark, torn)
     for name in ("all", "even"):
