@@ -15,7 +15,8 @@ def main(folder: Path, servers: str) -> None:
     spark = session(folder, 2)
     for line in sys.stdin:
         name = line.strip()
-        builder = millpond.StreamsBuilder("cluster")
+        policy = millpond.DeadLetter(f"{name}-dead") if JOINS[name].bad else "fail"
+        builder = millpond.StreamsBuilder("cluster", on_undecodable=policy)
         topics = {side: f"{name}-{side}" for side in SIDES}
         handles(JOINS[name], builder, topics).to(f"{name}-out", delivery="exactly_once")
         query = builder.build().start(

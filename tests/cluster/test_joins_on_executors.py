@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from chaos.feed import records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import ends_of, expected, judge, unplanned
+from chaos.judge import both, ends_of, expected, judge, judge_letters, letters, unplanned
 from dev.broker import KafkaBroker
 from dev.cluster import LOCAL_CLUSTER, cleaned, spark_home
 from dev.reader import committed
@@ -29,7 +29,7 @@ class Joins:
 
     def __init__(self, folder: Path, broker: KafkaBroker) -> None:
         self._folder, self._servers = folder, broker.bootstrap_servers
-        topics = [f"{name}-{end}" for name in JOINS for end in (*SIDES, "out")]
+        topics = [f"{name}-{end}" for name in JOINS for end in (*SIDES, "out", "dead")]
         broker.create_topics(topics, partitions=PARTITIONS)
         self._producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
         self._fed = {name: records(JOINS[name], name) for name in JOINS}
@@ -63,6 +63,8 @@ class Joins:
         plans = [ends_of(path.read_text()) for _, path in planned]
         assert not unplanned(sides, plans)
         verdict = judge(expected(JOINS[name], sides, plans), committed(self._servers, [f"{name}-out"], PARTITIONS))
+        dead = committed(self._servers, [f"{name}-dead"], PARTITIONS)
+        verdict = both(verdict, judge_letters(letters(JOINS[name], sides, plans), dead))
         return verdict.results, list(verdict.details)
 
     def end(self) -> None:
