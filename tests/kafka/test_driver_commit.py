@@ -112,6 +112,9 @@ def test_a_driver_that_was_passed_by_writes_nothing_twice(broker: KafkaBroker) -
     # the second one begins with the batch that the first one has planned
     first, second = (DriverCommit(settings, f"app-{topic}", [topic], planned) for planned in (-1, 0))
     assert not first.begins(0)
+    # it takes its id in the background: here before the second one does, also while the broker still loads
+    assert first._taken is not None
+    first._taken.result()
     assert not second.begins(0)
     second.write(0, {0: held(1, 2), 1: held(3)}, None)
     first.write(0, {0: held(1, 2), 1: held(3)}, None)
