@@ -22,6 +22,7 @@ from millpond._engine.rows.columns import (
     bools,
     gather,
     held_keys,
+    held_together,
     ints,
     joined,
     position_columns,
@@ -136,11 +137,11 @@ class Events:
         self.tables = [inputs[s] if s in inputs else context.empty_sides[s] for s in range(sides)]
         columns = [self._concat(name) for name in position_columns(context.slots)]
         keys = joined([table.column("key") for table in self.tables], context.key)
-        held = self._held_keys()
+        lengths = [len(table) for table in self.tables]
+        held = held_together([held_keys(table) for table in self.tables], lengths)
         order = order_by(columns, held)
         self.held = None if held is None else held.take(pa.array(order))
         self.position = [column[order] for column in columns]
-        lengths = [len(table) for table in self.tables]
         self.side = np.repeat(np.arange(sides), lengths)[order]
         self.own = np.concatenate([np.arange(n, dtype=np.int64) for n in lengths])[order]
         self.ts = self._concat("ts")[order]
@@ -162,14 +163,6 @@ class Events:
         """A column of whole numbers that some sides carry; 0 in rows of the others."""
         parts = [ints(t, name) if name in t.column_names else np.zeros(len(t), dtype=np.int64) for t in self.tables]
         return np.concatenate(parts)[self._order]
-
-    def _held_keys(self) -> pa.Array | None:
-        parts = [held_keys(table) for table in self.tables]
-        if all(part is None for part in parts):
-            return None
-        sizes = [len(table) for table in self.tables]
-        filled = [pa.nulls(n, pa.binary()) if p is None else p for p, n in zip(parts, sizes, strict=True)]
-        return joined(filled, pa.binary())
 
     def ranked(self, columns: list[Int64s]) -> list[Int64s]:
         """Columns of positions of all rows with one more, after which integers alone say the order."""

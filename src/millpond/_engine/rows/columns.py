@@ -168,5 +168,13 @@ def joined(parts: list[pa.Array | pa.ChunkedArray], kind: pa.DataType) -> pa.Arr
     return pa.concat_arrays(chunks) if chunks else pa.array([], type=kind)
 
 
+def held_together(parts: Sequence[pa.Array | None], counts: Sequence[int]) -> pa.Array | pa.ChunkedArray | None:
+    """The `held_keys` of several tables behind one another, null in those that have none; None where all have none."""
+    if all(part is None for part in parts):
+        return None
+    filled = [pa.nulls(n, pa.binary()) if part is None else part for part, n in zip(parts, counts, strict=True)]
+    return joined(filled, pa.binary())
+
+
 def _chunks(part: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return list(part.chunks) if isinstance(part, pa.ChunkedArray) else [part]

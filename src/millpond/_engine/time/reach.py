@@ -16,7 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
-from millpond._engine.rows.columns import HELD_KEY, array, held_keys, ints, partitions, position_columns, valid
+from millpond._engine.rows.columns import (
+    HELD_KEY,
+    array,
+    held_keys,
+    held_together,
+    ints,
+    partitions,
+    position_columns,
+    valid,
+)
 from millpond._engine.rows.position import order_by
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
@@ -92,8 +101,7 @@ class Steps:
 def _held(told: pa.Table, count: Int64s) -> pa.Array | None:
     if HELD_KEY not in told.column_names:
         return None
-    parts = zip(array(told, HELD_KEY), count, strict=True)
-    return pa.concat_arrays([keys.values if keys.is_valid else pa.nulls(n, pa.binary()) for keys, n in parts])
+    return held_together([keys.values if keys.is_valid else None for keys in array(told, HELD_KEY)], count.tolist())
 
 
 def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:

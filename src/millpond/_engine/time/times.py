@@ -11,7 +11,7 @@ are processed as they were piped; then every shard is told which records moved t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, ints, partitions
+from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, held_together, ints, partitions
 from millpond._engine.rows.position import order_by
 from millpond._engine.state.runs import State
 from millpond._engine.time.idle import Quiet, split
@@ -172,20 +172,12 @@ class Times:
         """Places of the sides' steps, and as side -1 of all events, in one order of position."""
         parts = [self._events.position, *(self._steps[s].position for s in sorted(self._steps))]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        counts = [len(position[0]) for position in parts]
+        held = held_together([self._events.held, *(self._steps[s].held for s in sorted(self._steps))], counts)
         rank = np.empty(len(columns[0]), dtype=np.int64)
-        rank[order_by(columns, self._held(parts))] = np.arange(len(rank))
-        events, *ranks = np.split(rank, np.cumsum([len(position[0]) for position in parts])[:-1])
+        rank[order_by(columns, held)] = np.arange(len(rank))
+        events, *ranks = np.split(rank, np.cumsum(counts)[:-1])
         return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
-
-    def _held(self, positions: Sequence[Sequence[Int64s]]) -> pa.Array | None:
-        """Of the same the keys that they were held back under."""
-        held = [self._events.held, *(self._steps[s].held for s in sorted(self._steps))]
-        if all(keys is None for keys in held):
-            return None
-        counts = [len(position[0]) for position in positions]
-        return pa.concat_arrays(
-            [pa.nulls(n, pa.binary()) if keys is None else keys for keys, n in zip(held, counts, strict=True)]
-        )
 
 
 def moments(events: Events, times: Times) -> Int64s:
