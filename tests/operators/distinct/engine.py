@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.matching.lookup import own_before
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.operators.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.sizes import in_pieces
 from millpond._engine.state.runs import State
@@ -22,7 +22,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     values = Values(events, 0, table)
     store_last(events, 0, events.groups.last, values.prior, table)
-    now, before = (values.picked(pointers) for pointers in (events.own, own_before(events, [values, values])))
+    now, before = (values.picked(pointers) for pointers in (events.own, Sides(events, [values, values]).own_before()))
     whole = [each.part(0, len(events)) for each in (now, before)]
     repeated = pc.equal(*whole).fill_null(False).to_numpy(zero_copy_only=False)
     yield Dropped("repeated", events.tables[0], events.own[repeated])

@@ -8,6 +8,8 @@ path is followed, as in Kafka Streams' depth-first processing.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,8 +19,8 @@ from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, Values
 
 
-class Before:
-    """Pointer to the value that a side has before each row, -1 for none; looked for once, whoever asks.
+class Sides:
+    """What each row sees: pointers to values, -1 for none. What a side has is looked for once, whoever asks.
 
     Parameters
     ----------
@@ -28,42 +30,43 @@ class Before:
 
     def __init__(self, events: Events, values: list[Values]) -> None:
         self._events, self._values = events, values
-        self._ordered = Ordered(events.groups)
         self._found: dict[int, Int64s] = {}
 
-    def of_side(self, side: int) -> Int64s:
+    def own_before(self) -> Int64s:
+        """The value that each row's own side had before it: what the row says, if it does."""
+        result = self._per_side(own=True)
+        for side in (0, 1):
+            carried = self._values[side].carried
+            if carried is not None:
+                mine = self._events.side == side
+                result = result.copy()
+                result[mine] = carried[self._events.own[mine]]
+        return result
+
+    def other_side(self) -> Int64s:
+        """The value that the other side has at each row."""
+        if self._events.context.operator.shared_root:
+            return _other_side_visible(self._events, self._values)
+        return self._per_side(own=False)
+
+    def _per_side(self, *, own: bool) -> Int64s:
+        """What each row's own side has before it, or the other one."""
+        is_left = self._events.side == 0
+        if is_left.all():
+            return self._before(0 if own else 1)
+        left, right = (0, 1) if own else (1, 0)
+        return np.where(is_left, self._before(left), self._before(right))
+
+    def _before(self, side: int) -> Int64s:
         """The side's own value before each row."""
         if side not in self._found:
             last = self._ordered.last_before(self._events.side == side, inclusive=False)
             self._found[side] = _pointers(self._events, last, self._values[side])
         return self._found[side]
 
-    def per_side(self, *, own: bool) -> Int64s:
-        """That of each row's own side, or of the other one."""
-        is_left = self._events.side == 0
-        if is_left.all():
-            return self.of_side(0 if own else 1)
-        left, right = (0, 1) if own else (1, 0)
-        return np.where(is_left, self.of_side(left), self.of_side(right))
-
-
-def own_before(events: Events, values: list[Values], before: Before | None = None) -> Int64s:
-    """Pointer to the value that each row's own side had before it, -1 for none: what the row says, if it does."""
-    result = (before or Before(events, values)).per_side(own=True)
-    for side in (0, 1):
-        carried = values[side].carried
-        if carried is not None:
-            mine = events.side == side
-            result = result.copy()
-            result[mine] = carried[events.own[mine]]
-    return result
-
-
-def other_side(events: Events, values: list[Values], before: Before | None = None) -> Int64s:
-    """Pointer to the value that the other side has at each row, -1 for none."""
-    if events.context.operator.shared_root:
-        return _other_side_visible(events, values)
-    return (before or Before(events, values)).per_side(own=False)
+    @cached_property
+    def _ordered(self) -> Ordered:
+        return Ordered(self._events.groups)
 
 
 def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
@@ -73,7 +76,7 @@ def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
 
 
 def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
-    """As `Before.per_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
+    """As `Sides.other_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
     seen = Seen(events, events.position)
     return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
 

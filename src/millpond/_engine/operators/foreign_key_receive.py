@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.matching.lookup import own_before
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT, TELL
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, store_last
@@ -53,7 +53,7 @@ def _suppressed(context: OperatorContext, events: Events, values: Values) -> Boo
     """Right rows that are null after null, where a filter above knows old values."""
     void = np.zeros(len(events), dtype=np.bool_)
     if context.params(JoinParams).suppress[RIGHT]:
-        old = own_before(events, [values, values])
+        old = Sides(events, [values, values]).own_before()
         void = (events.side == RIGHT) & ~events.present & (old < 0)
     return void
 

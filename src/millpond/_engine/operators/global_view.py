@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.keys.keys import hash_keys
-from millpond._engine.matching.lookup import other_side
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.columns import gather, joined
@@ -78,7 +78,7 @@ def _setting_of(context: OperatorContext, number: int) -> OperatorContext:
 def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: Table) -> Found:
     events = Events(context, {LEFT: left} if updates is None else {LEFT: left, 1: updates}, sides=2)
     values = Values(events, 1, table)
-    found = other_side(events, [values, values])
+    found = Sides(events, [values, values]).other_side()
     store_last(events, 1, Ordered(events.groups).last_of_each(events.side == 1), values.prior, table)
     driving = events.side == LEFT
     rows = np.full(len(left), -1, dtype=np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.matching.lookup import own_before
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.foreign_key_receive import result
 from millpond._engine.operators.foreign_key_send import KNOWN, PUT
@@ -85,7 +85,7 @@ def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subsc
     wanted = np.ones(len(rights.rows), dtype=np.bool_)
     if not events.context.operator.cached:
         # with the cache there are only such as change something
-        wanted = (events.present | (own_before(events, [values, values]) >= 0))[rights.rows]
+        wanted = (events.present | (Sides(events, [values, values]).own_before() >= 0))[rights.rows]
     for piece in subscriptions.told(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]

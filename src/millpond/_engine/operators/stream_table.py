@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.matching.lookup import other_side
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
 from millpond._engine.rows.sizes import Picked, in_pieces
@@ -28,7 +28,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         return
     table = kept_table(context, state)
     values = Values(events, TABLE, table)
-    found = other_side(events, [values, values])
+    found = Sides(events, [values, values]).other_side()
     last = Ordered(events.groups).last_of_each(events.side == TABLE)
     store_last(events, TABLE, last, values.prior, table)
     driving = events.side == STREAM

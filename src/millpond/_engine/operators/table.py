@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.matching.lookup import own_before
+from millpond._engine.matching.lookup import Sides
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, sent, store_last
 from millpond._engine.rows.sizes import Picked, in_pieces
 from millpond._engine.state.runs import State
@@ -25,7 +25,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         return
     table = kept_table(context, state)
     values = Values(events, 0, table)
-    old = own_before(events, [values, values])
+    old = Sides(events, [values, values]).own_before()
     new = np.where(events.present, events.own, -1)
     emitted = (new >= 0) | (old >= 0) | (not context.params(TableParams).suppress[0])
     store_last(events, 0, events.groups.last, values.prior, table)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.matching.lookup import Before, Seen, other_side, own_before
+from millpond._engine.matching.lookup import Seen, Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.rows.columns import path_columns, visible_columns
@@ -40,8 +40,8 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         return
     tables = [kept_table(context, state, side) for side in (0, 1)]
     values = [Values(events, side, tables[side]) for side in (0, 1)]
-    before = Before(events, values)
-    old = own_before(events, values, before)
+    seen = Sides(events, values)
+    old = seen.own_before()
     void = _suppressed(context, events, old)
     if void.any():
         # They change nothing, for this operator and for what comes after: as if they had not come.
@@ -51,7 +51,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         is_left=events.side == 0,
         new=np.where(events.present, events.own, -1),
         old=old,
-        other=other_side(events, values, before),
+        other=seen.other_side(),
     )
     _store(events, values, tables)
     yield from _results(events, values, changes)
