@@ -78,7 +78,7 @@ def test_each_format_is_read_as_kafka_writes_it_and_a_null_value_is_a_tombstone(
         (None, Row(a=None), 3000, 0, 2, 0),
     ]
     assert dict(scanned.frame.dtypes)["reason"] == "tinyint"
-    assert (scanned.roots, scanned.one_task, scanned.order) == (("one",), False, ())
+    assert (scanned.roots, scanned.order) == (("one",), ())
 
 
 def test_several_topics_are_one_source_and_each_row_is_of_one_root(

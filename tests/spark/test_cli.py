@@ -120,8 +120,8 @@ def test_what_is_wrong_is_said_with_a_hint_and_a_code(folder: Path) -> None:
     assert "not a checkpoint" in ran("reset", folder, "--yes", code=1).stderr
     assert folder.is_dir()
     for command in ("metrics", "drops"):
-        assert "not a checkpoint" in ran(command, folder, code=1).stderr
-        assert "not a checkpoint" in ran(command, folder / "gone", code=1).stderr
+        assert "No topology of millpond" in ran(command, folder, code=1).stderr
+        assert "No topology of millpond" in ran(command, folder / "gone", code=1).stderr
     ran("draw", "told_topology:topology", "--format", "png", code=2)
     ran("run", "told_topology:topology", code=2)
     ran("unheard-of", code=2)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from millpond._spark.checkpoint.checkpoint import look
+from millpond._spark.checkpoint.checkpoint import started_in
 from millpond._spark.checkpoint.files import Folder, on_this_machine
 from millpond._spark.metrics.kept import read
 from millpond._spark.metrics.log_line import at
 from millpond._spark.metrics.metrics import BatchMetrics, Metrics
-from millpond.errors import ConfigError
 from millpond.session import session
 
 Drops = Mapping[tuple[str, str], int]
@@ -22,18 +21,11 @@ def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[s
 
     Raises
     ------
-    ConfigError : it is no checkpoint of millpond.
+    ConfigError : no topology was started with it.
     """
     # one of this machine is read without a Spark
     folder = on_this_machine(checkpoint) or Folder(session(master=master), checkpoint)
-    place = look(folder).last
-    if place is None:
-        raise ConfigError(
-            "This folder is not a checkpoint of millpond.",
-            given=checkpoint,
-            hint="Name the folder that the query was started with (checkpoint=).",
-        )
-    found = read(place)
+    found = read(started_in(folder))
     if found is None:
         return None, {"first_batch": None, "last_batch": None, "batches": 0}
     totals, now = found.totals, found.totals.metrics(active=False, at_ms=found.at_ms)

@@ -232,6 +232,23 @@ class Found:
             )
 
 
+def started_in(folder: Folder) -> Checkpoint:
+    """The checkpoint that a topology was started with.
+
+    Raises
+    ------
+    ConfigError : nobody has started upon the folder.
+    """
+    last = look(folder).last
+    if last is None:
+        raise ConfigError(
+            "No topology of millpond has been started with this checkpoint.",
+            given=folder,
+            hint="Name the folder that was given to topology.start(..., checkpoint=...).",
+        )
+    return last
+
+
 def look(folder: Folder) -> Found:
     """What the folder holds, read once.
 

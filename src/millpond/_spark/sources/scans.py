@@ -20,15 +20,13 @@ class Scan:
         null in the rows of others, and of topics with plain formats alone raw_key, raw_value; raw_headers where a
         topic has dead letters, whose source has s{n}_headers, too.
     roots : names of the sources in it.
-    one_task : whether all rows of a batch are in one task, to be sorted by `order` and numbered there.
-    order : the ordering columns.
+    order : columns by which all rows of a batch are sorted and numbered, in one task; none: they have their places.
     begins : whether the rows are what a source begins with, which no policy of its topic's is for.
     snapshot : whether they are a table's snapshot.
     """
 
     made: DataFrame | TopicRows
     roots: tuple[str, ...]
-    one_task: bool = False
     order: tuple[str, ...] = ()
     begins: bool = False
     snapshot: bool = False

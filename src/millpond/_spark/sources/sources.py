@@ -180,7 +180,7 @@ def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | 
 def _in_one_task(frame: DataFrame, source: Source, order: tuple[str, ...], headers: bool) -> Scan:
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
-    return Scan(frame.coalesce(1), (source.name,), one_task=True, order=order)
+    return Scan(frame.coalesce(1), (source.name,), order=order)
 
 
 def describe_origin(origin: Topic | Rows) -> str:

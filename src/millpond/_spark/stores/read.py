@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from millpond._engine.state import manifest as mf
-from millpond._spark.checkpoint.checkpoint import Checkpoint, look
+from millpond._spark.checkpoint.checkpoint import Checkpoint, started_in
 from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.state import CHUNKS, MANIFEST
@@ -242,13 +242,7 @@ def _begun(folder: Folder) -> Checkpoint:
     ------
     ConfigError : it records nothing, or was begun by a millpond that recorded no stores.
     """
-    last = look(folder).last
-    if last is None:
-        raise ConfigError(
-            "No topology of millpond has been started with this checkpoint.",
-            given=folder,
-            hint="Name the folder that was given to topology.start(..., checkpoint=...).",
-        )
+    last = started_in(folder)
     if not last.facts.stores and any(last.facts.addresses.values()):
         raise ConfigError(
             "The checkpoint does not say how its stores are read: an earlier millpond has written it.",
