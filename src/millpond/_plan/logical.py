@@ -7,7 +7,7 @@ which keeps the text to refuse another topology.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from millpond._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
@@ -58,6 +58,11 @@ class Plan:
             for side, name in enumerate(node.inputs):
                 found[name].append((node, side))
         return {name: tuple(children) for name, children in found.items()}
+
+    def with_nodes(self, nodes: Iterable[Node]) -> Plan:
+        """The same plan with these nodes in place of those of their names."""
+        made = {node.name: node for node in nodes}
+        return replace(self, nodes=tuple(made.get(node.name, node) for node in self.nodes))
 
     def below(self, name: str) -> tuple[Node, ...]:
         """All nodes that read this one, directly or not, in order of construction."""

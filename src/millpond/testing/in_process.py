@@ -25,6 +25,7 @@ from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
+from millpond._spark.dataflow.encoding import encodings_of
 from millpond._spark.dataflow.fusion import Fusion
 from millpond._spark.dataflow.letters import Letters, on_errors, ways_of
 from millpond._spark.dataflow.outlets import outlets_of, peeks_of
@@ -101,6 +102,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return BySpark("; ".join(lines or reasons))
     stage, metrics, ways = packed.stage, metric_names(physical), ways_of(physical, piped=True)
+    encodings = encodings_of(physical, physical.plan.sinks, ships=False)
     pack = Pack(
         outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
         labels=labels,
@@ -115,12 +117,13 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         letters=letter_roots(physical, stage),
         on_error=on_errors(physical, roots_of(stage)),
         ways=ways,
+        encodings=encodings,
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics, ways=ways))
+        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics, None, ways, encodings))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 

@@ -236,7 +236,7 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
         rows = _select(frame, outlet, drops)
         if outlet.target is None or rows is None:
             continue
-        part = frame.select(_wanted(frame, outlet, slots))
+        part = frame.select(wanted(frame, outlet, slots))
         part = part if len(rows) == len(frame) else part.take(pa.array(rows))
         if len(part):
             cases = ints(part, "case") if "case" in part.column_names else None
@@ -295,7 +295,8 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     return np.flatnonzero(mask) if outlet.target is not None else None
 
 
-def _wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
+def wanted(frame: pa.Table, outlet: Outlet, slots: int) -> list[str]:
+    """The columns of a frame that an outlet's rows take."""
     names = [*ROOT_POSITION, *path_columns(slots), "ts", outlet.key, outlet.value]
     names += [outlet.old] if outlet.old else []
     names += [name for name in ("headers", HELD_KEY) if name in frame.column_names]

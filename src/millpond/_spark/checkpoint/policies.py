@@ -41,10 +41,9 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
         return physical
     plan = without_dead_letters(physical.plan)
     topics = (source for source in plan.sources if isinstance(source.origin, Topic))
-    changed = {source.name: _changed(source, policies.get(source.name, {})) for source in topics}
-    nodes = tuple(changed.get(node.name, node) for node in plan.nodes)
+    plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     within = Within(**_policies(policies.get(WITHIN, {}), _WITHIN))
-    return rewrite(with_dead_letters(replace(plan, nodes=nodes, within=within), ColumnFunctions()))
+    return rewrite(with_dead_letters(replace(plan, within=within), ColumnFunctions()))
 
 
 def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:

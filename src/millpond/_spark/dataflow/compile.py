@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -31,17 +31,19 @@ from millpond._engine.time.watermark import Watermark, watermark_of
 from millpond._plan.dead_letters import letter_sources
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
+from millpond._spark.dataflow.encoding import ENCODED_KEY, encodings_of
+from millpond._spark.dataflow.exits import UnpackExits
 from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.letters import on_errors, ways_of
 from millpond._spark.dataflow.light import light
 from millpond._spark.dataflow.measures import Measures
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from millpond._spark.dataflow.packing import Pack, Unpack, UnpackExits, wide_schema_names
+from millpond._spark.dataflow.packing import Pack, Unpack, wide_schema_names
 from millpond._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
-from millpond._spark.dataflow.wire import WIRE, Exits, Labels, metric_names
+from millpond._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, metric_names
 from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
 from millpond._spark.formats.dead_letters import HEADERS, letter_headers
 from millpond._spark.formats.deserializers import Deserializers
@@ -94,7 +96,7 @@ class Compiled:
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
     there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
     and there is nothing to select; `headers`: whether its records have some. `uncounted`: nobody counts
-    the sinks' rows.
+    the sinks' rows. `encoded`: of which sinks keys or values are bytes already.
     """
 
     frame: DataFrame
@@ -103,6 +105,7 @@ class Compiled:
     exits: Exits | None = None
     headers: bool = False
     uncounted: bool = False
+    encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def compile_plan(
@@ -120,13 +123,15 @@ class _Compiler:
     """One compilation."""
 
     def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
-        self._physical = physical
         self._layout = layout
         self._metrics = metric_names(physical)
         self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
         self._ways = ways_of(physical, begun, piped=layout.cases)
         self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
+        self._physical = self.fusion.physical
+        # a test driver shows values
+        self._encodings = encodings_of(physical, physical.plan.sinks, ships=not layout.cases)
 
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
         refuse_behind(self._physical, self.fusion)
@@ -198,6 +203,7 @@ class _Compiler:
             measures=self._measures,
             on_error=policies,
             ways=self._ways,
+            encodings=self._encodings,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
@@ -223,6 +229,7 @@ class _Compiler:
             self._metrics,
             self._measures,
             self._ways,
+            self._encodings,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -293,7 +300,8 @@ class _Compiler:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
-        return Compiled(wire, {}, "", Exits.of(self._physical, self._layout.labels), self._layout.headers)
+        exits, encoded = Exits.of(self._physical, self._layout.labels), encoded_parts(self._physical)
+        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=encoded)
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
@@ -306,8 +314,10 @@ class _Compiler:
         fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
         fields += [("headers", HEADERS)] if self._layout.headers else []
         for number, sink in enumerate(sinks):
-            shape = self._physical.plan.by_name[sink].shape
-            fields += [(f"k{number}_key", shape.key), (f"k{number}_value", shape.value)]
+            shape, encoded = self._physical.plan.by_name[sink].shape, self._encoded(sink)
+            value = BinaryType() if "value" in encoded else shape.value
+            fields += [(f"k{number}_key", shape.key), (f"k{number}_value", value)]
+            fields += [(f"k{number}_{ENCODED_KEY}", BinaryType())] if "key" in encoded else []
             fields += [(letter_headers(number), HEADERS)] if self._is_letters(sink) else []
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = arrow_schema(schema)
@@ -321,7 +331,12 @@ class _Compiler:
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
         headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
-        return Selection(condition, key, value, combined=sink in self._physical.plan.combined, headers=headers)
+        combined = sink in self._physical.plan.combined
+        return Selection(condition, key, value, combined, headers, self._encoded(sink))
+
+    def _encoded(self, sink: str) -> tuple[str, ...]:
+        """Key or value, where the frame has the bytes of the sink's."""
+        return () if self._layout.cases else encoded_parts(self._physical).get(sink, ())
 
     def _is_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)

@@ -6,7 +6,7 @@ Spark's plan as expressions. So both ways evaluate the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import SparkSession
@@ -22,6 +22,7 @@ from millpond._plan.physical import Operator, Physical
 from millpond._spark.dataflow.fused import Fused, StageColumns
 from millpond._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from millpond._spark.dataflow.stage import Stage
+from millpond._spark.dataflow.wire import encoded_parts
 from millpond._spark.formats.arrow_types import arrow_schema
 from millpond._spark.functions.analysed_plan import Unread, layers_of
 
@@ -76,6 +77,8 @@ class Fusion:
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         own = [o for o in physical.operators if not physical.direct_edges(o)]
         self._found = {operator.id: self._tried(operator) for operator in own}
+        if encoded_parts(physical) and not self.exit:
+            self._physical = replace(physical, ordered_exit=True)
 
     def fused(self, operator: Operator) -> Fused | None:
         """How the operator's results go on; None where Spark's columns stand behind it."""
@@ -92,6 +95,11 @@ class Fusion:
             return None
         found = self._found[operator.id]
         return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
+
+    @property
+    def physical(self) -> Physical:
+        """The plan as it is run: with an exchange to the sinks where what is written before it asks for one."""
+        return self._physical
 
     @cached_property
     def exit(self) -> bool:

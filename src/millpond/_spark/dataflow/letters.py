@@ -21,13 +21,13 @@ from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from millpond._plan.dead_letters import letters_for, letters_within
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.wire import DEAD_LETTER, RAISED
+from millpond._spark.dataflow.wire import DEAD_LETTER, RAISED, UNENCODABLE
 from millpond._spark.formats.arrow_types import spark_type
-from millpond._spark.formats.dead_letters import Header, OnError, Origin, column
+from millpond._spark.formats.dead_letters import Header, OnError, Origin, column, complaint
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, REASONS
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of
 from millpond._spark.formats.json import readable
-from millpond.errors import FunctionError, MillpondError
+from millpond.errors import FunctionError, MillpondError, SinkError
 from millpond.io.dataframes import Rows
 from millpond.io.topics import Topic
 
@@ -68,7 +68,7 @@ class Ways:
 
     def of(self, reason: str) -> Outlet | None:
         """Where what ends for this reason goes."""
-        return self.failed if reason == RAISED else self.dropped
+        return self.failed if reason in (RAISED, UNENCODABLE) else self.dropped
 
 
 def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False) -> Ways | None:
@@ -180,6 +180,23 @@ class Letters(Drops):
         kept = some.select(_there(some, [*self._position, "key"])).append_column("given", value)
         told = [(node, RAISED, FunctionError, f"{errors[row]} {where}") for row in at.tolist()]
         self._hold(way, kept, ("key", "given"), told)
+
+    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, SinkError]) -> None:
+        """Take rows that an output cannot write.
+
+        Parameters
+        ----------
+        outlet : leads to the output, and says in which columns their keys and values are.
+        rows, errors : the rows, and by the number of one why it ends.
+        """
+        node, at = outlet.node, np.array(sorted(errors), dtype=np.int64)
+        way = None if self._ways is None else self._ways.of(UNENCODABLE)
+        if way is None:
+            self[(node, UNENCODABLE)] += len(at)
+            return
+        self[(node, DEAD_LETTER)] += len(at)
+        told = [(node, UNENCODABLE, SinkError, complaint(errors[row])) for row in at.tolist()]
+        self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), told)
 
     def routed(self, shards: int) -> Iterator[RoutedBatch]:
         """The dead letters on their way, which are forgotten here."""

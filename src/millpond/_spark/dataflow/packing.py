@@ -16,19 +16,20 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from millpond._engine.exchange.clock import Clock
-from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack, stamp_piped, stamp_sources
+from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, stamp_piped, stamp_sources
 from millpond._engine.expressions.program import Program
 from millpond._engine.rows import blob
-from millpond._engine.rows.columns import array, ints, position_columns, stacked, visible_columns
-from millpond._engine.rows.position import PART_ROWS, parts_by_position
+from millpond._engine.rows.columns import ints, position_columns, visible_columns
+from millpond._engine.rows.position import PART_ROWS
 from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
+from millpond._spark.dataflow.encoding import Encodings, packed
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.peeks import PeekCall, show
-from millpond._spark.dataflow.wire import DEAD_LETTER, END, Exits, Labels, operator_of
+from millpond._spark.dataflow.wire import DEAD_LETTER, END, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
-from millpond._spark.formats.dead_letters import OnError, evaluated, letter_headers
+from millpond._spark.formats.dead_letters import OnError, evaluated
 from millpond._spark.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.ends import end_rows
@@ -73,6 +74,7 @@ class Pack:
     measures : what is counted beside dropped records; None: nothing.
     on_error : what becomes of records for which a function raises, by the number of their root; else the batch fails.
     ways : where dead letters of what ends here go; None: there are none.
+    encodings : what is written of outputs before they have the rows.
     """
 
     outlets: tuple[Outlet, ...]
@@ -93,6 +95,7 @@ class Pack:
     measures: Measures | None = None
     on_error: Mapping[int, OnError] = field(default_factory=dict)
     ways: Ways | None = None
+    encodings: Encodings = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -114,7 +117,7 @@ class Pack:
         if self.sources:
             drops.refused(frame, self.roots)
         show(frame, self.peeks)
-        live = pack(frame, self.outlets, self.labels.shards, self.slots, drops)
+        live = packed(frame, self.outlets, self.labels.shards, self.slots, drops, self.encodings)
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.labels.shards))
         if self.measures and tally is not None:
             routed = self.measures.produced(routed, tally)
@@ -204,79 +207,13 @@ class Unpack:
                 given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
             wide, own = self.schema.names, f"o{operator}_"
             renamed = {(own + name if own + name in wide else name): column for name, column in given.items()}
-            yield _fitted(renamed, self.schema, len(part))
+            yield fitted(renamed, self.schema, len(part))
 
     def _passing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return _fitted({n: rows.column(n) for n in ("label", "port", "blob")}, self.schema, len(rows))
+        return fitted({n: rows.column(n) for n in ("label", "port", "blob")}, self.schema, len(rows))
 
 
-@dataclass(frozen=True)
-class UnpackExits:
-    """mapInArrow function behind the last exchange: each sink's rows in order of position, then end rows.
-
-    Parameters
-    ----------
-    schema : columns of the frame that the sinks read: `sink`, and per sink `k{n}_key`, `k{n}_value`.
-    exits : how sinks are told apart.
-
-    The rows are numbered where the schema has the column `sequence`.
-    """
-
-    schema: pa.Schema
-    exits: Exits
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The sinks' rows of one task."""
-        settle()
-        mail: dict[int, dict[int, list[pa.Table]]] = {}
-        for batch in batches:
-            labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
-            for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
-                rows = blob.decode(batch.column("blob")[at].as_buffer())
-                mail.setdefault(label, {}).setdefault(self.exits.ports[port], []).append(rows)
-        numbers = Numbers()
-        for label in sorted(mail):
-            shard = self.exits.labels.place(label)[1]
-            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards, numbers)
-        yield from end_rows(self.schema, "sink")
-        give_back()
-
-    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
-        """Rows of one sink, or of all sinks of one topic, which have keys of one type."""
-        sinks = sorted(mail)
-        kind = self.schema.field(f"k{sinks[0]}_key").type
-        rows = together({sink: stacked(mail.pop(sink)) for sink in sinks}, kind)
-        read = frozenset(("key", "headers", *(f"value{sink}" for sink in sinks), *self.schema.names))
-        for part in parts_by_position(rows, position_columns(self.exits.slots), read):
-            given = {name: array(part, name) for name in part.column_names}
-            # those of dead letters have a column of their own, since other outputs may be none with headers
-            given |= {letter_headers(sink): given["headers"] for sink in sinks if "headers" in given}
-            for sink in sinks:  # each of them; rows of another are never read as its own
-                given[f"k{sink}_key"], given[f"k{sink}_value"] = given["key"], given.pop(f"value{sink}")
-            given[SEQUENCE] = numbers.of(len(part))
-            if "case" in self.schema.names:
-                given["case"] = pa.array(np.full(len(part), case, dtype=np.int64))
-            yield _fitted(given, self.schema, len(part))
-
-
-def together(rows: Mapping[int, pa.Table], kind: pa.DataType) -> pa.Table:
-    """Rows of sinks of one topic in one table, with the number of each one's `sink`; their values in `value{sink}`.
-
-    Parameters
-    ----------
-    rows : by number of the sink.
-    kind : of the keys.
-    """
-    parts = []
-    for sink, table in rows.items():
-        columns = {name: table.column(name) for name in table.column_names if name not in ("key", "value")}
-        columns |= {"key": table.column("key").cast(kind), f"value{sink}": table.column("value")}
-        columns["sink"] = pa.array(np.full(len(table), sink, dtype=np.int32))
-        parts.append(pa.table(columns))
-    return stacked(parts)
-
-
-def _fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def fitted(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch of `schema`; columns that are not given are null."""
     columns = [fitted_column(given.get(wanted.name), wanted.type, rows) for wanted in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

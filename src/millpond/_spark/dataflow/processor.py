@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
-from millpond._engine.exchange.routing import RoutedBatch, pack
+from millpond._engine.exchange.routing import RoutedBatch
 from millpond._engine.operators.level import run_operator
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
@@ -27,6 +27,7 @@ from millpond._engine.rows.columns import stacked
 from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
+from millpond._spark.dataflow.encoding import Encodings, packed
 from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
@@ -52,6 +53,7 @@ class LevelProcessor(StatefulProcessor):
     metrics : (node, reason) of each metric number.
     measures : what is counted beside dropped records; None: nothing.
     ways : where dead letters of what ends here go; None: there are none.
+    encodings : what is written of outputs before they have the rows.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class LevelProcessor(StatefulProcessor):
         metrics: tuple[tuple[str, str], ...],
         measures: Measures | None = None,
         ways: Ways | None = None,
+        encodings: Encodings | None = None,
     ) -> None:
         self._ways = ways
+        self._encodings = encodings or {}
         self._measures = measures
         self._fused = fused
         self._metrics = metrics
@@ -142,7 +146,8 @@ class LevelProcessor(StatefulProcessor):
         """The results, packed here."""
         rows = fused.rows(results, context.operator.node, drops)
         rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        yield from self._written(pack(rows, fused.outlets, self._labels.shards, context.slots, drops), tally)
+        live = packed(rows, fused.outlets, self._labels.shards, context.slots, drops, self._encodings)
+        yield from self._written(live, tally)
 
     def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
         if self._measures is not None:

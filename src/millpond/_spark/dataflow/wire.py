@@ -20,8 +20,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from millpond._plan.dead_letters import WITHIN, letter_sources
 from millpond._plan.operators.spec import OUT_OF_ORDER
 from millpond._plan.physical import Physical
-from millpond.io.formats import Format
-from millpond.io.topics import Topic
+from millpond._spark.formats.formats import refuses
+from millpond.io.formats import Format, FormatName
+from millpond.io.topics import Topic, TopicSink
 
 WIRE = StructType(
     [
@@ -38,6 +39,8 @@ END = 2**31 - 1
 """Port of an end."""
 RAISED = "function_error"
 """Why records end for which a function raises."""
+UNENCODABLE = "unencodable"
+"""Why rows end at an output whose format does not write their key or value."""
 DEAD_LETTER = "dead_letter"
 """Why records end that are written to a dead-letter topic, which says more."""
 
@@ -205,6 +208,26 @@ def _deal(queues: Sequence[list[int]], wanted: int, shards: int, fixed: Mapping[
     return labels
 
 
+def encoded_parts(physical: Physical) -> dict[str, tuple[str, ...]]:
+    """By the name of an output, key or value, if they are written before the last exchange (`encoding`).
+
+    That is where the format may refuse one, and a row that it refuses is not to fail the query. Keys of one topic are
+    all written at one place, so that those of several outputs lie in one column.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for names in physical.exits:
+        sinks = [physical.plan.by_name[name] for name in names]
+        if isinstance(sinks[0].place, TopicSink) and physical.plan.within.outlives_errors:
+            keys = ("key",) if any(_may_refuse(sink.place.key) for sink in sinks) else ()
+            parts = {sink.name: (*keys, *(("value",) if _may_refuse(sink.place.value) else ())) for sink in sinks}
+            found |= {name: each for name, each in parts.items() if each}
+    return found
+
+
+def _may_refuse(given: Format | FormatName | None) -> bool:
+    return given is not None and refuses(Format.of(given))
+
+
 def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
     """(node, reason) of everything that may be dropped, in a fixed order: a metric's number is its place."""
     found: dict[tuple[str, str], None] = {}
@@ -236,6 +259,7 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
         found |= {(operator.node, why): None for why in operator.spec.drop_reasons}
         if physical.plan.within.outlives_errors:
             found[(operator.node, RAISED)] = None
+    found |= {(sink, UNENCODABLE): None for sink in encoded_parts(physical)}
     if physical.plan.within.dead_letters:
         found |= {(node, DEAD_LETTER): None for node, _ in found}
     return tuple(found)

@@ -101,8 +101,7 @@ class Origin:
 
     def headers(self, error: MillpondError) -> list[Header]:
         """What a dead letter says of itself, behind the record's own headers."""
-        text = error.message if error.given is None else f"{error.message} Given: {error.given}"
-        return self.told(type(error), text)
+        return self.told(type(error), complaint(error))
 
     def told(self, error: type[MillpondError] | None, text: str) -> list[Header]:
         """The same of an error of this class, if it is one, with this text."""
@@ -116,6 +115,11 @@ class Origin:
             "reason": self.reason,
         }
         return [(PREFIX + name, text.encode()) for name, text in said.items()]
+
+
+def complaint(error: MillpondError) -> str:
+    """What a dead letter says of an error: all but what is to be done about it."""
+    return error.message if error.given is None else f"{error.message} Given: {error.given}"
 
 
 def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Kept) -> pa.Table:

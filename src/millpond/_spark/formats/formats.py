@@ -51,7 +51,7 @@ FAMILIES: dict[str, Family] = {
     "float": plain.Simple(FloatType(), NumberSerde("float")),
     "double": plain.Simple(DoubleType(), NumberSerde("double")),
     "boolean": plain.Simple(BooleanType(), serdes.BooleanSerde()),
-    "uuid": plain.Simple(StringType(), serdes.UuidSerde()),
+    "uuid": plain.Simple(StringType(), serdes.UuidSerde(), some=True),
     "decimal": plain.Decimals(),
     "json": Json(),
     "avro": Registered(),
@@ -147,6 +147,11 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
 def written_by_workers(form: Format, kind: DataType) -> bool:
     """Whether no expression of Spark's is needed to write values of this type."""
     return family_of(form).written_by_workers(form, kind)
+
+
+def refuses(form: Format) -> bool:
+    """Whether there are values of its type that the format does not write, as a text that is no UUID."""
+    return family_of(form).refuses(form)
 
 
 def encode(form: Format, value: Column, kind: DataType | None = None) -> Column:

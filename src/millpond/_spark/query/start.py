@@ -7,7 +7,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -225,10 +225,12 @@ class _Start:
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
+                written = settled.settled_sinks(topology.plan.sinks, known)
+                topology = replace(topology, plan=topology.plan.with_nodes(written))
                 compiled, metrics = self._compiled(topology, place, read, found)
                 writer = sinks.prepared(
                     compiled,
-                    [(sink, sink.target) for sink in settled.settled_sinks(topology.plan.sinks, known)],
+                    [(sink, sink.target) for sink in written],
                     kafka=self.options.kafka,
                     query_name=self.options.name,
                     checkpoint=place.place.path,

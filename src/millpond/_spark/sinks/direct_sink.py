@@ -7,7 +7,7 @@ is put into its order and written before the next is read, and the ends (`wire`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from millpond._engine.rows.columns import HELD_KEY, array, position_columns, sta
 from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
+from millpond._spark.dataflow.encoding import ENCODED_KEY
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from millpond._spark.formats.serdes import Serde
@@ -33,7 +34,7 @@ from millpond._spark.sinks.shards import Shards
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
-_KEPT = frozenset(("key", "value", "ts", "headers", "topic", "prefix"))
+_KEPT = frozenset(("key", ENCODED_KEY, "value", "ts", "headers", "topic", "prefix"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
@@ -57,12 +58,18 @@ def _format(given: Format | FormatName | None, kind: DataType) -> Format:
     return format_for(kind) if given is None else Format.of(given)
 
 
-def serdes_of(sink: Sink) -> dict[str, Serde]:
-    """Of key and value what is written by a serde: all that is no text, bytes or integer."""
+def serdes_of(sink: Sink, encoded: Collection[str] = ()) -> dict[str, Serde]:
+    """Of key and value what is written by a serde: all that is no text, bytes or integer.
+
+    Parameters
+    ----------
+    encoded : key or value, where their bytes come already; the keys themselves come, too.
+    """
     assert isinstance(sink.target, TopicSink)
     parts = {"key": (sink.target.key, sink.shape.key), "value": (sink.target.value, sink.shape.value)}
     forms = {name: (_format(given, kind), kind) for name, (given, kind) in parts.items()}
-    return {name: serde_of(form, kind) for name, (form, kind) in forms.items() if not is_primitive(form)}
+    written = {name: each for name, each in forms.items() if name != "value" or name not in encoded}
+    return {name: serde_of(form, kind) for name, (form, kind) in written.items() if not is_primitive(form)}
 
 
 @unnamed()
@@ -114,16 +121,19 @@ class WriteDirectly:
             if self.exits.letters and "headers" not in columns:
                 # dead letters have some, and a task's records may be put together
                 columns["headers"] = pa.nulls(len(part), HEADERS)
-            written = {name: _bytes(columns[name], name, serdes) for name in ("key", "value")}
+            written = {name: _bytes(columns, name, serdes) for name in ("key", "value")}
+            columns.pop(ENCODED_KEY, None)
             yield pa.RecordBatch.from_pydict(columns | written)
 
     def _numbered(self, rows: pa.Table, sink: int, *, alone: bool) -> pa.Table:
         """Rows with the number of their sink; beside other sinks' their keys and values, of whatever type, as bytes."""
         if any("key" in parts and isinstance(parts["key"], WindowedSerde) for parts in self.serdes):
             rows = rows.append_column("prefix", _prefix(array(rows, "key"), self.serdes[sink].get("key")))
-        for name in () if alone else ("key", "value"):
-            at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, name, _bytes(array(rows, name), name, self.serdes[sink]).cast(pa.binary()))
+        if not alone:
+            columns = {name: array(rows, name) for name in ("key", ENCODED_KEY, "value") if name in rows.column_names}
+            rows = rows.drop_columns(list(columns))
+            for name in ("key", "value"):
+                rows = rows.append_column(name, _bytes(columns, name, self.serdes[sink]).cast(pa.binary()))
         return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
 
 
@@ -132,5 +142,7 @@ def _prefix(keys: pa.Array, serde: Serde | None) -> pa.Array:
     return serde.within(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())
 
 
-def _bytes(values: pa.Array, name: str, serdes: Mapping[str, Serde]) -> pa.Array:
-    return serdes[name].write(values) if name in serdes else as_bytes(values)
+def _bytes(columns: Mapping[str, pa.Array], name: str, serdes: Mapping[str, Serde]) -> pa.Array:
+    if name == "key" and ENCODED_KEY in columns:
+        return columns[ENCODED_KEY]
+    return serdes[name].write(columns[name]) if name in serdes else as_bytes(columns[name])

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 from millpond._engine.keys.murmur import murmur2
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, stacked, valid
+from millpond._spark.dataflow.encoding import ENCODED_KEY
 from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.session.credentials import received
@@ -214,7 +215,7 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
 def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:
     """Raise unless each sink's formats can write what the frame has."""
     for sink, chosen in sinks:
-        for part in ("key", "value"):
+        for part in {"key", "value"}.difference(chosen.encoded):
             _format(frame, sink, chosen, part)
 
 
@@ -229,7 +230,9 @@ def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, p
         # as Kafka Streams' WindowedStreamPartitioner
         key, *_ = _key_fields(frame, chosen)
         encoded["prefix"] = encode(within, F.col(chosen.key)["key"], key.dataType)
-    if chosen.combined and sink.key is None:
+    if "key" in chosen.encoded:
+        encoded["key"] = F.col(f"{chosen.key.removesuffix('_key')}_{ENCODED_KEY}")
+    elif chosen.combined and sink.key is None:
         encoded["key"] = encode_combined(prefix, suffix, F.col(chosen.key))
     else:
         encoded["key"] = _encoded(frame, sink, chosen, "key")
@@ -249,6 +252,8 @@ def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:
 
 def _encoded(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Column:
     name = getattr(chosen, part)
+    if part in chosen.encoded:
+        return F.col(name)
     return encode(_format(frame, sink, chosen, part), F.col(name), frame.schema[name].dataType)
 
 

@@ -24,6 +24,7 @@ class Selection:
     key, value : names of the columns.
     combined : whether the keys are those of a one-to-many join, which Kafka keeps together by their prefix.
     headers : the column of its own headers; None: those that all rows have, if they have some.
+    encoded : key or value, where the frame has their bytes: of values in place of them, of keys beside them.
     """
 
     condition: Column
@@ -31,6 +32,7 @@ class Selection:
     value: str
     combined: bool = False
     headers: str | None = None
+    encoded: tuple[str, ...] = ()
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The sink's rows: key, value, ts, headers where there are any, and what says their position."""

@@ -164,7 +164,8 @@ def _direct_sinks(compiled: Compiled, sinks: Sequence[tuple[Any, SinkTarget]]) -
     files = _direct_files(compiled.frame.sparkSession, ordered, compiled.headers)
     if files is not None:
         return DirectSinks(compiled.exits, files=files)
-    return DirectSinks(compiled.exits, tuple(node.target for node in ordered), tuple(map(serdes_of, ordered)))
+    serdes = tuple(serdes_of(node, compiled.encoded.get(node.name, ())) for node in ordered)
+    return DirectSinks(compiled.exits, tuple(node.target for node in ordered), serdes)
 
 
 def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, FileOutput]:

@@ -56,6 +56,10 @@ class Family(ABC):
         """Whether no expression of Spark's is needed to write values of this type."""
         return self.type_of(form) == kind
 
+    def refuses(self, form: Any) -> bool:
+        """Whether there are values of its type that the format does not write."""
+        return False
+
     def written_type(self, form: Any) -> str:
         """Values of what type it writes, as errors say it."""
         return self.type_of(form).simpleString()

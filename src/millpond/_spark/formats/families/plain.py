@@ -22,10 +22,12 @@ class Simple(Family):
     ----------
     kind : the type.
     serde : reads and writes them.
+    some : whether some values of the type alone are written.
     """
 
     kind: DataType
     serde: Serde
+    some: bool = False
 
     def type_of(self, form: Any) -> DataType:
         """As of each family."""
@@ -34,6 +36,10 @@ class Simple(Family):
     def serde_of(self, form: Any, kind: DataType | None) -> Serde:
         """As of each family."""
         return self.serde
+
+    def refuses(self, form: Any) -> bool:
+        """As of each family."""
+        return self.some
 
 
 class Decimals(Family):

@@ -40,6 +40,10 @@ class Registered(Family):
         """As of each family."""
         return self.fits(form, kind)
 
+    def refuses(self, form: SchemaFormat) -> bool:
+        """As of each family."""
+        return True
+
     def written_type(self, form: SchemaFormat) -> str:
         """As of each family."""
         return "types that its language has" if form.schema is None else super().written_type(form)

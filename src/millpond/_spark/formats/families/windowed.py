@@ -49,6 +49,10 @@ class Windowed(Family):
         found = _windowed(kind)
         return bool(found) and self.of(form.inner).written_by_workers(form.inner, found[0])
 
+    def refuses(self, form: WindowedFormat) -> bool:
+        """As of each family."""
+        return True
+
     def written_type(self, form: WindowedFormat) -> str:
         """As of each family."""
         return f"struct<key:{self.of(form.inner).written_type(form.inner)},start:bigint,end:bigint>"
