@@ -166,6 +166,14 @@ def test_windowed_keys_without_a_key_or_of_another_size_are_not_written() -> Non
     assert serde_of(mp.time_windowed("long")).write(other).to_pylist() == [(1).to_bytes(8) + bytes(8)]
 
 
+def test_no_windowed_key_is_written_as_none_whatever_its_inner_format_takes() -> None:
+    kind = arrow_type(type_of(mp.time_windowed("uuid")))
+    keys = pa.array([None, {"key": UUID, "start": 0, "end": 5}], kind)
+    serde = serde_of(mp.time_windowed("uuid"))
+    assert serde.write(keys).to_pylist() == [None, UUID.encode() + bytes(8)]
+    assert serde.within(keys).to_pylist() == [None, UUID.encode()]  # type: ignore[attr-defined]
+
+
 def test_not_a_number_is_one_number_and_negative_zero_another() -> None:
     serde = serde_of(Format("double"))
     written = serde.write(pa.array([math.nan, struct.unpack(">d", bytes.fromhex("fff8000000000001"))[0], -0.0]))

@@ -73,7 +73,7 @@ class WindowedSerde:
         ------
         SinkError : one lacks its key or a time, or its window has another size.
         """
-        key, start, end = keyform.struct_fields(values)
+        key, start, end = _fields(values)
         there = values.is_valid()
         written = [self.inner.write(key), *(as_bytes(end) for _ in range(self.sessions)), as_bytes(start)]
         joined = pc.binary_join_element_wise(*(part.cast(pa.binary()) for part in written), pa.scalar(b"", pa.binary()))
@@ -86,7 +86,7 @@ class WindowedSerde:
 
     def within(self, values: pa.Array) -> pa.Array:
         """The bytes of the keys within, by which records are placed; null for null."""
-        key, *_ = keyform.struct_fields(values)
+        key, *_ = _fields(values)
         return pc.if_else(values.is_valid(), self.inner.write(key).cast(pa.binary()), pa.scalar(None, pa.binary()))
 
     @property
@@ -104,3 +104,10 @@ class WindowedSerde:
         if len(found):
             given = repr(values[int(found[0])].as_py())[:100]
             raise SinkError(what, given=given, hint="Write the keys as JSON (mp.json()), or set them right before.")
+
+
+def _fields(values: pa.Array) -> list[pa.Array]:
+    """Key, start and end; null where there is no windowed key, whatever lies there in memory."""
+    fields = keyform.struct_fields(values)
+    there = values.is_valid()
+    return [pc.if_else(there, each, pa.scalar(None, each.type)) for each in fields] if values.null_count else fields

@@ -1,0 +1,169 @@
+"""Rows that an output's format refuses end there under `on_error`: wherever the driver runs, and in each format."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf.wrappers_pb2 import Int64Value
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import millpond as mp
+from millpond._engine.exchange.routing import Outlet
+from millpond._spark.dataflow.encoding import Encoding, packed
+from millpond._spark.dataflow.letters import Letters
+from millpond._spark.formats.serdes import UuidSerde
+from millpond.errors import SinkError
+from millpond.testing import TopologyTestDriver
+
+BAD = mp.DeadLetter("bad")
+UUID = "123e4567-e89b-12d3-a456-4266141740%02d"
+ORDER = "id string, amount long"
+AVRO = json.dumps({"type": "record", "name": "Amount", "fields": [{"name": "amount", "type": "long"}]})
+JSON_SCHEMA = json.dumps({"type": "object", "required": ["amount"], "properties": {"amount": {"type": "integer"}}})
+
+
+def topology(policy: Any, *, joined: bool = False) -> mp.Topology:
+    """Orders to outputs of several formats, each of which refuses some, and to one that takes them all."""
+    builder = mp.StreamsBuilder("unencodable", on_error=policy)
+    orders = builder.stream("orders", key="string", value=mp.json(ORDER), headers=True, on_error="fail")
+    if joined:
+        names = builder.table("names", key="string", value="string")
+        orders = orders.left_join(names, lambda order, _: order)
+    # a null is no amount
+    amounts = orders.map_values(lambda order: F.struct(order["amount"].alias("amount")))
+    orders.map_values(lambda order: order["id"]).to("ids", value="uuid", name="ids")
+    amounts.to("avro", value=mp.avro(AVRO), name="avro")
+    amounts.to("json_schema", value=mp.json_schema(JSON_SCHEMA), name="json_schema")
+    messages = orders.map_values(lambda order: F.struct(order["amount"].alias("value")))
+    messages.to("protobuf", value=mp.protobuf(Int64Value), name="protobuf")
+    size = F.lit(10).cast("long")
+    windows = orders.map(
+        lambda key, order: (F.struct(key.alias("key"), order["amount"].alias("start"), size.alias("end")), order["id"])
+    )
+    windows.to("windowed", key=mp.time_windowed("string", "10 ms"), name="windowed")
+    orders.map(lambda key, order: (order["id"], order["id"])).to("both", key="uuid", value="uuid", name="both")
+    orders.to("all", name="all")
+    return builder.build()
+
+
+def piped(driver: TopologyTestDriver, numbers: range = range(8)) -> TopologyTestDriver:
+    """Every fourth has no id and every fourth, another one, no amount; of all windows only that at 0 is one."""
+    for number in numbers:
+        identity = UUID % number if number % 4 else "none"
+        amount = None if number % 4 == 2 else 0 if number == 1 else number
+        driver.pipe("orders", f"k{number}", (identity, amount), ts=number, headers=[("n", b"%d" % number)])
+    return driver
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["before a level", "behind one"])
+@pytest.mark.parametrize("policy", ["skip", BAD], ids=["skip", "letters"])
+def test_an_output_goes_without_what_its_format_refuses_and_all_others_have_it(
+    spark: SparkSession, policy: Any, joined: bool
+) -> None:
+    driver = piped(TopologyTestDriver(topology(policy, joined=joined)))
+    assert driver.runs_in == "process", driver.why_spark
+    refused = {"ids": {0, 4}, "avro": {2, 6}, "json_schema": {2, 6}, "protobuf": {2, 6}, "both": {0, 4}}
+    refused["windowed"] = {*range(8)} - {1}
+    for output, gone in refused.items():
+        assert [record.ts for record in driver.read(output)] == sorted({*range(8)} - gone), output
+    assert len(driver.read("all")) == 8
+    reason = "unencodable" if policy == "skip" else "dead_letter"
+    assert driver.drops == {(output, reason): len(gone) for output, gone in refused.items()}
+    if policy == BAD:
+        letters = driver.read("bad")
+        told = [dict(letter.headers or ()) for letter in letters]
+        found = Counter((each["__streams.errors.operator"] or b"").decode() for each in told)
+        assert found == {output: len(gone) for output, gone in refused.items()}
+        assert {each["__streams.errors.reason"] for each in told} == {b"unencodable"}
+        assert {each["__streams.errors.exception"] for each in told} == {b"millpond.errors.SinkError"}
+        # all of a key stand in the order of its records
+        assert [letter.ts for letter in letters] == sorted(letter.ts for letter in letters)
+        last = {each["__streams.errors.operator"]: (letter, each) for letter, each in zip(letters, told, strict=True)}
+        letter, each = last[b"avro"]
+        assert (letter.key, letter.value, letter.ts, each["n"]) == (b"k6", b'{"amount":null}', 6, b"6")
+        assert each["__streams.errors.message"] == (
+            b"A value cannot be written by the schema of its sink. "
+            b"Given: the values of the topic 'avro': value.amount is null, and may not be"
+        )
+        letter, each = last[b"windowed"]
+        assert (letter.key, letter.value) == (b'{"key":"k7","start":7,"end":10}', (UUID % 7).encode())
+        assert b"another size" in (each["__streams.errors.message"] or b"")
+        letter, each = last[b"both"]
+        assert (letter.key, letter.value) == (b"none", b"none")
+
+
+def test_on_spark_the_driver_shows_the_same(spark: SparkSession) -> None:
+    builder = mp.StreamsBuilder("on spark", on_error=BAD)
+    ids = builder.stream("ids", key="string", value="string", on_error="fail")
+    ids.to("out", value="uuid", name="out")
+    ids.group_by_key().reduce(mp.python(lambda new, old: new)).to_stream().to("last", value="uuid", name="last")
+    driver = TopologyTestDriver(builder.build(), spark)
+    for number in range(6):
+        driver.pipe("ids", "a", UUID % number if number % 2 else "none", ts=number)
+    assert [record.ts for record in driver.read("out")] == [1, 3, 5]
+    assert [record.ts for record in driver.read("last")] == [1, 3, 5]
+    assert [(letter.key, letter.value, letter.ts) for letter in driver.read("bad")] == [
+        (b"a", b"none", ts) for ts in (0, 2, 4) for _ in range(2)
+    ]
+    assert driver.drops == {("out", "dead_letter"): 3, ("last", "dead_letter"): 3}
+
+
+def test_results_do_not_depend_on_where_the_records_are_cut(spark: SparkSession) -> None:
+    chance, count = Random(3), 200
+    records = [(f"k{chance.randrange(5)}", "none" if chance.random() < 0.3 else UUID % (n % 100)) for n in range(count)]
+    found = []
+    for cut in (count, 7, 1):
+        builder = mp.StreamsBuilder("cuts", on_error=BAD)
+        ids = builder.stream("ids", key="string", value="string")
+        ids.to("out", value="uuid", name="out")
+        ids.group_by_key().count(name="counts").to_stream().to("counts")
+        driver = TopologyTestDriver(builder.build(), shards=3)
+        results: dict[str, list[Any]] = {"out": [], "bad": [], "counts": []}
+        for number, (key, value) in enumerate(records):
+            driver.pipe("ids", key, value, ts=number)
+            if number % cut == cut - 1:
+                for output, read in results.items():
+                    read += driver.read(output)
+        for output, read in results.items():
+            read += driver.read(output)
+        # nothing is lost: a record is a result of the output or a dead letter, and counts in either case
+        assert len(results["out"]) + len(results["bad"]) == len(results["counts"]) == count
+        assert driver.drops == {("out", "dead_letter"): len(results["bad"])}
+        found.append({name: [(r.key, r.value, r.ts, r.headers) for r in read] for name, read in results.items()})
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]["bad"]) > 30
+
+
+def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
+    rows = pa.table(
+        {name: [0] for name in ("order_ts", "srcpart", "offset", "p0", "ts")} | {"key": ["a"], "value": [""]}
+    )
+    outlet = Outlet("out", 3, 0, "key", "value")
+    with pytest.raises(SinkError, match="A sink of UUIDs gets a text that is none"):
+        list(packed(rows, (outlet,), 1, 1, Letters(), {3: Encoding({"value": UuidSerde()}, False, True)}))
+
+
+def test_nothing_is_written_twice_where_nothing_is_refused() -> None:
+    asked = []
+
+    class Counting(UuidSerde):
+        def write(self, values: pa.Array) -> pa.Array:
+            asked.append(len(values))
+            return super().write(values)
+
+    columns = {name: [*range(100)] for name in ("order_ts", "srcpart", "offset", "p0", "ts")}
+    values = [UUID % number for number in range(100)]
+    rows = pa.table(columns | {"key": values, "value": values, "mine": [n % 2 == 0 for n in range(100)]})
+    outlet = Outlet("out", 3, 0, "key", "value", active="mine")
+    encodings = {3: Encoding({"key": Counting(), "value": Counting()}, True, True)}
+    (batch,) = packed(rows, (outlet,), 1, 1, Letters(), encodings)
+    assert asked == [50, 50]
+    assert batch.rows["value"].to_pylist() == [value.encode() for value in values[::2]]
+    assert batch.rows["encoded_key"].to_pylist() == batch.rows["value"].to_pylist()
+    assert batch.rows["key"].to_pylist() == values[::2]
