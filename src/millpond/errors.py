@@ -72,3 +72,7 @@ class SourceError(MillpondError):
 
 class SinkError(MillpondError):
     """Records could not be written to Kafka; none of their batch counts as written."""
+
+
+class EncodingError(SinkError):
+    """An output's format does not write a key or a value (KIP-399 calls it a serialization error)."""

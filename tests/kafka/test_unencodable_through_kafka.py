@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._spark.sinks import driver_commit
-from millpond.errors import SinkError
+from millpond.errors import EncodingError
 from millpond.io.kafka import Kafka
 from tests.kafka.topics import committed, new_topic
 
@@ -90,7 +90,10 @@ def test_what_an_output_refuses_is_told_once_and_all_else_is_written(
     assert len(found) == 2 * BATCH // 4 + 2 * 2 * BATCH // 5
     told = [dict(record.headers or ()) for record in found]
     for letter, each in zip(found, told, strict=True):
-        assert (each[PREFIX + "reason"], each[PREFIX + "exception"]) == (b"unencodable", b"millpond.errors.SinkError")
+        assert (each[PREFIX + "reason"], each[PREFIX + "exception"]) == (
+            b"unencodable",
+            b"millpond.errors.EncodingError",
+        )
         number = int(each["n"] or b"")
         assert (each[PREFIX + "topic"], letter.time) == (names["in"].encode(), 1000 + number)
         if each[PREFIX + "operator"] == b"out":
@@ -120,7 +123,7 @@ def test_without_an_exchange_to_the_outputs_what_is_refused_is_left_out_all_the_
         query.awaitTermination()
         return query.drops
 
-    with pytest.raises(SinkError, match="A sink of UUIDs gets a text that is none"):
+    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
         run("fail", "fails")
     assert committed(broker, out) == []
     assert run("skip", "skips") == {("out", "unencodable"): BATCH // 4}

@@ -18,7 +18,7 @@ from millpond._engine.exchange.routing import Outlet
 from millpond._spark.dataflow.encoding import Encoding, packed
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.formats.serdes import UuidSerde
-from millpond.errors import SinkError
+from millpond.errors import EncodingError
 from millpond.testing import TopologyTestDriver
 
 BAD = mp.DeadLetter("bad")
@@ -81,7 +81,7 @@ def test_an_output_goes_without_what_its_format_refuses_and_all_others_have_it(
         found = Counter((each["__streams.errors.operator"] or b"").decode() for each in told)
         assert found == {output: len(gone) for output, gone in refused.items()}
         assert {each["__streams.errors.reason"] for each in told} == {b"unencodable"}
-        assert {each["__streams.errors.exception"] for each in told} == {b"millpond.errors.SinkError"}
+        assert {each["__streams.errors.exception"] for each in told} == {b"millpond.errors.EncodingError"}
         # all of a key stand in the order of its records
         assert [letter.ts for letter in letters] == sorted(letter.ts for letter in letters)
         last = {each["__streams.errors.operator"]: (letter, each) for letter, each in zip(letters, told, strict=True)}
@@ -145,7 +145,7 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
         {name: [0] for name in ("order_ts", "srcpart", "offset", "p0", "ts")} | {"key": ["a"], "value": [""]}
     )
     outlet = Outlet("out", 3, 0, "key", "value")
-    with pytest.raises(SinkError, match="A sink of UUIDs gets a text that is none"):
+    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
         list(packed(rows, (outlet,), 1, 1, Letters(), {3: Encoding({"value": UuidSerde()}, False, True)}))
 
 

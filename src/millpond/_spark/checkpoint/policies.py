@@ -37,13 +37,19 @@ def recorded(plan: Plan) -> dict[str, Policies]:
 def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     """The same topology under the policies that a checkpoint has recorded among its effects."""
     policies: Policies = effects.get(EFFECT, {})
-    if _of(physical.plan) == policies:
+    if not differ(physical, effects):
         return physical
     plan = without_dead_letters(physical.plan)
     topics = (source for source in plan.sources if isinstance(source.origin, Topic))
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     within = Within(**_policies(policies.get(WITHIN, {}), _WITHIN))
     return rewrite(with_dead_letters(replace(plan, within=within), ColumnFunctions()))
+
+
+def differ(physical: Physical, effects: Mapping[str, Any]) -> bool:
+    """Whether a topology has other policies than those that a checkpoint has recorded among its effects."""
+    policies: Policies = effects.get(EFFECT, {})
+    return _of(physical.plan) != policies
 
 
 def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:
@@ -59,7 +65,7 @@ def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception)
     """
     before = under(physical, effects)
     early = before.plan.nodes if before.ordered_exit else before.plan.sources
-    return before is not physical and failures.is_of_record(failure, {node.name for node in early})
+    return differ(physical, effects) and failures.is_of_record(failure, {node.name for node in early})
 
 
 def _of(plan: Plan) -> Policies:

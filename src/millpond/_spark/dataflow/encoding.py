@@ -21,7 +21,7 @@ from millpond._spark.dataflow.letters import Letters
 from millpond._spark.dataflow.wire import encoded_parts
 from millpond._spark.formats.formats import serde_of
 from millpond._spark.formats.serdes import Serde
-from millpond.errors import SinkError
+from millpond.errors import EncodingError
 from millpond.io.formats import Format
 
 ENCODED_KEY = "encoded_key"
@@ -49,11 +49,11 @@ class Encoding:
 
         Raises
         ------
-        SinkError : a row is refused, and is not to outlive it.
+        EncodingError : a row is refused, and is not to outlive it.
         """
         part = frame.select(wanted(frame, outlet, slots))
         part = part.filter(pa.array(bools(frame, outlet.active))) if outlet.active else part
-        names, found = {"key": outlet.key, "value": outlet.value}, dict[int, SinkError]()
+        names, found = {"key": outlet.key, "value": outlet.value}, dict[int, EncodingError]()
         made: dict[str, pa.Array] = {}
         for name, serde in self.serdes.items():
             made[name], refused = _written(serde, array(part, names[name]), outlives=self.outlives)
@@ -111,11 +111,11 @@ def packed(
         yield from pack(rows, (onward,), shards, slots, drops)
 
 
-def _written(serde: Serde, values: pa.Array, *, outlives: bool) -> tuple[pa.Array, dict[int, SinkError]]:
+def _written(serde: Serde, values: pa.Array, *, outlives: bool) -> tuple[pa.Array, dict[int, EncodingError]]:
     """The bytes of values, and why some are refused, which have none."""
     try:
         return serde.write(values), {}
-    except SinkError:
+    except EncodingError:
         if not outlives:
             raise
         found = _refused(serde.write, values)
@@ -124,15 +124,15 @@ def _written(serde: Serde, values: pa.Array, *, outlives: bool) -> tuple[pa.Arra
         return serde.write(fine), found
 
 
-def _refused(write: Callable[[pa.Array], pa.Array], values: pa.Array) -> dict[int, SinkError]:
+def _refused(write: Callable[[pa.Array], pa.Array], values: pa.Array) -> dict[int, EncodingError]:
     """The rows that cannot be written, and why: looked for by halves, which few rows take well."""
-    found: dict[int, SinkError] = {}
+    found: dict[int, EncodingError] = {}
     spans = [(0, len(values))]
     while spans:
         begin, end = spans.pop()
         try:
             write(values.slice(begin, end - begin))
-        except SinkError as error:
+        except EncodingError as error:
             middle = (begin + end) // 2
             spans += [(begin, middle), (middle, end)] if end - begin > 1 else []
             found |= {begin: error} if end - begin == 1 else {}

@@ -27,7 +27,7 @@ from millpond._spark.formats.dead_letters import Header, OnError, Origin, column
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, REASONS
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of
 from millpond._spark.formats.json import readable
-from millpond.errors import FunctionError, MillpondError, SinkError
+from millpond.errors import EncodingError, FunctionError, MillpondError
 from millpond.io.dataframes import Rows
 from millpond.io.topics import Topic
 
@@ -181,7 +181,7 @@ class Letters(Drops):
         told = [(node, RAISED, FunctionError, f"{errors[row]} {where}") for row in at.tolist()]
         self._hold(way, kept, ("key", "given"), told)
 
-    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, SinkError]) -> None:
+    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, EncodingError]) -> None:
         """Take rows that an output cannot write.
 
         Parameters
@@ -195,7 +195,7 @@ class Letters(Drops):
             self[(node, UNENCODABLE)] += len(at)
             return
         self[(node, DEAD_LETTER)] += len(at)
-        told = [(node, UNENCODABLE, SinkError, complaint(errors[row])) for row in at.tolist()]
+        told = [(node, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
         self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), told)
 
     def routed(self, shards: int) -> Iterator[RoutedBatch]:

@@ -18,11 +18,13 @@ from millpond._engine.arrays import Bools
 from millpond._engine.keys.big_endian import as_bytes, decimal_bytes, decimals, numbers
 from millpond._spark.formats.json_decode import decode
 from millpond._spark.formats.json_encode import encoded
-from millpond.errors import SinkError
+from millpond.errors import EncodingError
 
 NUMBERS = {"short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
 WIDTHS = {kind: number.bit_width // 8 for kind, number in NUMBERS.items()} | {"boolean": 1}
 """Of the formats of one width, in bytes."""
+POLICY = 'on_error="skip" leaves out what cannot be written.'
+"""What every hint of an `EncodingError` ends with."""
 NOT_TEXT = "not valid UTF-8"
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
@@ -154,15 +156,15 @@ class UuidSerde:
 
         Raises
         ------
-        SinkError : a text is no UUID.
+        EncodingError : a text is no UUID.
         """
         found = _uuids(values)
         lost = _lost(values, found)
         if lost.any():
-            raise SinkError(
+            raise EncodingError(
                 "A sink of UUIDs gets a text that is none.",
                 given=repr(values[int(lost.argmax())].as_py())[:100],
-                hint='Filter such records out, or take the format "string".',
+                hint=f'Filter such records out, or take the format "string"; {POLICY}',
             )
         return as_bytes(found)
 

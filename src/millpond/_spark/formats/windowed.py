@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from millpond._engine.keys import keyform
 from millpond._engine.keys.big_endian import as_bytes, numbers
-from millpond._spark.formats.serdes import Decoded, Serde
-from millpond.errors import SinkError
+from millpond._spark.formats.serdes import POLICY, Decoded, Serde
+from millpond.errors import EncodingError
 
 FIELDS = ("key", "start", "end")
 _LONGEST = 2**63 - 1
@@ -71,7 +71,7 @@ class WindowedSerde:
 
         Raises
         ------
-        SinkError : one lacks its key or a time, or its window has another size.
+        EncodingError : one lacks its key or a time, or its window has another size.
         """
         key, start, end = _fields(values)
         there = values.is_valid()
@@ -103,7 +103,8 @@ class WindowedSerde:
         found = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
         if len(found):
             given = repr(values[int(found[0])].as_py())[:100]
-            raise SinkError(what, given=given, hint="Write the keys as JSON (mp.json()), or set them right before.")
+            hint = f"Write the keys as JSON (mp.json()), or set them right before; {POLICY}"
+            raise EncodingError(what, given=given, hint=hint)
 
 
 def _fields(values: pa.Array) -> list[pa.Array]:

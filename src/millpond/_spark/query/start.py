@@ -50,7 +50,7 @@ from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import bootstrap, sources, wall_clock
 from millpond._spark.stores.shown import shown_stores
-from millpond.errors import ConfigError
+from millpond.errors import ConfigError, EncodingError
 from millpond.io.topics import Topic, TopicSink
 
 
@@ -186,7 +186,7 @@ class _Start:
             passed = True
         except Exception as failure:
             passed = False
-            if not policies.may_pass(self.topology, place.facts.effects, failure):
+            if not self._may_pass(place, planned, failure):
                 raise
         finally:
             waiting.close()
@@ -198,6 +198,17 @@ class _Start:
         counts = Counts(query, metrics, kept=kept)
         counts.close()
         return counts.totals()
+
+    def _may_pass(self, place: Checkpoint, planned: int, failure: Exception) -> bool:
+        """Whether a batch may be run under the topology's policies: nothing is written of it."""
+        if policies.may_pass(self.topology, place.facts.effects, failure):
+            return True
+        if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
+            return False
+        # other outputs come behind the topics, at one of which it failed
+        plan, written = self.topology.plan, sinks.Written(planned, place.facts.tasks)
+        targets = [sink.target for sink in plan.sinks]
+        return sinks.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written)
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""

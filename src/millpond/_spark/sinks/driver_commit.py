@@ -46,6 +46,30 @@ def driver_name(identity: str) -> str:
     return f"{identity}-driver"
 
 
+def task_name(identity: str, task: int) -> str:
+    """A task's transactional id and group."""
+    return f"{identity}-{task}"
+
+
+def has_it(sender_of: Callable[..., TransactionalSender], names: Sequence[str], batch: int) -> list[bool]:
+    """Whether Kafka has a batch of these transactional ids, which are taken over: whoever had them writes no more.
+
+    Parameters
+    ----------
+    sender_of : makes a sender of a `name`.
+    """
+
+    def is_in(name: str) -> bool:
+        own = sender_of(name=name)
+        try:
+            return own.holds(batch)
+        finally:
+            own.abandon()
+
+    with ThreadPoolExecutor(_LOOKERS) as pool:
+        return list(pool.map(is_in, names))
+
+
 class DriverCommit:
     """Writes what the tasks of a batch hand back.
 
@@ -103,16 +127,8 @@ class DriverCommit:
     def _missing(self, batch: int, held: Mapping[int, bytes]) -> dict[int, bytes]:
         """What tasks have not written themselves; from now on none of them can that began before."""
 
-        def is_in(task: int) -> bool:
-            own = self._sender_of(name=f"{self._identity}-{task}")
-            try:
-                return own.holds(batch)
-            finally:
-                own.abandon()
-
-        with ThreadPoolExecutor(_LOOKERS) as pool:
-            found = dict(zip(held, pool.map(is_in, held), strict=True))
-        return {task: content for task, content in held.items() if not found[task]}
+        found = has_it(self._sender_of, [task_name(self._identity, task) for task in held], batch)
+        return {task: content for (task, content), is_in in zip(held.items(), found, strict=True) if not is_in}
 
 
 def _in_background(call: Callable[[], bool]) -> Future[bool]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark import StorageLevel
@@ -30,13 +30,13 @@ from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, serdes_of
-from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, limit
+from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, has_it, limit, task_name
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
 from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
 from millpond._spark.sinks.kafka_client import check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
-from millpond._spark.sinks.producers import refuse_later
+from millpond._spark.sinks.producers import TransactionalSender, refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
 from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
@@ -224,9 +224,28 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
 def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
     """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
     if _is_once(topics):
-        names = [f"{identity}-{task}" for task in range(written.tasks)]
-        names += [driver_name(identity)] if names else []
-        refuse_later(kafka, names, min(sink.name for sink in topics), written.planned)
+        refuse_later(kafka, _writers(identity, written), min(sink.name for sink in topics), written.planned)
+
+
+def _writers(identity: str, written: Written) -> list[str]:
+    """The transactional ids of those that have written batches: the driver and its tasks."""
+    return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
+
+
+def is_unwritten(targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, written: Written) -> bool:
+    """Whether Kafka has nothing of the last planned batch, and will not get anything of it any more.
+
+    False where that cannot be known: where results are written plainly.
+
+    Parameters
+    ----------
+    targets, kafka, identity, written : as of `prepared`.
+    """
+    topics = [target for target in targets if isinstance(target, TopicSink)]
+    if kafka is None or not _is_once(topics):
+        return False
+    sender_of = partial(TransactionalSender, client_settings(kafka), topic=min(sink.name for sink in topics))
+    return not any(has_it(sender_of, _writers(identity, written), written.planned))
 
 
 def _is_once(topics: Sequence[TopicSink]) -> bool:

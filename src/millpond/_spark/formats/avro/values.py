@@ -32,7 +32,8 @@ from millpond._spark.formats.avro.types import (
 from millpond._spark.formats.json_decode import Flaws
 from millpond._spark.formats.registered.language import Refused, Unwritable
 from millpond._spark.formats.registered.packages import needed
-from millpond.errors import SinkError
+from millpond._spark.formats.serdes import POLICY
+from millpond.errors import EncodingError
 
 _SHOWN = 300
 _BROKEN = (ValueError, EOFError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, RecursionError)
@@ -176,7 +177,7 @@ class AvroWriter:
 
         Raises
         ------
-        SinkError : a value is none of the schema's.
+        EncodingError : a value is none of the schema's.
         """
         avro = needed("fastavro")
         parsed = avro.parse_schema(without_logical(self._schema))
@@ -184,10 +185,10 @@ class AvroWriter:
         try:
             given = _plain(self._schema, names_of(self._schema), values, there, "value", top=True)
         except Unwritable as error:
-            raise SinkError(
+            raise EncodingError(
                 "A value cannot be written by the schema of its sink.",
                 given=f"{self.what}: {error}",
-                hint="Change the values, or the schema: a null needs a union with null.",
+                hint=f"Change the values, or the schema: a null needs a union with null; {POLICY}",
             ) from None
         write, header = avro.schemaless_writer, self.header
 

@@ -24,8 +24,8 @@ from millpond._spark.formats.json_encode import LEFT_OUT, encoded
 from millpond._spark.formats.json_schema.types import Node, node_of
 from millpond._spark.formats.registered.language import BadSchema, References, Refused, Values
 from millpond._spark.formats.registered.packages import needed
-from millpond._spark.formats.serdes import NOT_TEXT
-from millpond.errors import SinkError
+from millpond._spark.formats.serdes import NOT_TEXT, POLICY
+from millpond.errors import EncodingError
 
 _SHOWN = 300
 
@@ -176,7 +176,7 @@ class JsonSchemaWriter:
 
         Raises
         ------
-        SinkError : a value is none of the schema's.
+        EncodingError : a value is none of the schema's.
         """
         node, flaws = node_of(self.text), Flaws()
         _judge(node, self.kind, values, np.arange(len(values)), flaws, "value")
@@ -188,10 +188,10 @@ class JsonSchemaWriter:
 
     def _refuse(self, flaws: Flaws) -> None:
         if flaws.found:
-            raise SinkError(
+            raise EncodingError(
                 "A value cannot be written by the schema of its sink.",
                 given=f"{self.what}: {flaws.found[min(flaws.found)]}",
-                hint="Change the values, or the schema: a property that may be null has null among its types.",
+                hint=f"Change the values, or the schema: what may be null has null among its types; {POLICY}",
             )
 
 

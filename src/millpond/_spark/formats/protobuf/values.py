@@ -25,7 +25,8 @@ from millpond._spark.formats.protobuf.types import (
     type_of_message,
 )
 from millpond._spark.formats.registered.language import Refused, Unwritable
-from millpond.errors import SinkError
+from millpond._spark.formats.serdes import POLICY
+from millpond.errors import EncodingError
 
 F = FieldDescriptor
 _MICROS, _NANOS = 1_000_000, 1_000
@@ -168,16 +169,16 @@ class ProtobufWriter:
 
         Raises
         ------
-        SinkError : a value is none that the message has.
+        EncodingError : a value is none that the message has.
         """
         message = message_of(self.text)
         try:
             made = _messages(message, values, "value")
         except (Unwritable, ValueError) as error:
-            raise SinkError(
+            raise EncodingError(
                 "A value cannot be written as the message of its sink.",
                 given=f"{self.what}: {error}",
-                hint="Change the values, or the message: what may be null is an optional field, or a message.",
+                hint=f"Change the values, or the message: what may be null is optional, or a message; {POLICY}",
             ) from None
         written = [None if m is None else self.header + m.SerializeToString(deterministic=True) for m in made]
         return pa.array(written, pa.binary())

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 References = Sequence[tuple[str, str]]
 """Names and texts of the schemas that one refers to, those first that others of them need."""
 Writer = Callable[[pa.Array], pa.Array]
-"""Makes bytes of values, null of null; `SinkError` where one is none of the schema's."""
+"""Makes bytes of values, null of null; `EncodingError` where one is none of the schema's."""
 
 
 class BadSchema(ValueError):
