@@ -103,14 +103,15 @@ def test_what_an_output_refuses_is_told_once_and_all_else_is_written(
             assert int.from_bytes(letter.value or b"", "big") == number % 5 + 1 > 3
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_without_an_exchange_to_the_outputs_what_is_refused_is_left_out_all_the_same(
-    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, beside: bool
+@pytest.mark.parametrize(("beside", "letters"), [(False, False), (True, False), (False, True)])
+def test_a_query_that_has_failed_at_an_output_goes_on_where_rows_may_end_there(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, beside: bool, letters: bool
 ) -> None:
-    name, out = new_topic(broker, "in"), new_topic(broker, "out")
+    name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
     produced(broker, name, 0)
 
-    def run(policy: Any, place: str) -> dict[tuple[str, str], int]:
+    def run(policy: Any) -> dict[tuple[str, str], int]:
+        """Of the last level: without dead letters no exchange leads to the output."""
         builder = mp.StreamsBuilder("last-level", on_error=policy)
         ids = builder.stream(name, key="string", value="string", name="in")
         last = ids.group_by_key().agg(last=mp.last(lambda value: value), name="last").to_stream()
@@ -118,13 +119,15 @@ def test_without_an_exchange_to_the_outputs_what_is_refused_is_left_out_all_the_
         if beside:
             last.to(mp.ForeachBatch(lambda rows, batch: None), name="beside")
         query = builder.build().start(
-            spark, checkpoint=tmp_path / place, local_cache=tmp_path / "cache", available_now=True, kafka=kafka
+            spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True, kafka=kafka
         )
         query.awaitTermination()
         return query.drops
 
-    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
-        run("fail", "fails")
+    for _ in range(2):
+        with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
+            run("fail")
     assert committed(broker, out) == []
-    assert run("skip", "skips") == {("out", "unencodable"): BATCH // 4}
-    assert len(committed(broker, out)) == BATCH * 3 // 4
+    assert run(mp.DeadLetter(dead) if letters else "skip") == {("out", "dead_letter" if letters else "unencodable"): 5}
+    assert len(committed(broker, out)) == BATCH - 5
+    assert len(committed(broker, dead)) == (5 if letters else 0)

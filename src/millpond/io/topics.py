@@ -49,7 +49,7 @@ class Within:
 
     Parameters
     ----------
-    on_error : those for which a function raises behind an operator.
+    on_error : those for which a function raises behind an operator, or that an output's format does not write.
     on_drop : those that are late, expired, or without the key or value that an operator needs.
     """
 
