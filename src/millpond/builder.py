@@ -46,8 +46,7 @@ class StreamsBuilder:
     on_undecodable : what becomes of records of topics whose bytes are not of their formats, where an input does not
         say it itself: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
         `mp.DeadLetter("topic")` counts them and writes them to that topic.
-    on_error : the same of records for which a function raises, and of rows whose key or value an output's format does
-        not write; "fail" stops the query.
+    on_error : the same of records for which a function raises, or that an output cannot write; "fail" stops the query.
     on_drop : what becomes of records that are late, expired or lack the key or value that an operator needs: "skip"
         counts them, as Kafka Streams does, `mp.DeadLetter("topic")` counts them and writes them to that topic.
 

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from millpond._engine.exchange.routing import Outlet
-from millpond._spark.dataflow.encoding import Encoding, packed
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.formats.serdes import UuidSerde
+from millpond._spark.sinks.encoding import Encoding, packed
 from millpond.errors import EncodingError
 from millpond.testing import TopologyTestDriver
 

@@ -25,7 +25,6 @@ from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore, Snapshot
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
-from millpond._spark.dataflow.encoding import encodings_of
 from millpond._spark.dataflow.fusion import Fusion
 from millpond._spark.dataflow.letters import Letters, on_errors, ways_of
 from millpond._spark.dataflow.outlets import outlets_of, peeks_of
@@ -36,6 +35,7 @@ from millpond._spark.dataflow.wire import Exits, Labels, metric_names, target_co
 from millpond._spark.functions.analysed_plan import special
 from millpond._spark.query.counting import add
 from millpond._spark.session import settings
+from millpond._spark.sinks.encoding import encodings_of
 from millpond.testing.piped import Header, Piped
 from millpond.testing.records import Collected, PipedFrame, headers_of
 from millpond.testing.stores import Entry, Kept, stores_of

@@ -31,8 +31,6 @@ from millpond._engine.time.watermark import Watermark, watermark_of
 from millpond._plan.dead_letters import letter_sources
 from millpond._plan.operators.spec import FLAG
 from millpond._plan.physical import Operator, Physical
-from millpond._spark.dataflow.encoding import ENCODED_KEY, encodings_of
-from millpond._spark.dataflow.exits import UnpackExits
 from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.fusion import Fusion, result_fields
 from millpond._spark.dataflow.letters import on_errors, ways_of
@@ -47,8 +45,10 @@ from millpond._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, me
 from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
 from millpond._spark.formats.dead_letters import HEADERS, letter_headers
 from millpond._spark.formats.deserializers import Deserializers
+from millpond._spark.sinks.encoding import ENCODED_KEY, encodings_of
 from millpond._spark.sinks.selection import Selection
 from millpond._spark.sinks.sequence import SEQUENCE
+from millpond._spark.sinks.shards import UnpackExits
 from millpond._spark.sources import wall_clock
 from millpond._spark.sources.scans import Scan
 

@@ -23,7 +23,6 @@ from millpond._engine.rows.columns import ints, position_columns, visible_column
 from millpond._engine.rows.position import PART_ROWS
 from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
-from millpond._spark.dataflow.encoding import Encodings, packed
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
 from millpond._spark.dataflow.peeks import PeekCall, show
@@ -32,6 +31,7 @@ from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.dead_letters import OnError, evaluated
 from millpond._spark.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
+from millpond._spark.sinks.encoding import Encodings, packed
 from millpond._spark.sinks.ends import end_rows
 from millpond._spark.sinks.sequence import SEQUENCE, Numbers
 from millpond._spark.sources.spool import LARGE, in_order

@@ -27,7 +27,6 @@ from millpond._engine.rows.columns import stacked
 from millpond._engine.rows.sizes import RESULT_BYTES
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
-from millpond._spark.dataflow.encoding import Encodings, packed
 from millpond._spark.dataflow.fused import Fused
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
@@ -35,6 +34,7 @@ from millpond._spark.dataflow.packing import WireRow, count_rows, wire_frames, w
 from millpond._spark.dataflow.state import SparkChunkStore
 from millpond._spark.dataflow.wire import END, Labels, output_port
 from millpond._spark.session.worker import CACHE, give_back, say, settle
+from millpond._spark.sinks.encoding import Encodings, packed
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""

@@ -21,13 +21,13 @@ from millpond._engine.rows.columns import HELD_KEY, array, position_columns, sta
 from millpond._engine.rows.position import parts_by_position
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
-from millpond._spark.dataflow.encoding import ENCODED_KEY
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.formats.windowed import WindowedSerde
 from millpond._spark.session.origins import unnamed
 from millpond._spark.session.worker import give_back, settle
+from millpond._spark.sinks.encoding import ENCODED_KEY
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
 from millpond._spark.sinks.shards import Shards

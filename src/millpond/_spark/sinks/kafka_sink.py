@@ -20,11 +20,11 @@ from pyspark.sql.types import StructField, StructType
 from millpond._engine.keys.murmur import murmur2
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, stacked, valid
-from millpond._spark.dataflow.encoding import ENCODED_KEY
 from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.session.credentials import received
 from millpond._spark.session.settings import overridden
+from millpond._spark.sinks.encoding import ENCODED_KEY
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.sinks.selection import Selection
