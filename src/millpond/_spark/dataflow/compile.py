@@ -43,7 +43,7 @@ from millpond._spark.dataflow.processor import LevelProcessor
 from millpond._spark.dataflow.stage import Stage
 from millpond._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, metric_names
 from millpond._spark.formats.arrow_types import arrow_schema, arrow_type
-from millpond._spark.formats.dead_letters import HEADERS, letter_headers
+from millpond._spark.formats.dead_letters import HEADERS, OnError, letter_headers
 from millpond._spark.formats.deserializers import Deserializers
 from millpond._spark.sinks.encoding import ENCODED_KEY, encodings_of
 from millpond._spark.sinks.selection import Selection
@@ -174,9 +174,7 @@ class _Compiler:
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = [*columns_of(outlets, peeks), *(self._ways.needed if self._ways and source else ())]
-        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
-        if source is not None and program is None:
-            refuse_by_spark(self._physical, policies, self.fusion)
+        policies = self._on_errors(stage, source, program)
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
@@ -208,6 +206,13 @@ class _Compiler:
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _on_errors(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
+        """What becomes of records for which a function of a source stage raises."""
+        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
+        if source is not None and program is None:
+            refuse_by_spark(self._physical, policies, self.fusion)
+        return policies
 
     def _in_tasks(self, frame: DataFrame, source: Scan | None) -> DataFrame:
         """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""

@@ -7,7 +7,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -230,18 +230,16 @@ class _Start:
         found: Found | None,
     ) -> tuple[StreamingQuery, Counted, KeptTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
-        facts, topology = place.facts, policies.under(self.topology, place.facts.effects)
+        facts, known = place.facts, place.facts.effects.get("schemas", {})
+        topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
-        known = facts.effects.get("schemas", {})
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
-                written = settled.settled_sinks(topology.plan.sinks, known)
-                topology = replace(topology, plan=topology.plan.with_nodes(written))
                 compiled, metrics = self._compiled(topology, place, read, found)
                 writer = sinks.prepared(
                     compiled,
-                    [(sink, sink.target) for sink in written],
+                    [(sink, sink.target) for sink in topology.plan.sinks],
                     kafka=self.options.kafka,
                     query_name=self.options.name,
                     checkpoint=place.place.path,

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from millpond._plan.nodes import Sink, Source
+from millpond._plan.physical import Physical
 from millpond._spark.formats.registered import schemas
 from millpond._spark.formats.registered.client import Handed, Missing, RegistryClient
 from millpond._spark.formats.registered.language import BadSchema
@@ -188,3 +189,8 @@ def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
                 parts[part] = _with(getattr(sink.target, part), made_of)
         made.append(replace(sink, target=replace(sink.target, **parts)) if parts else sink)
     return made
+
+
+def with_sinks(physical: Physical, known: Settled) -> Physical:
+    """The same plan with these sinks."""
+    return replace(physical, plan=physical.plan.with_nodes(settled_sinks(physical.plan.sinks, known)))
