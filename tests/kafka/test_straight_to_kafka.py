@@ -262,6 +262,30 @@ def test_windowed_keys_are_placed_by_the_key_within_and_those_of_other_sinks_by_
     assert batch["prefix"].to_pylist() == [None, None, b"a", None]
 
 
+def test_keys_and_values_that_are_written_already_leave_as_they_are_and_go_where_the_key_within_says() -> None:
+    kind = pa.struct([("key", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
+    columns = {name: [0, 0] for name in ("order_ts", "srcpart", "p0", "ts", "hash")} | {"offset": [2, 1]}
+    columns |= {"value": [b"v", b"w"], "encoded_key": [b"a", b"b"]}
+    keys = pa.array([{"key": "one", "start": 5, "end": 15}, {"key": "two", "start": 5, "end": 15}], kind)
+    rows = blob.encode(pa.table({**columns, "key": keys}))
+    serdes: dict[str, Serde] = {"key": serde_of(mp.time_windowed("string"))}
+    beside = blob.encode(
+        pa.table({name: columns.get(name, [7, 8]) for name in ("key", *columns) if "_key" not in name})
+    )
+    alone = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
+    (first, _) = alone(iter([wire([(2, 0, rows), (10, END, b"")])]))
+    together = WriteDirectly(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
+    (both, _) = together(iter([wire([(2, 0, rows), (2, 1, beside), (10, END, b"")])]))
+    for batch in (first, both):
+        mine = batch.filter(pa.compute.equal(batch["topic"], 0))
+        assert mine.select(["key", "value", "prefix"]).to_pylist() == [
+            {"key": b"b", "value": b"w", "prefix": b"two"},
+            {"key": b"a", "value": b"v", "prefix": b"one"},
+        ]
+        assert "encoded_key" not in batch.schema.names
+    assert both["key"].to_pylist() == [b"b", long(8), b"a", long(7)]
+
+
 def test_rows_without_an_end_are_not_the_whole() -> None:
     write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
     batches = list(write(iter([wire([(2, 0, routed_batch(1))])])))

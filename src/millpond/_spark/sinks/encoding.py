@@ -19,7 +19,7 @@ from millpond._plan.nodes import Sink
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.dataflow.wire import encoded_parts
-from millpond._spark.formats.formats import serde_of
+from millpond._spark.formats.formats import check_writable, serde_of
 from millpond._spark.formats.serdes import Serde
 from millpond.errors import EncodingError
 from millpond.io.formats import Format
@@ -87,15 +87,24 @@ def encodings_of(physical: Physical, sinks: Iterable[Sink], *, ships: bool = Tru
     ----------
     sinks : of the plan, with the schemas that were settled.
     ships : whether bytes travel on.
+
+    Raises
+    ------
+    TopologyError : a format that cannot write what its output gets.
     """
     parts, found = encoded_parts(physical), dict[str, Encoding]()
     for sink in sinks:
         if sink.name in parts:
-            kinds = {"key": (sink.target.key, sink.shape.key), "value": (sink.target.value, sink.shape.value)}
-            serdes = {name: serde_of(Format.of(kinds[name][0]), kinds[name][1]) for name in parts[sink.name]}
+            serdes = {part: _serde(sink, part) for part in parts[sink.name]}
             found[sink.name] = Encoding(serdes, physical.plan.within.outlives_errors, ships)
     ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
     return {port: found[sink] for port, sink in ports.items() if sink in found}
+
+
+def _serde(sink: Sink, part: str) -> Serde:
+    form, kind = Format.of(getattr(sink.target, part)), getattr(sink.shape, part)
+    check_writable(form, kind, f"{part}s of the sink {sink.target.name!r}")
+    return serde_of(form, kind)
 
 
 def packed(
