@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from millpond._plan.construction import Construction
 from millpond._plan.dead_letters import with_dead_letters
-from millpond._plan.nodes import Node, Shape, Source
+from millpond._plan.inputs import Inputs
+from millpond._plan.policies import check_named
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
-from millpond.io.bootstrap import Backfill, Bootstrap, Snapshot, check_bootstrap, check_types
+from millpond.io.bootstrap import Backfill, Snapshot
 from millpond.io.dataframes import Rows
 from millpond.io.formats import Format, FormatName
-from millpond.io.origins import default_name, origin_of
-from millpond.io.topics import OnDrop, OnError, OnUndecodable, Topic, Within, check_policy
+from millpond.io.topics import OnDrop, OnError, OnUndecodable, Policies, Topic, Within, check_policy
 from millpond.kstream import KStream
 from millpond.ktable import KTable
 from millpond.names import missing, public
@@ -73,13 +73,13 @@ class StreamsBuilder:
         self.application_id = application_id
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
-        self._inputs: set[str] = set()
         for name, given in {"on_undecodable": on_undecodable, "on_error": on_error, "on_drop": on_drop}.items():
             check_policy(name, given)
-        self._on_undecodable, self._within = on_undecodable, Within(on_error, on_drop)
+        self._inputs = Inputs(self._construction, on_undecodable, on_error)
+        self._within, self._named = Within(on_error, on_drop), dict[str, Policies]()
 
     def __repr__(self) -> str:
-        return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs)})"
+        return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
 
     if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 
@@ -159,9 +159,9 @@ class StreamsBuilder:
         TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
             types.
         """
-        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
-        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
-        node = self._source(source, "stream", name, None, options, bootstrap=bootstrap)
+        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
         return KStream(self._construction, node)
 
     @overload
@@ -263,9 +263,9 @@ class StreamsBuilder:
         TopologyError : no such source, format, column or schema, the name is taken, the history is no duration, or
             what it begins with has rows of other types.
         """
-        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
-        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
-        node = self._source(source, "table", name, store, options, history, bootstrap)
+        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
         return KTable(self._construction, node)
 
     @overload
@@ -341,57 +341,56 @@ class StreamsBuilder:
         ------
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
-        policies = _given(on_undecodable=on_undecodable, on_error=on_error)
-        options = policies | _given(key=key, value=value, headers=headers, timestamp=timestamp, order=order)
-        return GlobalKTable(self._construction, self._source(source, "global", name, store, options))
+        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        return GlobalKTable(self._construction, self._inputs.add(source, "global", name, store, options))
+
+    def policies(self, name: str, *, on_error: OnError | None = None, on_drop: OnDrop | None = None) -> None:
+        """Say of one operator or output what becomes of records that end there, in place of what the builder says.
+
+        Parameters
+        ----------
+        name : the operator's or the output's, as `name=` gave it, or `describe` and `query.drops` have it.
+        on_error : of an operator, what becomes of its results for which a function behind it raises; of an output that
+            is a topic, of rows that its formats do not write.
+        on_drop : what becomes of records that the operator drops.
+
+        Raises
+        ------
+        TopologyError : there is no such policy, or the name has been given policies before. That there is no such
+            operator or output is said by `build`.
+
+        Examples
+        --------
+        >>> builder = StreamsBuilder("visits", on_error="skip")
+        >>> visits = builder.stream("visits", key="string", value="string")
+        >>> visits.group_by_key().count(name="counts").to_stream().to("counted")
+        >>> builder.policies("counts", on_error="fail", on_drop="skip")
+        """
+        self._construction.check_open(f"policies({name!r}, ...)")
+        made = Policies(name, on_error, on_drop)
+        if name in self._named:
+            raise TopologyError(
+                "One operator is given policies twice.",
+                given=repr(name),
+                hint=f"Say both at once: policies({name!r}, on_error=..., on_drop=...)",
+            )
+        self._named[name] = made
 
     def build(self) -> Topology:
-        """The topology as written so far, checked and rewritten into levels."""
-        plan = replace(self._construction.plan(), within=self._within)
+        """The topology as written so far, checked and rewritten into levels.
+
+        Raises
+        ------
+        TopologyError : it reads nothing, or has policies for an operator or output that it has not.
+        """
+        within = replace(self._within, named=tuple(self._named.values()))
+        plan = replace(self._construction.plan(), within=within)
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
+        check_named(plan)
         functions = self._construction.functions
         return Topology(with_dead_letters(plan, functions), functions)
-
-    def _source(
-        self,
-        source: Any,
-        kind: Any,
-        name: str | None,
-        store: str | None,
-        options: dict[str, Any],
-        history: Duration | None = None,
-        bootstrap: Bootstrap | None = None,
-    ) -> Node:
-        origin = origin_of(source, options)
-        if isinstance(origin, Topic):
-            # what an input does not say itself
-            undecodable, error = origin.on_undecodable or self._on_undecodable, origin.on_error or self._within.on_error
-            origin = replace(origin, on_undecodable=undecodable, on_error=error)
-        name = name or default_name(origin)
-        if name is None:
-            raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
-        if name in self._inputs:
-            raise TopologyError(
-                "Two inputs have one name.",
-                given=repr(name),
-                hint="Read it once and use the handle twice, or give one of them name=...",
-            )
-        key, value = self._construction.functions.source_types(origin, name)
-        kept = self._construction.history_ms(history)
-        if bootstrap is not None:
-            check_bootstrap(bootstrap, kind, origin, name)
-            check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
-        shape = Shape(kind, key, value)
-        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
-        self._construction.add(node)
-        self._inputs.add(name)
-        return node
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that have been given."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _spark_functions() -> FunctionBackend:

@@ -46,12 +46,7 @@ class Construction:
         TopologyError : its name or that of its store is taken, it closes a circle through a topic, it is an
             output that does not go together with another one, or the topology has been built.
         """
-        if self._built:
-            raise TopologyError(
-                "The topology has been built: what is added now would not be in it.",
-                given=f"{node.stem} {node.name!r}",
-                hint="Add it before build(), or begin another StreamsBuilder.",
-            )
+        self.check_open(f"{node.stem} {node.name!r}")
         self._check_name(node)
         self._check_stores(node)
         self._check_topic(node)
@@ -60,6 +55,15 @@ class Construction:
         self._origins[node.name] = self._origin(node)
         self._nodes[node.name] = node
         return node
+
+    def check_open(self, what: str) -> None:
+        """Raise where the topology has been built, and something is still to be said of it."""
+        if self._built:
+            raise TopologyError(
+                "The topology has been built: what is added now would not be in it.",
+                given=what,
+                hint="Add it before build(), or begin another StreamsBuilder.",
+            )
 
     def _check_name(self, node: Node) -> None:
         if node.name in self._nodes:

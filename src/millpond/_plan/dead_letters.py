@@ -67,6 +67,12 @@ def letters_within(plan: Plan, policy: OnError | OnDrop) -> str | None:
     return next(found, None)
 
 
+def letters_kept(plan: Plan) -> str | None:
+    """The name of the source that keeps records as they came, if any that are dropped are dead letters."""
+    found = (letters_within(plan, policy) for policy in plan.within.drops)
+    return next((name for name in found if name is not None), None)
+
+
 def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
     if isinstance(source.origin, Topic):
         yield from _written(plan, source.origin.dead_letters, source.name, source.name, functions)

@@ -44,6 +44,33 @@ OnDrop = Literal["skip"] | DeadLetter
 
 
 @dataclass(frozen=True)
+class Policies:
+    """What becomes of records that end at one operator or output.
+
+    Parameters
+    ----------
+    name : the operator's, or the output's.
+    on_error, on_drop : as of `Within`; None: as the topology has them.
+    """
+
+    name: str
+    on_error: OnError | None = None
+    on_drop: OnDrop | None = None
+
+    def __post_init__(self) -> None:
+        options = {"on_error": self.on_error, "on_drop": self.on_drop}
+        if not self.name or not isinstance(self.name, str) or set(options.values()) == {None}:
+            raise TopologyError(
+                "Policies are of an operator or an output by its name, and one of them at least is given.",
+                given=f"policies({self.name!r}, on_error={self.on_error!r}, on_drop={self.on_drop!r})",
+                hint='builder.policies("counts", on_drop=mp.DeadLetter("late"))',
+            )
+        for option, given in options.items():
+            if given is not None:
+                check_policy(option, given)
+
+
+@dataclass(frozen=True)
 class Within:
     """What becomes of records of a topology that end behind its inputs.
 
@@ -51,20 +78,34 @@ class Within:
     ----------
     on_error : those for which a function raises behind an operator, or that an output's format does not write.
     on_drop : those that are late, expired, or without the key or value that an operator needs.
+    named : what holds at single operators and outputs in place of these.
     """
 
     on_error: OnError = "fail"
     on_drop: OnDrop = "skip"
+    named: tuple[Policies, ...] = ()
+
+    def error_at(self, name: str) -> OnError:
+        """What holds at an operator or an output."""
+        return next((each.on_error for each in self.named if each.name == name and each.on_error), self.on_error)
+
+    def drop_at(self, name: str) -> OnDrop:
+        """The same of records that are dropped."""
+        return next((each.on_drop for each in self.named if each.name == name and each.on_drop), self.on_drop)
+
+    def outlives(self, name: str) -> bool:
+        """Whether a record for which a function raises, or that cannot be written, does not fail the query there."""
+        return self.error_at(name) != "fail"
 
     @property
-    def outlives_errors(self) -> bool:
-        """Whether a record for which a function raises does not fail the query."""
-        return self.on_error != "fail"
+    def drops(self) -> tuple[OnDrop, ...]:
+        """What becomes of records that are dropped, wherever that is."""
+        return (self.on_drop, *(each.on_drop for each in self.named if each.on_drop is not None))
 
     @property
     def dead_letters(self) -> tuple[str, ...]:
         """The topics that dead letters go to, each once."""
-        policies = (self.on_error, self.on_drop)
+        policies = [self.on_error, *(each.on_error for each in self.named), *self.drops]
         return tuple(dict.fromkeys(each.topic for each in policies if isinstance(each, DeadLetter)))
 
 

@@ -29,7 +29,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from millpond._plan.dead_letters import letters_for, letters_within
+from millpond._plan.dead_letters import letters_for, letters_kept
 from millpond._spark.functions.functions import session
 from millpond.errors import TopologyError
 from millpond.testing.bounded_run import BoundedRun, Drops
@@ -64,7 +64,7 @@ class TopologyTestDriver:
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
         own = [(number, source) for number, source in enumerate(sources) if source.dead_letters_of is None]
-        keeps = letters_within(topology.plan, topology.plan.within.on_drop) is not None
+        keeps = letters_kept(topology.plan) is not None
         policies = {source.name: getattr(source.origin, "on_undecodable", None) for source in sources}
         self._inlets = {s.input: Inlet(n, s, letters_for(topology.plan, s, policies[s.name]), keeps) for n, s in own}
         physical = topology.physical.with_one_domain()

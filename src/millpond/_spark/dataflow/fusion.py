@@ -158,7 +158,7 @@ class Fusion:
         """Whether a result may end for which a function raises: not where later changes say what it would have been."""
         root = self._physical.roots[operator.id].id
         told = any(flow.carries_old or flow.silent for flow in self._physical.flows if flow.root == root)
-        return self._physical.plan.within.outlives_errors and not told
+        return self._physical.plan.within.outlives(operator.node) and not told
 
 
 def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:

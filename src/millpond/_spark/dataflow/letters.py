@@ -19,7 +19,7 @@ from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.keys.big_endian import as_bytes
 from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
-from millpond._plan.dead_letters import letters_for, letters_within
+from millpond._plan.dead_letters import letters_for, letters_kept, letters_within
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.wire import DEAD_LETTER, RAISED, UNENCODABLE
 from millpond._spark.formats.arrow_types import spark_type
@@ -29,7 +29,7 @@ from millpond._spark.formats.formats import format_for, is_primitive, serde_of
 from millpond._spark.formats.json import readable
 from millpond.errors import EncodingError, FunctionError, MillpondError
 from millpond.io.dataframes import Rows
-from millpond.io.topics import Topic
+from millpond.io.topics import DeadLetter, Topic, Within
 
 _MESSAGE = "{} leaves it out: {}."
 
@@ -41,16 +41,16 @@ class Ways:
     Parameters
     ----------
     slots : path slots of the plan.
-    dropped, failed : to which exit those go that are dropped, and those for which a function raises; None: they are
-        counted only.
+    exits : by topic of dead letters, which way they go.
+    within : what becomes of records that end.
     topics : by the number of each source that is a topic, the topic.
     raw : number of the source whose columns keep what is dropped as it came.
     rows : numbers of the sources that have records without such bytes, which have no place in a topic either.
     """
 
     slots: int
-    dropped: Outlet | None
-    failed: Outlet | None
+    exits: Mapping[str, Outlet]
+    within: Within
     topics: Mapping[int, str]
     raw: int | None
     rows: tuple[int, ...] = ()
@@ -63,12 +63,13 @@ class Ways:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns of a source stage that dead letters are made of, whatever else reads them."""
-        rows = self.rows if self.dropped is not None else ()
+        rows = self.rows if self.raw is not None else ()
         return (*self.columns, *(f"s{number}_{part}" for number in rows for part in ("key", "value")))
 
-    def of(self, reason: str) -> Outlet | None:
-        """Where what ends for this reason goes."""
-        return self.failed if reason in (RAISED, UNENCODABLE) else self.dropped
+    def of(self, node: str, reason: str) -> Outlet | None:
+        """Where what ends at a node for this reason goes; None: it is counted only."""
+        policy = self.within.error_at(node) if reason in (RAISED, UNENCODABLE) else self.within.drop_at(node)
+        return self.exits[policy.topic] if isinstance(policy, DeadLetter) else None
 
 
 def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False) -> Ways | None:
@@ -80,17 +81,18 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     piped : whether its records are a test driver's, which say of one input alone whose they are.
     """
     plan = physical.plan
-    names = [letters_within(plan, policy) for policy in (plan.within.on_drop, plan.within.on_error)]
-    if names == [None, None]:
+    names = {topic: letters_within(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
+    if not names:
         return None
-    dropped, failed = (None if name is None else _exit(physical, name) for name in names)
+    exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
     topics = {number: s.origin.name for number, s in enumerate(plan.sources) if isinstance(s.origin, Topic)}
     if piped:
         topics = {0: topics[0]} if len(topics) == 1 and 0 in topics else {}
     numbers = {source.name: number for number, source in enumerate(plan.sources)}
     bare = begun | {source.name for source in plan.sources if isinstance(source.origin, Rows)}
     rows = tuple(number for name, number in numbers.items() if name in bare)
-    return Ways(physical.slots, dropped, failed, topics, None if names[0] is None else numbers[names[0]], rows)
+    kept = letters_kept(plan)
+    return Ways(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
 
 
 def _exit(physical: Physical, source: str) -> Outlet:
@@ -126,7 +128,7 @@ class Letters(Drops):
 
     def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         """See `Drops`."""
-        way = None if self._ways is None else self._ways.of(reason)
+        way = None if self._ways is None else self._ways.of(node, reason)
         if self._ways is None or way is None:
             super().ended(node, reason, rows, at, outlet)
         elif len(at):
@@ -155,7 +157,7 @@ class Letters(Drops):
     @property
     def takes_refused(self) -> bool:
         """Whether records that a source does not let pass are dead letters."""
-        return self._ways is not None and self._ways.dropped is not None
+        return self._ways is not None and isinstance(self._ways.within.on_drop, DeadLetter)
 
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, EvaluationError], where: str) -> None:
         """Take results for which a function raises.
@@ -167,7 +169,7 @@ class Letters(Drops):
         where : the function, as text.
         """
         at = np.array(sorted(errors), dtype=np.int64)
-        way = None if self._ways is None else self._ways.of(RAISED)
+        way = None if self._ways is None else self._ways.of(node, RAISED)
         if self._ways is None or way is None:
             self[(node, RAISED)] += len(at)
             return
@@ -190,7 +192,7 @@ class Letters(Drops):
         rows, errors : the rows, and by the number of one why it ends.
         """
         node, at = outlet.node, np.array(sorted(errors), dtype=np.int64)
-        way = None if self._ways is None else self._ways.of(UNENCODABLE)
+        way = None if self._ways is None else self._ways.of(node, UNENCODABLE)
         if way is None:
             self[(node, UNENCODABLE)] += len(at)
             return

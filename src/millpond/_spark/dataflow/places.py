@@ -98,11 +98,13 @@ def refuse_behind(physical: Physical, fusion: Fusion) -> None:
     ------
     ConfigError : names the functions.
     """
-    if physical.plan.within.outlives_errors:
-        roots = [physical.roots[o.id] for o in physical.operators if fusion.by_spark(o) is not None]
-        nodes = {flow.node for flow in physical.flows if flow.root in {root.id for root in roots}}
-        if any(physical.plan.functions_of(physical.plan.by_name[name]) for name in nodes):
-            _refuse(physical, fusion, "the builder")
+    within = physical.plan.within
+    operators = [o for o in physical.operators if within.outlives(o.node) and fusion.by_spark(o) is not None]
+    roots = {physical.roots[operator.id].id for operator in operators}
+    nodes = {flow.node for flow in physical.flows if flow.root in roots}
+    if any(physical.plan.functions_of(physical.plan.by_name[name]) for name in nodes):
+        named = ", ".join(operator.node for operator in operators)
+        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder")
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:

@@ -215,12 +215,14 @@ def encoded_parts(physical: Physical) -> dict[str, tuple[str, ...]]:
     all written at one place, so that those of several outputs lie in one column.
     """
     found: dict[str, tuple[str, ...]] = {}
+    within = physical.plan.within
     for names in physical.exits:
         sinks = [physical.plan.by_name[name] for name in names]
-        if isinstance(sinks[0].place, TopicSink) and physical.plan.within.outlives_errors:
-            keys = ("key",) if any(_may_refuse(sink.place.key) for sink in sinks) else ()
-            parts = {sink.name: (*keys, *(("value",) if _may_refuse(sink.place.value) else ())) for sink in sinks}
-            found |= {name: each for name, each in parts.items() if each}
+        ends = [sink for sink in sinks if isinstance(sink.place, TopicSink) and within.outlives(sink.name)]
+        keys = ("key",) if any(_may_refuse(sink.place.key) for sink in ends) else ()
+        for sink in sinks:
+            value = ("value",) if sink in ends and _may_refuse(sink.place.value) else ()
+            found |= {sink.name: (*keys, *value)} if keys or value else {}
     return found
 
 
@@ -257,7 +259,7 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(node, ends)] = None
     for operator in physical.operators:
         found |= {(operator.node, why): None for why in operator.spec.drop_reasons}
-        if physical.plan.within.outlives_errors:
+        if physical.plan.within.outlives(operator.node):
             found[(operator.node, RAISED)] = None
     found |= {(sink, UNENCODABLE): None for sink in encoded_parts(physical)}
     if physical.plan.within.dead_letters:

@@ -19,7 +19,7 @@ from millpond._engine.rows.blob import VERSION as BLOB_VERSION
 from millpond._engine.state.manifest import VERSION as STATE_VERSION
 from millpond._plan.change.change import Change
 from millpond._plan.change.described import described
-from millpond._plan.dead_letters import letters_within, without_dead_letters
+from millpond._plan.dead_letters import letters_kept, without_dead_letters
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.nodes import Source
@@ -305,7 +305,7 @@ class _Start:
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
-        dropped = letters_within(topology.plan, topology.plan.within.on_drop)
+        dropped = letters_kept(topology.plan)
         scans = sources.scan(
             spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
         )

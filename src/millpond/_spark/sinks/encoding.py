@@ -96,7 +96,7 @@ def encodings_of(physical: Physical, sinks: Iterable[Sink], *, ships: bool = Tru
     for sink in sinks:
         if sink.name in parts:
             serdes = {part: _serde(sink, part) for part in parts[sink.name]}
-            found[sink.name] = Encoding(serdes, physical.plan.within.outlives_errors, ships)
+            found[sink.name] = Encoding(serdes, physical.plan.within.outlives(sink.name), ships)
     ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
     return {port: found[sink] for port, sink in ports.items() if sink in found}
 
