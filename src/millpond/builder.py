@@ -159,7 +159,7 @@ class StreamsBuilder:
         TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
             types.
         """
-        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
         node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
         return KStream(self._construction, node)
@@ -263,7 +263,7 @@ class StreamsBuilder:
         TopologyError : no such source, format, column or schema, the name is taken, the history is no duration, or
             what it begins with has rows of other types.
         """
-        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
         node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
         return KTable(self._construction, node)
@@ -341,7 +341,7 @@ class StreamsBuilder:
         ------
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
-        options = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
         return GlobalKTable(self._construction, self._inputs.add(source, "global", name, store, options))
 

@@ -42,7 +42,9 @@ def topology(names: dict[str, str], policy: Any, *, beside: bool) -> mp.Topology
     late = counts.map(
         lambda key, n: (
             F.struct(
-                key["key"].alias("key"), key["start"].alias("start"), (key["end"] + F.greatest(n, 3) - 3).alias("end")
+                key["key"].alias("key"),
+                key["start"].alias("start"),
+                (key["end"] + F.greatest(n, F.lit(3)) - 3).alias("end"),
             ),
             n,
         )

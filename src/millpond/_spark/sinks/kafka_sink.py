@@ -215,8 +215,9 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
 def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:
     """Raise unless each sink's formats can write what the frame has."""
     for sink, chosen in sinks:
-        for part in {"key", "value"}.difference(chosen.encoded):
-            _format(frame, sink, chosen, part)
+        for part in ("key", "value"):
+            if part not in chosen.encoded:
+                _format(frame, sink, chosen, part)
 
 
 def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
