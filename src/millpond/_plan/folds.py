@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class FunctionFold:
     starts: bool = False
     initial: Any = None
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether values are subtracted, too: of a grouped table."""
+        return self.subtract is not None
+
 
 @dataclass(frozen=True)
 class CogroupFold:
@@ -57,6 +62,7 @@ class CogroupFold:
     adders: tuple[Step, ...]
     initial: Any
     merge: Step | None = None
+    takes_back: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ that memory is bounded by bytes (law 9); each stretch begins with what the one b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.operators.operator import Events, sent
+from millpond._engine.operators.operator import Events, Failed, failed_rows, sent
 from millpond._engine.rows.columns import array_of, gather, ints, joined
 from millpond._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, taken
 from millpond._engine.state.lookups import Lookup
@@ -91,11 +91,42 @@ def folded(rows: Contributions, fold: Fold, standing: Standing, *, whole: bool) 
         return grown(rows.group[begin:end], row_bytes(standing.states), sizes[begin:end]) if fold.grows else 0
 
     sizes = sizes_of(rows.events)[rows.row]
-    for begin, end in stretches(sizes, growth, whole=whole):
+    spans = stretches(sizes, growth, whole=whole)
+    for begin, end in _of_whole_rows(rows, spans) if fold.outlives else spans:
         chosen = rows.ordered(begin, end)
-        done = fold.run(_work(rows, chosen, standing))
+        done = _outlived(fold, _work(rows, chosen, standing), rows.row[chosen])
         yield chosen, done
         _settle(rows, chosen, done, standing)
+
+
+def _of_whole_rows(rows: Contributions, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The stretches, each with all contributions of its rows: a row that ends changes none of its aggregates."""
+    begin = 0
+    for _, end in spans:
+        until = int(np.searchsorted(rows.row, rows.row[end - 1], side="right"))
+        if until > begin:
+            yield begin, until
+        begin = until
+
+
+def _outlived(fold: Fold, work: Work, of: Int64s) -> Folded:
+    """What becomes of contributions, where those of a row for which a function raises for one of them all end.
+
+    Which rows these are depends on those before them that do not end. So what has been found is taken for so, and
+    folded anew, until the same is found: of each aggregate one row more is right each time, and most often all are.
+
+    Parameters
+    ----------
+    of : the row of each contribution.
+    """
+    while True:
+        done = fold.outlived(work)
+        if done.void is None:
+            return done
+        ends = np.isin(of, of[list(done.failed)])
+        if (ends == done.void).all():
+            return done
+        work = replace(work, ends=ends)
 
 
 def stretches(sizes: Int64s, growth: Callable[[int, int], int], *, whole: bool) -> Iterator[tuple[int, int]]:
@@ -196,9 +227,15 @@ def refuse_large(events: Events, states: pa.Array, key_of: Callable[[int], pa.Sc
         )
 
 
+def failures(rows: Contributions, chosen: Int64s, done: Folded) -> Iterator[Failed]:
+    """Rows for which a function has raised, each with the first of what it has raised."""
+    latest_first = sorted(done.failed, reverse=True)
+    yield from failed_rows(rows.events, {int(rows.row[chosen[at]]): done.failed[at] for at in latest_first})
+
+
 def changes(rows: Contributions, fold: Fold, chosen: Int64s, done: Folded, meta: Meta) -> Iterator[pa.Table]:
     """The result of each contribution, in order of position; with the record cache each aggregate's last."""
-    wanted = np.sort(chosen)
+    wanted = np.sort(chosen if done.void is None else chosen[~done.void])
     before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
     before[chosen], after[chosen], ts[chosen] = done.before, done.after, done.ts
     yield from told(rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta)

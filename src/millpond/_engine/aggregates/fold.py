@@ -9,13 +9,14 @@ it has rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.aggregates.raising import RAISED, survivors
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.rows.columns import gather, joined, valid
 from millpond.errors import MillpondError
@@ -38,6 +39,8 @@ class Work:
     olds : what each row subtracts before; null: nothing. None: no row does.
     resumes : of sessions: whether the group's prior state is that of a session, which a row merges into a new
         aggregate before it adds its value, as it does with that of the row before it. None: of no sessions.
+    ends : rows that change nothing, since a function raises for their record: functions are asked for them all the
+        same, whether they still do. None: there are none.
     """
 
     keys: pa.Array
@@ -48,6 +51,7 @@ class Work:
     prior_ts: Int64s
     olds: pa.Array | None = None
     resumes: Bools | None = None
+    ends: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -84,12 +88,16 @@ class Folded:
     states : those of the groups before their first rows, then new ones.
     before, after : of each row.
     ts : timestamp of each row's result: it never goes back while an aggregate stands.
+    failed : rows for which a function raises, and what.
+    void : rows that change nothing, since they have failed or end; None: there are none.
     """
 
     states: pa.Array | pa.ChunkedArray
     before: Int64s
     after: Int64s
     ts: Int64s
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    void: Bools | None = None
 
 
 class Fold:
@@ -99,9 +107,11 @@ class Fold:
     ----------
     state, result : Arrow types of what is kept, and of what is shown.
     grows : whether a state may become larger with each row.
+    outlives : whether a row for which a function raises changes nothing, and does not fail the query.
     """
 
     grows = True
+    outlives = False
 
     def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
         self.state = state
@@ -135,16 +145,48 @@ class Fold:
         """All rows folded."""
         return in_rounds(self, work)
 
+    def tried(self, work: Work) -> Folded:
+        """All rows folded but those that end, and those for which a function raises."""
+        return in_rounds(self, work, {})
 
-def folded(work: Work, added: list[pa.Array], kind: pa.DataType, after: Int64s) -> Folded:
-    """The result of a run, from the new states and where each row's is among them: -1 for none."""
+    def outlived(self, work: Work) -> Folded:
+        """All rows folded; where that is wanted, but those for which a function raises: see `tried`.
+
+        Raises
+        ------
+        EvaluationError, FunctionError : a function raises, and that is not to be outlived.
+        """
+        if work.ends is None:
+            try:
+                return self.run(work)
+            except RAISED:
+                if not self.outlives:
+                    raise
+        return self.tried(work)
+
+
+def folded(
+    work: Work, added: list[pa.Array], kind: pa.DataType, after: Int64s, failed: Mapping[int, Exception] | None = None
+) -> Folded:
+    """The result of a run, from the new states and where each row's is among them: -1 for none.
+
+    Parameters
+    ----------
+    failed : rows for which a function raised, whose states are those before them.
+    """
+    void = None
+    if failed or work.ends is not None:
+        void = np.zeros(len(work), dtype=np.bool_) if work.ends is None else work.ends.copy()
+        void[list(failed or ())] = True
+        # what has not come moves no aggregate's time
+        work = replace(work, ts=np.where(void, 0, work.ts))
     states = joined([work.prior, *added], kind)
     after = np.where(after >= 0, after + len(work.prior), -1)
     prior = np.where(work.known, np.arange(len(work.prior)), -1)
     before = np.empty_like(after)
     before[1:] = after[:-1]
     before[work.starts[:-1]] = prior
-    return Folded(states, before, after, result_times(work, before))
+    return Folded(states, before, after, result_times(work, before), failed or {}, void)
 
 
 def result_times(work: Work, before: Int64s) -> Int64s:
@@ -167,8 +209,13 @@ def segmented_maximum(values: Int64s, begins: Bools) -> Int64s:
     return np.asarray(levels[highest - segment * len(levels)])
 
 
-def in_rounds(fold: Fold, work: Work) -> Folded:
-    """All rows folded."""
+def in_rounds(fold: Fold, work: Work, failed: dict[int, Exception] | None = None) -> Folded:
+    """All rows folded.
+
+    Parameters
+    ----------
+    failed : takes rows for which a function raises, and why; None: that is raised.
+    """
     largest_first = np.argsort(-work.sizes, kind="stable")
     sizes, starts = work.sizes[largest_first], work.starts[:-1][largest_first]
     keys, states = work.keys.take(pa.array(largest_first)), work.prior.take(pa.array(largest_first))
@@ -179,24 +226,66 @@ def in_rounds(fold: Fold, work: Work) -> Folded:
         active = int(np.searchsorted(-sizes, -number, side="left"))
         rows = starts[:active] + number
         keys, states = keys.slice(0, active), states.slice(0, active)
+        resumes = None
         if work.resumes is not None:
-            resumed = valid(states) if number else valid(states) & work.resumes[largest_first[:active]]
-            states = _where(lambda keys, states, _: fold.resume(keys, states), resumed, keys, states, states)
-        states = _round(fold, work, keys, states, rows)
+            resumes = np.ones(active, dtype=np.bool_) if number else work.resumes[largest_first[:active]]
+        turn = _Round(fold, work, keys, states, rows, resumes)
+        states = turn.whole() if failed is None else turn.tried(failed)
         present = valid(states)
         after[rows] = np.where(present, count + np.arange(active), -1)
         added.append(states)
         count += active
-    return folded(work, added, fold.state, after)
+    return folded(work, added, fold.state, after, failed)
 
 
-def _round(fold: Fold, work: Work, keys: pa.Array, states: pa.Array, rows: Int64s) -> pa.Array:
-    at = pa.array(rows)
-    if work.olds is not None:
-        olds = work.olds.take(at)
-        states = _where(fold.subtract, valid(olds) & valid(states), keys, states, olds)
-    values = work.values.take(at)
-    return _where(fold.add, valid(values), keys, states, values)
+@dataclass(frozen=True)
+class _Round:
+    """A row of each of some groups.
+
+    Parameters
+    ----------
+    keys, states, rows : of each group, its key, what stands, and its row.
+    resumes : whether what stands is a session's, which is merged into a new aggregate; None: of no sessions.
+    """
+
+    fold: Fold
+    work: Work
+    keys: pa.Array
+    states: pa.Array
+    rows: Int64s
+    resumes: Bools | None
+
+    def whole(self) -> pa.Array:
+        """What stands behind it."""
+        fold, work, keys, states = self.fold, self.work, self.keys, self.states
+        at = pa.array(self.rows)
+        if self.resumes is not None:
+            resumed = valid(states) & self.resumes
+            states = _where(lambda keys, states, _: fold.resume(keys, states), resumed, keys, states, states)
+        if work.olds is not None:
+            olds = work.olds.take(at)
+            states = _where(fold.subtract, valid(olds) & valid(states), keys, states, olds)
+        values = work.values.take(at)
+        return _where(fold.add, valid(values), keys, states, values)
+
+    def tried(self, failed: dict[int, Exception]) -> pa.Array:
+        """The same, where rows that end, and those for which a function raises, leave what stands."""
+        fine, made, raised = survivors(lambda some: self._some(some).whole(), len(self.rows))
+        failed |= {int(self.rows[at]): error for at, error in raised.items()}
+        if not made:
+            return self.states
+        stepped = pa.concat_arrays(made)
+        if self.work.ends is not None:
+            goes_on = np.flatnonzero(~self.work.ends[self.rows[fine]])
+            fine, stepped = fine[goes_on], stepped.take(pa.array(goes_on))
+        return replaced(self.states, fine, stepped)
+
+    def _some(self, some: Int64s) -> _Round:
+        at = pa.array(some)
+        resumes = None if self.resumes is None else self.resumes[some]
+        return replace(
+            self, keys=self.keys.take(at), states=self.states.take(at), rows=self.rows[some], resumes=resumes
+        )
 
 
 def _where(step: ArrayStep, mask: Bools, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:

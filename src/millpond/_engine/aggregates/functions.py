@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
+from millpond._engine.aggregates.raising import survivors
 from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
+from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluated import Evaluated
-from millpond._engine.rows.columns import array_of, valid
+from millpond._engine.rows.columns import array_of, joined, valid
 from millpond._plan import folds
 from millpond._plan.folds import FunctionFold, Step
 from millpond.errors import FunctionError
@@ -57,24 +60,71 @@ class ArrayFold(Fold):
 
     def run(self, work: Work) -> Folded:
         """See `Fold`."""
+        if self._plain:
+            return self._one_by_one(work, *self._called_for(work))
+        return self._summed(work) or in_rounds(self, work)
+
+    def tried(self, work: Work) -> Folded:
+        """See `Fold`."""
+        if not self._plain:
+            return self._summed_but(work) or in_rounds(self, work, {})
+        values, adders = self._called_for(work)
+        checked = {id(adder): Step(partial(self._checked, adder.function), plain=True) for adder in adders}
+        return self._one_by_one(work, values, [checked[id(adder)] for adder in adders])
+
+    @property
+    def _plain(self) -> bool:
+        """Whether all functions are plain ones."""
         how = self._how
-        if all(step is None or step.plain for step in (how.add, how.subtract, how.merge)):
-            return self._one_by_one(work, work.values.to_pylist(), [how.add] * len(work))
-        return self._summed(work) or super().run(work)
+        return all(step is None or step.plain for step in (how.add, how.subtract, how.merge))
+
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Step]]:
+        """The value of each row, and the adder that is called for it."""
+        return work.values.to_pylist(), [self._how.add] * len(work)
 
     def _summed(self, work: Work) -> Folded | None:
         """The same where the adder adds to the aggregate, and some group has more rows than rounds are good for."""
-        function = self._how.add.function
-        if work.olds is not None or work.sizes.max(initial=0) <= ROUNDS or not isinstance(function, Evaluated):
+        addend = self._addend(work)
+        if addend is None:
             return None
-        addend = function.addend(function.operands[-1])
-        if addend is None or not (pa.types.is_int64(self.state) or pa.types.is_float64(self.state)):
+        try:
+            terms = addend(work.keys.take(pa.array(work.group)), work.values, work.values)
+        except EvaluationError:
+            # which row it is for is said by rounds
             return None
-        terms = addend(work.keys.take(pa.array(work.group)), work.values, work.values)
         if terms.null_count or work.values.null_count:
             return None
         sums = self._sums(work, array_of(terms, self.state).to_numpy().copy())
         return None if sums is None else folded(work, [pa.array(sums)], self.state, np.arange(len(work)))
+
+    def _summed_but(self, work: Work) -> Folded | None:
+        """The same of the rows for which what is added can be computed."""
+        addend = self._addend(work)
+        if addend is None or not self._how.starts or work.ends is not None or work.values.null_count:
+            return None
+        given = work.keys.take(pa.array(work.group)), work.values, work.values
+        fine, made, failed = survivors(lambda some: addend(*(each.take(pa.array(some)) for each in given)), len(work))
+        terms = array_of(joined(made, self.state), self.state)
+        if terms.null_count:
+            return None
+        # what is added to -0.0 stays as it is
+        all_terms = np.full(len(work), -0.0 if pa.types.is_float64(self.state) else 0)
+        all_terms[fine] = terms.to_numpy()
+        sums = self._sums(work, all_terms)
+        if sums is None:
+            return None
+        goes_on = np.zeros(len(work), dtype=np.bool_)
+        goes_on[fine] = True
+        stands = Groups(work.starts).any_before(goes_on, inclusive=True) | np.repeat(work.known, work.sizes)
+        after = np.where(stands, np.arange(len(work)), -1)
+        return folded(work, [pa.array(sums)], self.state, after, failed)
+
+    def _addend(self, work: Work) -> Evaluated | None:
+        function = self._how.add.function
+        if work.olds is not None or work.sizes.max(initial=0) <= ROUNDS or not isinstance(function, Evaluated):
+            return None
+        addend = function.addend(function.operands[-1])
+        return addend if pa.types.is_int64(self.state) or pa.types.is_float64(self.state) else None
 
     def _sums(self, work: Work, terms: np.ndarray) -> np.ndarray | None:
         groups = Groups(work.starts)
@@ -96,32 +146,53 @@ class ArrayFold(Fold):
         keys, states = work.keys.to_pylist(), work.prior.to_pylist()
         olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
         made: list[Any] = []
+        failed: dict[int, Exception] = {}
         merge = how.merge.function if how.starts and how.merge is not None else None
+        ends = [False] * len(work) if work.ends is None else work.ends.tolist()
         resumed = [False] * len(states) if work.resumes is None else work.resumes.tolist()
         # A plain Python function is called record by record: that is what it is for.
-        for group, value, old, adder in zip(work.group.tolist(), values, olds, adders, strict=True):
+        for group, value, old, adder, void in zip(work.group.tolist(), values, olds, adders, ends, strict=True):
             state = states[group]
-            if state is not None and resumed[group] and merge is not None:
-                state = merge(keys[group], how.initial, state)
+            try:
+                if state is not None and resumed[group] and merge is not None:
+                    state = merge(keys[group], how.initial, state)
+                if old is not None and state is not None and how.subtract is not None:
+                    state = how.subtract.function(keys[group], old, state)
+                if value is not None:
+                    if state is None:
+                        state = how.initial
+                    begins = state is None and not how.starts
+                    state = value if begins else adder.function(keys[group], value, state)
+            except Exception as error:
+                if not self.outlives:
+                    raise
+                failed[len(made)] = _told(error)
+                state = states[group]
+            if void:
+                state = states[group]
             resumed[group] = work.resumes is not None
-            if old is not None and state is not None and how.subtract is not None:
-                state = how.subtract.function(keys[group], old, state)
-            if value is not None:
-                if state is None:
-                    state = how.initial
-                begins = state is None and not how.starts
-                state = value if begins else adder.function(keys[group], value, state)
             states[group] = state
             made.append(state)
         added = self._array(made)
         after = np.where(valid(added), np.arange(len(made)), -1)
-        return folded(work, [added], self.state, after)
+        return folded(work, [added], self.state, after, failed)
+
+    def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a plain function gives, where that is of the aggregate's type."""
+        given = function(*arguments)
+        self._array([given])
+        return given
 
     def _called(self, step: Step | None, *arguments: pa.Array) -> pa.Array:
         assert step is not None, "asked for when the topology was built"
         if not step.plain:
             return array_of(step.function(*arguments), self.state)
-        return self._array(_row_by_row(step.function, *arguments))
+        try:
+            return self._array(_row_by_row(step.function, *arguments))
+        except Exception as error:
+            if not self.outlives:
+                raise
+            raise _told(error) from error
 
     def _array(self, values: list[Any]) -> pa.Array:
         try:
@@ -137,6 +208,13 @@ class ArrayFold(Fold):
 def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:
     # a plain Python function is called record by record
     return [function(*row) for row in zip(*(each.to_pylist() for each in arguments), strict=True)]
+
+
+def _told(error: Exception) -> FunctionError:
+    """What a plain Python function raises, as an error of ours."""
+    if isinstance(error, FunctionError):
+        return error
+    return FunctionError("A plain Python function raises.", given=repr(error))
 
 
 class CogroupFold(ArrayFold):
@@ -160,14 +238,19 @@ class CogroupFold(ArrayFold):
                 states = replaced(states, rows, added)
         return states
 
-    def run(self, work: Work) -> Folded:
-        """See `Fold`."""
-        if not all(step is None or step.plain for step in (*self._adders, self._how.merge)):
-            return in_rounds(self, work)
+    @property
+    def _plain(self) -> bool:
+        return all(step is None or step.plain for step in (*self._adders, self._how.merge))
+
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Step]]:
         values: list[Any] = [None] * len(work)
         adders = [self._adders[0]] * len(work)
         for adder, field in zip(self._adders, work.values.flatten(), strict=True):
             # plain functions take plain values, one after the other
             for row, value in zip(np.flatnonzero(valid(field)).tolist(), field.drop_null().to_pylist(), strict=True):
                 values[row], adders[row] = value, adder
-        return self._one_by_one(work, values, adders)
+        return values, adders
+
+    def _addend(self, work: Work) -> Evaluated | None:
+        # there is an adder for each stream
+        return None

@@ -8,8 +8,20 @@ from millpond._engine.aggregates.named import NamedFold
 from millpond._plan import folds
 
 
-def fold_of(fold: folds.Fold) -> Fold:
-    """The fold, whose types are Arrow's."""
+def fold_of(fold: folds.Fold, *, outlives: bool = False) -> Fold:
+    """The fold, whose types are Arrow's.
+
+    Parameters
+    ----------
+    outlives : whether a record for which a function raises changes nothing. Not where values are taken back, too: that
+        of such a record would be taken from what never had it.
+    """
+    found = _fold_of(fold)
+    found.outlives = outlives and not fold.how.takes_back
+    return found
+
+
+def _fold_of(fold: folds.Fold) -> Fold:
     if isinstance(fold.how, folds.FunctionFold):
         return ArrayFold(fold.how, fold.state)
     if isinstance(fold.how, folds.CogroupFold):

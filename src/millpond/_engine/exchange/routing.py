@@ -6,7 +6,7 @@ Keeps laws 2 and 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from millpond._engine.rows.columns import (
     visible_columns,
 )
 from millpond._engine.time.reach import told_reach
-from millpond._plan.operators.spec import OUT_OF_ORDER
+from millpond._plan.operators.spec import OUT_OF_ORDER, RAISED
 
 
 class Drops(Counter[tuple[str, str]]):
@@ -46,6 +46,17 @@ class Drops(Counter[tuple[str, str]]):
         outlet : where they were to go, whose columns hold their keys and values; None: they are an operator's.
         """
         self[(node, reason)] += len(at)
+
+    def failed(self, node: str, rows: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
+        """Take rows for which a function raises.
+
+        Parameters
+        ----------
+        node : whose results, or input, they are.
+        rows, errors : the rows, and by the number of one why it ends.
+        where : the function, as text.
+        """
+        self[(node, RAISED)] += len(errors)
 
 
 @dataclass(frozen=True)

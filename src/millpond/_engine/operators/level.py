@@ -28,7 +28,7 @@ from millpond._engine.operators.aggregates import (
     suppress,
     time_window_aggregate,
 )
-from millpond._engine.operators.operator import Dropped, OperatorContext, kept_table
+from millpond._engine.operators.operator import Dropped, Failed, OperatorContext, kept_table
 from millpond._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from millpond._engine.operators.wtables import window_join
 from millpond._engine.rows.slices import slices
@@ -60,6 +60,7 @@ OPERATORS = {
     "wtable_wtable": window_join.run,
 }
 """The function of each stem."""
+_WHERE = "In a function of {}."
 
 
 def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
@@ -94,7 +95,10 @@ def _results(
     run = OPERATORS[context.operator.stem]
     for part in slices(inputs) if context.operator.spec.by_key else (inputs,):
         for given in run(context, part, state):
-            if not isinstance(given, Dropped):
+            if isinstance(given, Failed):
+                if drops is not None:
+                    drops.failed(context.operator.node, given.rows, given.errors, _WHERE.format(context.operator.node))
+            elif not isinstance(given, Dropped):
                 yield given
             elif drops is not None:
                 drops.ended(context.operator.node, given.reason, given.rows, given.at)

@@ -7,7 +7,7 @@ rows in the same order (laws 1 and 2), so a replayed batch produces the same byt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -61,6 +61,20 @@ class Dropped:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """Rows that end in an operator since a function raises for them.
+
+    Parameters
+    ----------
+    rows : the rows of a side.
+    errors : of those of them that end, by their numbers, what was raised.
+    """
+
+    rows: pa.Table
+    errors: Mapping[int, Exception]
+
+
+@dataclass(frozen=True)
 class OperatorContext:
     """What an operator needs to know of its plan.
 
@@ -75,6 +89,7 @@ class OperatorContext:
     kept : the tables it keeps, with Arrow types.
     fields : of its results' columns that are structs, the numbers of the fields that are read behind it; all of those
         that are not named.
+    outlives : whether a record for which a function raises ends, and does not fail the query.
     """
 
     operator: Operator
@@ -85,6 +100,7 @@ class OperatorContext:
     extras: tuple[tuple[str, pa.DataType], ...] = ()
     kept: tuple[TableSchema, ...] = ()
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    outlives: bool = False
 
     def params(self, kind: type[P]) -> P:
         """The operator's own parameters, of the class that its spec makes."""
@@ -243,6 +259,14 @@ class Values:
         if not len(self._times):
             return np.full(len(pointers), np.iinfo(np.int64).min)
         return np.where(pointers >= 0, self._times[pointers], np.iinfo(np.int64).min)
+
+
+def failed_rows(events: Events, errors: Mapping[int, Exception]) -> Iterator[Failed]:
+    """Rows of events for which a function has raised, by their numbers, side by side."""
+    for side, table in enumerate(events.tables):
+        mine = {int(events.own[row]): error for row, error in errors.items() if events.side[row] == side}
+        if mine:
+            yield Failed(table, mine)
 
 
 def sent(operator: Operator, group: Int64s, rows: Int64s, stands: Bools, stood: Bools) -> tuple[Int64s, Int64s]:

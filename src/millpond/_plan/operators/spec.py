@@ -29,6 +29,8 @@ WINDOW = "window"
 """Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
 OUT_OF_ORDER = "out_of_order"
 """Why a change of a versioned table that is not the latest of its key ends at an operator that leaves it out."""
+RAISED = "function_error"
+"""Why a row ends for which a function raises, where that does not fail the query."""
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from millpond._engine.arrays import Int64s
 from millpond._engine.exchange.outlets import exit_number
 from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
-from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.keys.big_endian import as_bytes
 from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from millpond._plan.dead_letters import letters_for, letters_kept, letters_within
+from millpond._plan.operators.spec import RAISED
 from millpond._plan.physical import Physical
-from millpond._spark.dataflow.wire import DEAD_LETTER, RAISED, UNENCODABLE
+from millpond._spark.dataflow.wire import DEAD_LETTER, UNENCODABLE
 from millpond._spark.formats.arrow_types import spark_type
 from millpond._spark.formats.dead_letters import Header, OnError, Origin, column, complaint
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, REASONS
@@ -159,15 +159,8 @@ class Letters(Drops):
         """Whether records that a source does not let pass are dead letters."""
         return self._ways is not None and isinstance(self._ways.within.on_drop, DeadLetter)
 
-    def failed(self, node: str, results: pa.Table, errors: Mapping[int, EvaluationError], where: str) -> None:
-        """Take results for which a function raises.
-
-        Parameters
-        ----------
-        node : whose results they are.
-        results, errors : the rows, and by the number of one why it ends.
-        where : the function, as text.
-        """
+    def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
+        """See `Drops`."""
         at = np.array(sorted(errors), dtype=np.int64)
         way = None if self._ways is None else self._ways.of(node, RAISED)
         if self._ways is None or way is None:
@@ -180,7 +173,7 @@ class Letters(Drops):
         columns = [array(some, name) for name in given]
         value = columns[0] if given == ["value"] else pa.StructArray.from_arrays(columns, given)
         kept = some.select(_there(some, [*self._position, "key"])).append_column("given", value)
-        told = [(node, RAISED, FunctionError, f"{errors[row]} {where}") for row in at.tolist()]
+        told = [(node, RAISED, FunctionError, f"{said(errors[row])} {where}") for row in at.tolist()]
         self._hold(way, kept, ("key", "given"), told)
 
     def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, EncodingError]) -> None:
@@ -247,6 +240,13 @@ _Told = tuple[str, str, type[MillpondError] | None, str]
 """Operator, reason, class and text of the error."""
 _OF_RESULTS = frozenset(("hash", "key", "stored_ts", "silent", "late", "joined", "old_joined"))
 """Columns of results that are nothing that a function is given."""
+
+
+def said(error: Exception) -> str:
+    """What an error says, in one line."""
+    if isinstance(error, MillpondError):
+        return error.message if error.given is None else f"{error.message} Given: {error.given}."
+    return str(error)
 
 
 def _there(rows: pa.Table, names: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from millpond._plan.dead_letters import WITHIN, letter_sources
-from millpond._plan.operators.spec import OUT_OF_ORDER
+from millpond._plan.operators.spec import OUT_OF_ORDER, RAISED
 from millpond._plan.physical import Physical
 from millpond._spark.formats.formats import refuses
 from millpond.io.formats import Format, FormatName
@@ -37,8 +37,6 @@ WIRE = StructType(
 _SEED = 42
 END = 2**31 - 1
 """Port of an end."""
-RAISED = "function_error"
-"""Why records end for which a function raises."""
 UNENCODABLE = "unencodable"
 """Why rows end at an output whose format does not write their key or value."""
 DEAD_LETTER = "dead_letter"

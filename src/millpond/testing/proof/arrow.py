@@ -18,7 +18,7 @@ from millpond.errors import FunctionError, TopologyError
 from millpond.functions import Function
 from millpond.generation import Generation
 from millpond.io.formats import Format
-from millpond.io.topics import Topic
+from millpond.io.topics import OnError, Topic
 
 
 class ArrowFunctions:
@@ -126,9 +126,11 @@ class ArrowFunctions:
         return str(kind)
 
 
-def arrow_builder(application_id: str, *, generation: str | Generation = Generation.CURRENT) -> StreamsBuilder:
+def arrow_builder(
+    application_id: str, *, generation: str | Generation = Generation.CURRENT, on_error: OnError = "fail"
+) -> StreamsBuilder:
     """A StreamsBuilder whose functions take and return Arrow arrays."""
-    return StreamsBuilder(application_id, generation=generation, _functions=ArrowFunctions())
+    return StreamsBuilder(application_id, generation=generation, on_error=on_error, _functions=ArrowFunctions())
 
 
 def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:

@@ -373,10 +373,9 @@ def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_ca
 def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
-    values = tuple(map(arrow_type, reads.values))
-    return OperatorContext(
-        operator, physical.slots, reads.key, values, headers=False, extras=reads.extras, kept=operator.keeps
-    )
+    values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives_errors
+    given = (reads.key, values, False, reads.extras, operator.keeps, {}, outlives)
+    return OperatorContext(operator, physical.slots, *given)
 
 
 def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:

@@ -72,15 +72,20 @@ def fold_chains(
     values: pa.Array,
     begun: Callable[[Int64s], pa.Array],
     resumes: Bools | None = None,
-) -> None:
+    ends: Bools | None = None,
+) -> dict[int, Exception]:
     """Fold all chains, level by level; the states that they make come to the others.
+
+    Returns the records for which a function raises, where that is outlived, and what.
 
     Parameters
     ----------
     keys, values : of each record.
     begun : the states that chains begin with, by their heads.
     resumes : of each head, see `Work`.
+    ends : of each record, see `Work`.
     """
+    failed: dict[int, Exception] = {}
     for level in range(int(links.level.max(initial=-1)) + 1):
         mine = np.flatnonzero(links.level == level)
         mine = mine[np.argsort(links.head[mine], kind="stable")]
@@ -94,6 +99,10 @@ def fold_chains(
             prior=begun(heads),
             prior_ts=links.ts[mine[starts]],
             resumes=None if resumes is None else resumes[heads],
+            ends=None if ends is None else ends[links.record[mine]],
         )
-        done = fold.run(work)
+        done = fold.outlived(work)
         states.add(links.state[mine], done.states, done.after)
+        for at in sorted(done.failed):
+            failed.setdefault(int(links.record[mine[at]]), done.failed[at])
+    return failed

@@ -8,7 +8,7 @@ the other keys are looked at one by one, since each may change what the next one
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,12 +40,14 @@ class Records:
     ts : its timestamp.
     close : the least end of a session that is still open then.
     vanishes : whether its session is none, since its aggregate is null.
+    ends : whether it leaves all sessions as they are, since a function raises for it.
     """
 
     key: Int64s
     ts: Int64s
     close: Int64s
     vanishes: Bools
+    ends: Bools
 
     def __len__(self) -> int:
         return len(self.key)
@@ -74,6 +76,11 @@ class Merged:
     late: Bools
     by: Int64s
     session: Int64s
+
+    def without(self, ends: Bools) -> Merged:
+        """The same without records that leave all as it is."""
+        mine = ~ends[self.by]
+        return replace(self, late=self.late | ends, by=self.by[mine], session=self.session[mine])
 
     @cached_property
     def count(self) -> Int64s:
@@ -135,6 +142,7 @@ def _forward(records: Records, stored: Stored, order: Int64s) -> Bools:
     key, ts = records.key[order], records.ts[order]
     before = _before(records, stored, order)[0]
     wrong = (ts < before) | (ts < records.close[order]) | records.vanishes[order]
+    wrong |= records.ends[order]
     keys = int(records.key.max(initial=-1)) + 1
     return np.asarray(np.bincount(key, weights=wrong, minlength=keys)[records.key] == 0)
 
@@ -173,10 +181,10 @@ def _one_by_one(
     starts: list[int] = []
     ends: list[int] = []
     numbers: list[int] = []
-    columns = (records.key, records.ts, records.close, records.vanishes)
+    columns = (records.key, records.ts, records.close, records.vanishes, records.ends)
     rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
     # What a record meets depends on what the one before it merged; about two microseconds each.
-    for row, of, ts, close, vanishes in rows:
+    for row, of, ts, close, vanishes, ends_here in rows:
         if of != key:
             key = of
             first, last = (int(np.searchsorted(stored.key, key, side=side)) for side in ("left", "right"))
@@ -194,6 +202,8 @@ def _one_by_one(
         by += [row] * (until - at)
         session += numbers[at:until]
         start[row], end[row] = low, high
+        if ends_here:
+            continue
         starts[at:until], ends[at:until], numbers[at:until] = [low], [high], [len(stored) + row]
         if vanishes:
             del starts[at], ends[at], numbers[at]

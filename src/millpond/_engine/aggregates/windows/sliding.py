@@ -25,7 +25,8 @@ def slid(
     ----------
     keys, ts, close : of each record: key group, timestamp, and the least end of a window that is still open.
     before : what stands, and may be changed.
-    vanishing : (record, start) of the changes whose aggregate is null, so that there is no window.
+    vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; with `WHOLE` as
+        start, records that change nothing, and are asked for all the same.
     """
     order = np.argsort(keys, kind="stable")
     records = Records.of(order, keys[order], ts[order], before)

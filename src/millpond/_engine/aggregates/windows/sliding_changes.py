@@ -11,6 +11,9 @@ import numpy as np
 
 from millpond._engine.arrays import Int64s
 
+WHOLE = -1
+"""Stands for all windows of a record that changes none, since a function raises for it; windows begin at 0 or later."""
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -51,7 +54,7 @@ class Slid:
 
     def with_more(self, other: Slid) -> Slid:
         """These and those of other keys, whose additions are numbered behind these."""
-        if not (len(other.by) or len(other.late) or len(other.standing.key)):
+        if not any(map(len, (other.record, other.by, other.late, other.standing.key))):
             return self
         moved = replace(other, head=other.head + len(self.head))
         own = [f.name for f in fields(self) if f.name != "standing"]

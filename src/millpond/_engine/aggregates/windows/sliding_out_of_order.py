@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millpond._engine.aggregates.windows.sliding_changes import Slid, Stored
+from millpond._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Stored
 from millpond._engine.arrays import Int64s
 
 
@@ -44,7 +44,7 @@ def out_of_order(
     keys, ts, close : of each of them: key group, timestamp, and the least end of a window that is still open.
     before : what stands, and may be changed.
     known : states there are already.
-    vanishing : (record, start) of the changes whose aggregate is null, so that there is no window.
+    vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; see `WHOLE`, too.
     """
     making = _Making(difference, known, vanishing)
     edges = np.flatnonzero(np.diff(keys, prepend=-1, append=-2))
@@ -67,6 +67,7 @@ class _Making:
         self._difference = difference
         self._known = known
         self._vanishing = vanishing
+        self._void = frozenset(row for row, start in vanishing if start == WHOLE)
         self._additions: list[tuple[int, int, int, int]] = []
         self._changes: list[tuple[int, int, int, int, int]] = []
         self._standing: list[tuple[int, int, int, int]] = []
@@ -160,6 +161,8 @@ class _Making:
         self._put(start, _Window(ts, self._known + number, own=True))
 
     def _put(self, start: int, window: _Window) -> None:
+        if self._row in self._void:
+            return
         before = self._windows.get(start)
         self._changes.append((self._row, start, window.ts, window.state, -1 if before is None else before.state))
         if (self._row, start) in self._vanishing:

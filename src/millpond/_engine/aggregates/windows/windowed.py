@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.aggregates.contributions import Contributions, Meta
-from millpond._engine.arrays import Int64s
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Dropped, Events
 from millpond._engine.rows.columns import ints
 from millpond._engine.rows.sizes import Picked
@@ -66,13 +66,18 @@ def windowed(keys: pa.Array, start: Int64s, end: Int64s) -> pa.Array:
     return pa.StructArray.from_arrays([keys, pa.array(start), pa.array(end)], ["key", "start", "end"])
 
 
-def domains(rows: Contributions, found: Lookup, of_row: Int64s) -> Int64s:
+def domains(rows: Contributions, counts: Bools, found: Lookup, of_row: Int64s) -> Int64s:
     """The time domain of each aggregate, by whose time it is let go: that of the record that began it.
 
     It stays, so that all versions of a row in state go together.
+
+    Parameters
+    ----------
+    counts : which contributions change their aggregates.
     """
-    mine = np.empty(len(rows.keys), dtype=np.int64)
-    mine[rows.group[::-1]] = of_row[rows.row[::-1]]
+    mine = np.zeros(len(rows.keys), dtype=np.int64)
+    latest_first = np.flatnonzero(counts)[::-1]
+    mine[rows.group[latest_first]] = of_row[rows.row[latest_first]]
     known = found.found
     mine[known] = ints(found.rows, "domain")[found.index[known]]
     return mine

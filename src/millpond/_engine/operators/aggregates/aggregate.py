@@ -11,12 +11,27 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import Contributions, Standing, changes, folded, stored, to_store
+from millpond._engine.aggregates.contributions import (
+    Contributions,
+    Standing,
+    changes,
+    failures,
+    folded,
+    stored,
+    to_store,
+)
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.arrays import Bools
 from millpond._engine.matching.match import running_most
 from millpond._engine.matching.versions import EXPIRED
-from millpond._engine.operators.operator import Dropped, Events, OperatorContext, keep_rows, kept_table
+from millpond._engine.operators.operator import (
+    Dropped,
+    Events,
+    Failed,
+    OperatorContext,
+    keep_rows,
+    kept_table,
+)
 from millpond._engine.rows.columns import ints
 from millpond._engine.rows.slices import told_slices
 from millpond._engine.state.runs import State
@@ -25,7 +40,9 @@ from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Dropped | Failed]:
     """See `level.run_operator`."""
     history = context.params(AggregateParams).history_ms
     if history is not None:
@@ -36,7 +53,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 def _with_history(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, history_ms: int
-) -> Iterator[pa.Table | Dropped]:
+) -> Iterator[pa.Table | Dropped | Failed]:
     """The same without what the result's history has passed (docs/semantics, section 3, versioned)."""
     sides = len(context.values)
     for part in told_slices(inputs):
@@ -68,16 +85,19 @@ def _expired(events: Events, times: Times, table: Table, history_ms: int) -> Boo
     return np.asarray(latest < floor)
 
 
-def _aggregated(context: OperatorContext, events: Events, state: State) -> Iterator[pa.Table]:
+def _aggregated(context: OperatorContext, events: Events, state: State) -> Iterator[pa.Table | Failed]:
     if not len(events):
         return
-    fold = fold_of(context.params(AggregateParams).fold)
+    params = context.params(AggregateParams)
+    # which rows have expired is known before they are folded: it goes by the time of all rows before them
+    fold = fold_of(params.fold, outlives=context.outlives and params.history_ms is None)
     table = kept_table(context, state)
     rows = _contributions(events)
     standing = Standing.of(stored(rows, table), fold)
     before = standing.states
     for chosen, done in folded(rows, fold, standing, whole=context.operator.cached):
         yield from changes(rows, fold, chosen, done, events.meta)
+        yield from failures(rows, chosen, done)
     to_store(rows, before, standing).put(table)
 
 

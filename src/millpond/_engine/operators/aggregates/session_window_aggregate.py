@@ -20,7 +20,14 @@ from millpond._engine.aggregates.windows.sessions import Merged, Records, Stored
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows
 from millpond._engine.arrays import Int64s, order_of
-from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from millpond._engine.operators.operator import (
+    Dropped,
+    Events,
+    Failed,
+    OperatorContext,
+    failed_rows,
+    kept_table,
+)
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
@@ -30,14 +37,17 @@ from millpond.windows import SessionWindows
 (EXPIRED,) = SessionWindowAggregate.drop_reasons
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Dropped | Failed]:
     """See `level.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms
-    shard = Shard(events, times, fold_of(params.fold), kept_table(context, state), gap)
+    fold = fold_of(params.fold, outlives=context.outlives)
+    shard = Shard(events, times, fold, kept_table(context, state), gap)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - wait, gap)
     if params.on_close:
@@ -46,17 +56,25 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times.store(state)
 
 
-def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Iterator[pa.Table | Dropped]:
+def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Iterator[pa.Table | Dropped | Failed]:
     """The results of a stretch of the events, behind what was late."""
     events, standing = shard.events, shard.standing
     ts = events.ts[begin:end]
-    records = Records(events.groups.group_of_row[begin:end], ts, close, np.zeros(len(ts), dtype=np.bool_))
+    none = np.zeros(len(ts), dtype=np.bool_)
+    records = Records(events.groups.group_of_row[begin:end], ts, close, vanishes=none, ends=none)
     stored = Stored(standing.key, standing.numbers["start"], standing.numbers["end"])
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
     while True:
         found = merged(records, stored, gap)
-        states = fold_sessions(shard.fold, found, keys, values, standing.states)
-        gone = np.flatnonzero((states.pointer[found.known :] < 0) & ~found.late & ~records.vanishes)
+        raises = records.ends if records.ends.any() else None
+        states, failed = fold_sessions(shard.fold, found, keys, values, standing.states, raises)
+        ends = none.copy()
+        ends[list(failed)] = True
+        if (ends != records.ends).any():
+            # as of hopping windows (`contributions`): until the same is found
+            records = replace(records, ends=ends)
+            continue
+        gone = np.flatnonzero((states.pointer[found.known :] < 0) & ~found.late & ~records.vanishes & ~ends)
         if not len(gone):
             break
         # what a key's later records meet is another then
@@ -64,6 +82,8 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
         flags[gone[np.unique(records.key[gone], return_index=True)[1]]] = True
         records = replace(records, vanishes=flags)
     yield from late_rows(EXPIRED, events, begin + np.flatnonzero(found.late))
+    yield from failed_rows(events, {begin + row: error for row, error in failed.items()})
+    found = found.without(records.ends) if failed else found
     if not events.context.params(WindowParams).on_close:
         yield from shard.results(_changes(begin, records, found, stored), states)
     _settle(shard, begin, records, found, states)

@@ -16,11 +16,18 @@ from millpond._engine.aggregates.fold import Fold
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.chains import Links, States, fold_chains
 from millpond._engine.aggregates.windows.sliding import slid
-from millpond._engine.aggregates.windows.sliding_changes import Slid, Stored
+from millpond._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Stored
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows, numbered
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from millpond._engine.operators.operator import (
+    Dropped,
+    Events,
+    Failed,
+    OperatorContext,
+    failed_rows,
+    kept_table,
+)
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
@@ -30,14 +37,17 @@ from millpond.windows import SlidingWindows
 (EXPIRED,) = SlidingWindowAggregate.drop_reasons
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Dropped | Failed]:
     """See `level.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
-    shard = Shard(events, times, fold_of(params.fold), kept_table(context, state), 2 * length)
+    fold = fold_of(params.fold, outlives=context.outlives)
+    shard = Shard(events, times, fold, kept_table(context, state), 2 * length)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)
     if params.on_close:
@@ -47,16 +57,22 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times.store(state)
 
 
-def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> Iterator[pa.Table | Dropped]:
+def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> Iterator[pa.Table | Dropped | Failed]:
     """The results of a stretch of the events, behind what was late."""
     events, standing = shard.events, shard.standing
     key = events.groups.group_of_row[begin:end]
     stored = Stored(standing.key, standing.numbers["start"], standing.numbers["ts"], np.arange(len(standing)))
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
     vanishing: set[tuple[int, int]] = set()
+    ends: set[int] = set()
     while True:
-        found = slid(key, events.ts[begin:end], close, stored, length, vanishing)
-        states = _folded(shard.fold, found, keys, values, standing.states)
+        void = {(row, WHOLE) for row in ends}
+        found = slid(key, events.ts[begin:end], close, stored, length, vanishing | void if void else vanishing)
+        states, failed = _folded(shard.fold, found, keys, values, standing.states, ends)
+        if ends != failed.keys():
+            # as of hopping windows (`contributions`): until the same is found
+            ends = set(failed)
+            continue
         gone = np.flatnonzero(states.pointers(found.state) < 0)
         told = [(int(found.by[at]), int(found.start[at])) not in vanishing for at in gone]
         gone = gone[np.array(told, dtype=np.bool_)]
@@ -66,19 +82,25 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
         firsts = gone[np.unique(key[found.by[gone]], return_index=True)[1]]
         vanishing |= {(int(found.by[at]), int(found.start[at])) for at in firsts}
     yield from late_rows(EXPIRED, events, begin + found.late)
+    yield from failed_rows(events, {begin + row: error for row, error in failed.items()})
     if not events.context.params(WindowParams).on_close:
         yield from shard.results(_changes(begin, found, length), states)
     _settle(shard, begin, key, found, states)
 
 
-def _folded(fold: Fold, found: Slid, keys: pa.Array, values: pa.Array, stored: pa.Array) -> States:
-    """The state that each addition makes."""
+def _folded(
+    fold: Fold, found: Slid, keys: pa.Array, values: pa.Array, stored: pa.Array, ends: set[int]
+) -> tuple[States, dict[int, Exception]]:
+    """(the state that each addition makes, the records for which a function raises, where that is outlived)."""
     count = len(found.record)
     states = States.of_stored(fold, stored, count)
     numbers, ts = len(stored) + np.arange(count), np.zeros(count, dtype=np.int64)
     links = Links(numbers, found.record, found.head, found.level, ts)
-    fold_chains(fold, links, states, keys, values, lambda heads: states.of(found.parent[heads]))
-    return states
+    void = np.zeros(len(keys), dtype=np.bool_) if ends else None
+    if void is not None:
+        void[list(ends)] = True
+    failed = fold_chains(fold, links, states, keys, values, lambda heads: states.of(found.parent[heads]), ends=void)
+    return states, failed
 
 
 def _changes(begin: int, found: Slid, length: int) -> Changes:

@@ -11,12 +11,19 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import Standing, changes, folded, stored, to_store
+from millpond._engine.aggregates.contributions import (
+    Standing,
+    changes,
+    failures,
+    folded,
+    stored,
+    to_store,
+)
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.aggregates.windows.windowed import domains, in_windows, late_rows, meta_of
 from millpond._engine.arrays import Int64s
-from millpond._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from millpond._engine.operators.operator import Dropped, Events, Failed, OperatorContext, kept_table
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
@@ -27,10 +34,13 @@ from millpond.windows import TimeWindows, UnlimitedWindows
 _FOREVER = 2**63 - 1
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Dropped | Failed]:
     """See `level.run_operator`."""
     params = context.params(WindowParams)
-    fold, windows = fold_of(params.fold), _WINDOWS[type(params.windows)](params.windows)
+    fold = fold_of(params.fold, outlives=context.outlives)
+    windows = _WINDOWS[type(params.windows)](params.windows)
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
     table = kept_table(context, state)
@@ -42,10 +52,13 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     standing = Standing.of(found, fold)
     before, meta = standing.states, meta_of(rows, windows.end)
     yield from late_rows(EXPIRED, events, late)
+    void = np.zeros(len(rows), dtype=np.bool_)
     for chosen, done in folded(rows, fold, standing, whole=context.operator.cached):
         if not params.on_close:
             yield from changes(rows, fold, chosen, done, meta)
-    written = to_store(rows, before, standing, domain=domains(rows, found, times.number(times.of_row)))
+        yield from failures(rows, chosen, done)
+        void[chosen] = False if done.void is None else done.void
+    written = to_store(rows, before, standing, domain=domains(rows, ~void, found, times.number(times.of_row)))
     if params.on_close:
         stale = pa.table({name: rows.identity[name] for name in ("key", "start")})
         closing = Closing(context, times, table, "start", windows.wait, written.standing, stale)
