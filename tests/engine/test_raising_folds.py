@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond._engine.aggregates import contributions
 from millpond._engine.expressions.errors import EvaluationError
 from millpond.aggregates import python
-from millpond.errors import FunctionError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology

@@ -100,6 +100,11 @@ class Node:
         """Its users' functions that give Columns, by the shapes of its inputs; of one branch of a split, its own."""
         return ()
 
+    @property
+    def calls_python(self) -> bool:
+        """Whether it calls a plain Python function with each record, which gives nothing."""
+        return False
+
     # -- keys ------------------------------------------------------------------------------------------------
 
     @property

@@ -179,6 +179,11 @@ class Peek(Node):
 
     stem = "peek"
 
+    @property
+    def calls_python(self) -> bool:
+        """See `Node`."""
+        return True
+
 
 @dataclass(frozen=True)
 class Repartition(Node):

@@ -381,7 +381,7 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
     operator = replace(operator, params=operator.params.typed(arrow_type))
     fields = {} if fused is None else fused.fields
-    outlives = physical.plan.within.outlives_errors
+    outlives = physical.plan.within.outlives(operator.node)
     given = (arrow_type(reads.key), values, headers, extras, kept, fields, outlives)
     return OperatorContext(operator, physical.slots, *given)
 

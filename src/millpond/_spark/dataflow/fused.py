@@ -5,6 +5,7 @@ Law 4: where a function is evaluated changes speed, never a result.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ from millpond._engine.expressions.program import Program
 from millpond._engine.expressions.reduced import Fields
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.dataflow.packing import fitted_column
-from millpond._spark.dataflow.peeks import PeekCall, show
+from millpond._spark.dataflow.peeks import PeekCall, show, told
 from millpond._spark.formats.arrow_types import loosened
 
 
@@ -83,6 +84,7 @@ class Fused:
         Raises
         ------
         EvaluationError : a function has no value for a row, which is not to end for that.
+        Exception : a function that is shown rows raises it, likewise.
         """
         if self.columns is None:
             return results
@@ -94,8 +96,18 @@ class Fused:
                 raise
             failed = self.program.failing(given)
             drops.failed(node, results, failed, f"In a function behind {node}.")
-            fine = np.ones(len(given), dtype=np.bool_)
-            fine[list(failed)] = False
-            rows = self.program(given.filter(pa.array(fine)))
-        show(rows, self.peeks)
+            results = _without(results, failed)
+            rows = self.program(_without(given, failed))
+        raised: dict[int, Exception] = {}
+        show(rows, self.peeks, raised if self.outlives else None)
+        if raised:
+            errors = {row: told(error) for row, error in raised.items()}
+            drops.failed(node, results, errors, f"Behind {node}.")
+            rows = _without(rows, raised)
         return rows
+
+
+def _without(rows: pa.Table, some: Iterable[int]) -> pa.Table:
+    kept = np.ones(len(rows), dtype=np.bool_)
+    kept[list(some)] = False
+    return rows.filter(pa.array(kept))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,10 +24,10 @@ from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
-from millpond._spark.dataflow.peeks import PeekCall, show
+from millpond._spark.dataflow.peeks import PeekCall, rooted, show
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
-from millpond._spark.formats.dead_letters import OnError, evaluated
+from millpond._spark.formats.dead_letters import OnError, evaluated, without
 from millpond._spark.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from millpond._spark.session.worker import SPOOL, give_back, say, settle
 from millpond._spark.sinks.encoding import Encodings, packed
@@ -116,7 +115,6 @@ class Pack:
         frame = self._prepared(loosened(gathered), clock, drops)
         if self.sources:
             drops.refused(frame, self.roots)
-        show(frame, self.peeks)
         live = packed(frame, self.outlets, self.labels.shards, self.slots, drops, self.encodings)
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.labels.shards))
         if self.measures and tally is not None:
@@ -137,15 +135,10 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
-        frame = evaluated(frame, self.program, self.on_error, FUNCTION_ERROR)
-        root = frame.column("root").fill_null(-1).to_numpy()
-        fine = np.ones(len(frame), dtype=np.bool_)
+        frame = self._shown(evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
         if self.sources:
-            reason = frame.column("reason").to_numpy()
-            fine = reason == 0
-            self._count_reasons(root, reason, drops)
-        for number in self.roots:
-            frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
+            self._count_reasons(frame, drops)
+        frame = rooted(frame, self.roots)
         if not self.sources:
             return frame
         if "order_ts" in frame.column_names:
@@ -153,7 +146,14 @@ class Pack:
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _count_reasons(self, root: Any, reason: Any, drops: Letters) -> None:
+    def _shown(self, frame: pa.Table) -> pa.Table:
+        failed: dict[int, Exception] = {}
+        if self.peeks:
+            show(rooted(frame, self.roots), self.peeks, failed if self.on_error else None)
+        return without(frame, failed, self.program, self.on_error, FUNCTION_ERROR) if failed else frame
+
+    def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
+        root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()
         for code in np.unique(reason[reason > (NEGATIVE_TIMESTAMP if drops.takes_refused else 0)]):
             for number in np.unique(root[reason == code]):
                 drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())

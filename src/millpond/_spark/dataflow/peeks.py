@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from millpond._engine.rows.columns import bools
+from millpond._engine.rows.columns import array, bools, ints
+from millpond.errors import FunctionError
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,39 @@ class PeekCall:
     active: str | None
 
 
-def show(frame: pa.Table, peeks: Sequence[PeekCall]) -> None:
-    """Show the functions their rows."""
+def show(frame: pa.Table, peeks: Sequence[PeekCall], failed: dict[int, Exception] | None = None) -> None:
+    """Show the functions their rows.
+
+    Parameters
+    ----------
+    failed : takes rows for which one raises, and what; no other is shown them then. None: that is raised.
+    """
     for peek in peeks:
-        rows = frame.filter(pa.array(bools(frame, peek.active))) if peek.active else frame
+        mine = bools(frame, peek.active) if peek.active else np.ones(len(frame), dtype=np.bool_)
+        shown = np.flatnonzero(mine)
+        if failed:
+            shown = shown[~np.isin(shown, list(failed))]
+        rows = frame.take(pa.array(shown)) if len(shown) < len(frame) else frame
         keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
         # A plain Python function per record is what peek is for.
-        for key, value in zip(keys, values, strict=True):
-            peek.action(key, value)
+        for row, key, value in zip(shown.tolist(), keys, values, strict=True):
+            try:
+                peek.action(key, value)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[row] = error
+
+
+def told(error: Exception) -> FunctionError:
+    """What a function raises that was shown a row, as an error of ours."""
+    return FunctionError("A function of peek raises.", given=repr(error))
+
+
+def rooted(frame: pa.Table, roots: Iterable[int]) -> pa.Table:
+    """The frame with a column for each root, by number, that marks the rows which are its own and have not ended."""
+    root = array(frame, "root").fill_null(-1).to_numpy()
+    fine = ints(frame, "reason") == 0 if "reason" in frame.column_names else np.ones(len(frame), dtype=np.bool_)
+    for number in roots:
+        frame = frame.append_column(f"root:{number}", pa.array((root == number) & fine))
+    return frame

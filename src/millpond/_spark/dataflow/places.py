@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
@@ -101,10 +101,12 @@ def refuse_behind(physical: Physical, fusion: Fusion) -> None:
     within = physical.plan.within
     operators = [o for o in physical.operators if within.outlives(o.node) and fusion.by_spark(o) is not None]
     roots = {physical.roots[operator.id].id for operator in operators}
-    nodes = {flow.node for flow in physical.flows if flow.root in roots}
-    if any(physical.plan.functions_of(physical.plan.by_name[name]) for name in nodes):
+    names = {flow.node for flow in physical.flows if flow.root in roots}
+    nodes = [node for node in physical.plan.nodes if node.name in names]
+    shown = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
+    if shown or any(map(physical.plan.functions_of, nodes)):
         named = ", ".join(operator.node for operator in operators)
-        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder")
+        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder", shown)
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:
@@ -118,8 +120,8 @@ def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion:
         _refuse(physical, fusion, ", ".join(each.source for each in policies.values()))
 
 
-def _refuse(physical: Physical, fusion: Fusion, whose: str) -> None:
-    by_spark = [line for line in told(physical, fusion) if "by Spark" in line]
+def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str] = ()) -> None:
+    by_spark = [*(line for line in told(physical, fusion) if "by Spark" in line), *shown]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
         given=f"on_error of {whose}; {'; '.join(by_spark)}",

@@ -186,6 +186,24 @@ def evaluated(frame: pa.Table, program: Program, policies: Mapping[int, OnError]
         return program(_ended(frame, said, policies, code))
 
 
+def without(
+    frame: pa.Table, failed: Mapping[int, Exception], program: Program, policies: Mapping[int, OnError], code: int
+) -> pa.Table:
+    """The rows with the columns of a program, when a function of `peek` has raised for some: these end.
+
+    Parameters
+    ----------
+    failed : the rows, and what was raised; that is raised anew where a row's source does not say that it ends.
+    program, policies, code : see `evaluated`.
+    """
+    roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
+    for error, root in zip(failed.values(), roots, strict=True):
+        if root not in policies:
+            raise error
+    said = {row: f"A function of peek raises. Given: {error!r}." for row, error in failed.items()}
+    return program(_ended(frame, said, policies, code))
+
+
 def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
     """The frame without rows for which a function raises: they have a reason, or are dead letters."""
     root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)

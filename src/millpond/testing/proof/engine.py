@@ -373,7 +373,7 @@ def _layout(topology: Topology, idle_after_ms: int, partitioned: bool, record_ca
 def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
-    values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives_errors
+    values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
     given = (reads.key, values, False, reads.extras, operator.keeps, {}, outlives)
     return OperatorContext(operator, physical.slots, *given)
 
