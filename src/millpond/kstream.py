@@ -141,7 +141,8 @@ class KStream(StreamGrouping):
     def peek(self, action: Function, *, name: str | None = None) -> KStream:
         """Show each record to a Python function of (value) or (key, value), for its side effect.
 
-        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values.
+        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
+        the builder and its inputs says what becomes of a record for which it raises.
         """
         action = adapt(action, ("key", "value"), "action")
         name = self._construction.name(name, "peek")
