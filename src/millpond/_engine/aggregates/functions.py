@@ -149,6 +149,7 @@ class ArrayFold(Fold):
         failed: dict[int, Exception] = {}
         merge = how.merge.function if how.starts and how.merge is not None else None
         ends = [False] * len(work) if work.ends is None else work.ends.tolist()
+        of_sessions = work.resumes is not None
         resumed = [False] * len(states) if work.resumes is None else work.resumes.tolist()
         # A plain Python function is called record by record: that is what it is for.
         for group, value, old, adder, void in zip(work.group.tolist(), values, olds, adders, ends, strict=True):
@@ -170,7 +171,8 @@ class ArrayFold(Fold):
                 state = states[group]
             if void:
                 state = states[group]
-            resumed[group] = work.resumes is not None
+            if of_sessions:
+                resumed[group] = True
             states[group] = state
             made.append(state)
         added = self._array(made)
