@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from traceback import format_exception
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,16 @@ def of_arrays(function: Callable[..., Any]) -> Any:
     return called
 
 
+def adder_of(form: str) -> Any:
+    add = of_arrays(added)
+    return python(lambda value, aggregate: added(aggregate, value)) if "plain" in form else lambda v, a: add(v, a)
+
+
 def folded(grouped: Any, form: str) -> Any:
-    plain, sessions = form == "plain", type(grouped).__name__ == "SessionWindowedKStream"
-    add, merge = of_arrays(added), of_arrays(merged)
-    steps: list[Any] = [python(lambda value, aggregate: added(aggregate, value)) if plain else lambda v, a: add(v, a)]
-    if sessions:
-        steps.append(python(merged) if form in ("plain", "both") else lambda one, other: merge(other, one))
+    merge = of_arrays(merged)
+    steps = [] if "cogrouped" in form else [adder_of(form)]
+    if type(grouped).__name__.startswith("Session"):
+        steps.append(python(merged) if "columns" not in form else lambda one, other: merge(other, one))
     return grouped.aggregate(FOLD.initial, *steps)
 
 
@@ -114,6 +119,9 @@ def told_by_oracle(windows: str, steps: Any, *, on_close: bool) -> tuple[list[An
 def driver_of(windows: str, form: str, *, on_close: bool = False, on_error: Any = "skip", shards: int = 2) -> Any:
     builder = arrow_builder("test", on_error=on_error)
     grouped: Any = builder.stream("in", key="string", value="string").group_by_key()
+    if "cogrouped" in form:
+        other = builder.stream("other", key="string", value="string").group_by_key()
+        grouped = other.cogroup(adder_of(form)).cogroup(grouped, adder_of(form))
     if windows != "none":
         grouped = grouped.windowed_by(WINDOWS[windows][0])
         grouped = grouped.emit_strategy(EmitStrategy(on_close))
@@ -131,7 +139,7 @@ def under_windows(rows: Any) -> Any:
     cuts=CUTS,
     shards=st.sampled_from([1, 3]),
     windows=st.sampled_from(sorted(WINDOWS)),
-    form=st.sampled_from(["plain", "columns", "both"]),
+    form=st.sampled_from(["plain", "columns", "both", "plain cogrouped", "columns cogrouped"]),
     on_close=st.booleans(),
     stretch=st.sampled_from([3, contributions.MOST_ROWS]),
 )
@@ -254,3 +262,25 @@ def test_of_a_key_with_most_of_a_batch_the_rows_that_end_are_left_out_of_its_one
         assert gather(scanned.states, one) == gather(rounds.states, other)
     assert (scanned.void == rounds.void).all()
     assert (scanned.ts == rounds.ts).all()
+
+
+@pytest.mark.parametrize("form", ["plain", "columns", "both"])
+@pytest.mark.parametrize("steps", [[("1", 0)], [("4", 0), ("5", 8), ("3", 4)]], ids=["adder", "merger"])
+def test_a_failure_says_whose_function_it_was_so_that_another_policy_may_be_chosen(form: str, steps: Any) -> None:
+    driver = driver_of("session", form, on_error="fail")
+    with pytest.raises((ValueError, EvaluationError)) as raised:
+        piped(driver, *(("in", "a", value, ts) for value, ts in steps))
+    text = "".join(format_exception(raised.value))
+    (node,) = (operator.node for operator in driver.layout.physical.operators)
+    assert f"\nIn a function of {node}.\n" in text
+
+
+def test_the_first_value_of_a_key_with_most_of_a_batch_is_taken_as_it_is_by_a_reducer() -> None:
+    value, before = Operand("value", pa.int64()), Operand("before", pa.int64())
+    share = Call("IntegralDivide", (value, value), pa.int64())
+    add = Evaluated(Call("Add", (share, before), pa.int64()), ("key", "value", "before"))
+    values = pa.array([0, *[5] * 2 * ROUNDS], pa.int64())
+    begins, ts = np.array([0, len(values)]), np.arange(len(values))
+    work = Work(pa.array(["a"]), begins, values, ts, pa.nulls(1, pa.int64()), np.zeros(1, dtype=np.int64))
+    done = ArrayFold(FunctionFold(Step(add, plain=False)), pa.int64()).outlived(work)
+    assert gather(done.states, done.after).to_pylist() == list(range(2 * ROUNDS + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.query.failures import named, of_start
+from millpond._spark.query.failures import is_of_record, named, of_start
 from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, SourceError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
@@ -37,6 +37,25 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
     assert isinstance(found, SinkError)
     assert found.given is None
     assert found.hint is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "millpond._engine.expressions.errors.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
+        "ZeroDivisionError: division by zero\n",
+        "millpond.errors.FunctionError: A sum is larger than its type holds.\nGiven: int64: overflow\n",
+    ],
+    ids=["columns", "plain", "sum"],
+)
+def test_a_record_for_which_a_fold_or_a_function_of_peek_raises_may_end_under_another_policy(said: str) -> None:
+    hint = "Hint: Sum decimals.\n" if "Given" in said else ""
+    failure = Exception(
+        f"Caused by: Traceback (most recent call last):\n{said}In a function of totals.\n{hint}\n\tat org"
+    )
+    found = named(failure, "/c")
+    assert is_of_record(found, {"totals", "orders"})
+    assert not is_of_record(found, {"orders"})
 
 
 def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -> None:

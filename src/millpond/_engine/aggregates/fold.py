@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.raising import RAISED, survivors
+from millpond._engine.aggregates.raising import RAISED, placed, survivors
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.rows.columns import gather, joined, valid
 from millpond.errors import MillpondError
@@ -108,10 +108,12 @@ class Fold:
     state, result : Arrow types of what is kept, and of what is shown.
     grows : whether a state may become larger with each row.
     outlives : whether a row for which a function raises changes nothing, and does not fail the query.
+    whose : name of the operator.
     """
 
     grows = True
     outlives = False
+    whose = ""
 
     def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
         self.state = state
@@ -159,9 +161,9 @@ class Fold:
         if work.ends is None:
             try:
                 return self.run(work)
-            except RAISED:
+            except RAISED as error:
                 if not self.outlives:
-                    raise
+                    raise placed(error, self.whose) from None
         return self.tried(work)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
-from millpond._engine.aggregates.raising import survivors
+from millpond._engine.aggregates.raising import RAISED, placed, survivors
 from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluated import Evaluated
@@ -166,7 +166,7 @@ class ArrayFold(Fold):
                     state = value if begins else adder.function(keys[group], value, state)
             except Exception as error:
                 if not self.outlives:
-                    raise
+                    raise placed(error, self.whose) from None
                 failed[len(made)] = _told(error)
                 state = states[group]
             if void:
@@ -193,6 +193,8 @@ class ArrayFold(Fold):
             return self._array(_row_by_row(step.function, *arguments))
         except Exception as error:
             if not self.outlives:
+                if not isinstance(error, RAISED):
+                    placed(error, self.whose)
                 raise
             raise _told(error) from error
 

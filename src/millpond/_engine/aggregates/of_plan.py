@@ -8,15 +8,17 @@ from millpond._engine.aggregates.named import NamedFold
 from millpond._plan import folds
 
 
-def fold_of(fold: folds.Fold, *, outlives: bool = False) -> Fold:
+def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> Fold:
     """The fold, whose types are Arrow's.
 
     Parameters
     ----------
+    whose : name of the operator, as errors say it.
     outlives : whether a record for which a function raises changes nothing. Not where values are taken back, too: that
         of such a record would be taken from what never had it.
     """
     found = _fold_of(fold)
+    found.whose = whose
     found.outlives = outlives and not fold.how.takes_back
     return found
 

@@ -99,7 +99,7 @@ class Fused:
             results = _without(results, failed)
             rows = self.program(_without(given, failed))
         raised: dict[int, Exception] = {}
-        show(rows, self.peeks, raised if self.outlives else None)
+        show(rows, self.peeks, node, raised if self.outlives else None)
         if raised:
             errors = {row: told(error) for row, error in raised.items()}
             drops.failed(node, results, errors, f"Behind {node}.")

@@ -24,7 +24,7 @@ from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
-from millpond._spark.dataflow.peeks import PeekCall, rooted, show
+from millpond._spark.dataflow.peeks import PeekCall, rooted, shown
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.dead_letters import OnError, evaluated, without
@@ -147,9 +147,7 @@ class Pack:
         return stamp_sources(*given, snapshot=self.snapshot)
 
     def _shown(self, frame: pa.Table) -> pa.Table:
-        failed: dict[int, Exception] = {}
-        if self.peeks:
-            show(rooted(frame, self.roots), self.peeks, failed if self.on_error else None)
+        failed = shown(frame, self.peeks, self.roots, outlives=bool(self.on_error)) if self.peeks else {}
         return without(frame, failed, self.program, self.on_error, FUNCTION_ERROR) if failed else frame
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from millpond._engine.aggregates.raising import placed
 from millpond._engine.rows.columns import array, bools, ints
 from millpond.errors import FunctionError
 
@@ -23,11 +24,12 @@ class PeekCall:
     active: str | None
 
 
-def show(frame: pa.Table, peeks: Sequence[PeekCall], failed: dict[int, Exception] | None = None) -> None:
+def show(frame: pa.Table, peeks: Sequence[PeekCall], whose: str, failed: dict[int, Exception] | None = None) -> None:
     """Show the functions their rows.
 
     Parameters
     ----------
+    whose : what they stand behind, as an error names it.
     failed : takes rows for which one raises, and what; no other is shown them then. None: that is raised.
     """
     for peek in peeks:
@@ -42,9 +44,24 @@ def show(frame: pa.Table, peeks: Sequence[PeekCall], failed: dict[int, Exception
             try:
                 peek.action(key, value)
             except Exception as error:
+                placed(error, whose)
                 if failed is None:
                     raise
                 failed[row] = error
+
+
+def shown(
+    frame: pa.Table, peeks: Sequence[PeekCall], roots: Mapping[int, str], *, outlives: bool
+) -> dict[int, Exception]:
+    """Show the functions rows of these roots, by number and name; the rows for which one raises, if that is outlived.
+
+    Raises
+    ------
+    Exception : a function raises it, and that is not to be outlived.
+    """
+    failed: dict[int, Exception] = {}
+    show(rooted(frame, roots), peeks, ", ".join(sorted(roots.values())), failed if outlives else None)
+    return failed
 
 
 def told(error: Exception) -> FunctionError:

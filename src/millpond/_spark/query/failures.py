@@ -77,7 +77,12 @@ def is_of_record(failure: Exception, sources: Collection[str]) -> bool:
     """
     if isinstance(failure, SourceError):
         return failure.message.endswith(REFUSED)
-    found = re.search(r"EvaluationError: .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])", str(failure))
+    # the second is what `placed` says
+    signs = (
+        r"EvaluationError: .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])",
+        r"\n\s*In a function of (.+)\.\s*(?:\n|\Z)",
+    )
+    found = next((found for sign in signs if (found := re.search(sign, str(failure))) is not None), None)
     return found is not None and {*found[1].split(", ")} <= {*sources}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.aggregates.fold import Fold
-from millpond._engine.aggregates.raising import RAISED, survivors
+from millpond._engine.aggregates.raising import RAISED, placed, survivors
 from millpond._engine.aggregates.windows.chains import Links, States, fold_chains
 from millpond._engine.aggregates.windows.sessions import Merged
 from millpond._engine.arrays import Bools, Int64s
@@ -88,9 +88,9 @@ class _Several:
         """(those that can be merged, what comes of it); `failed` takes the other records."""
         try:
             return np.arange(len(records)), [self.whole()]
-        except RAISED:
+        except RAISED as error:
             if not self.fold.outlives:
-                raise
+                raise placed(error, self.fold.whose) from None
         fine, made, raised = survivors(lambda some: self._some(pa.array(some)).whole(), len(records))
         failed |= {int(records[at]): error for at, error in raised.items()}
         return fine, made

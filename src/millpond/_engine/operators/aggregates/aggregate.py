@@ -90,7 +90,8 @@ def _aggregated(context: OperatorContext, events: Events, state: State) -> Itera
         return
     params = context.params(AggregateParams)
     # which rows have expired is known before they are folded: it goes by the time of all rows before them
-    fold = fold_of(params.fold, outlives=context.outlives and params.history_ms is None)
+    outlives = context.outlives and params.history_ms is None
+    fold = fold_of(params.fold, context.operator.node, outlives=outlives)
     table = kept_table(context, state)
     rows = _contributions(events)
     standing = Standing.of(stored(rows, table), fold)

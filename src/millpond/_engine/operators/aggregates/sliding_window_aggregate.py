@@ -46,7 +46,7 @@ def run(
     params = context.params(WindowParams)
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
-    fold = fold_of(params.fold, outlives=context.outlives)
+    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
     shard = Shard(events, times, fold, kept_table(context, state), 2 * length)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)

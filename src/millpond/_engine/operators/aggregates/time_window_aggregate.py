@@ -39,7 +39,7 @@ def run(
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """See `level.run_operator`."""
     params = context.params(WindowParams)
-    fold = fold_of(params.fold, outlives=context.outlives)
+    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
     windows = _WINDOWS[type(params.windows)](params.windows)
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
