@@ -374,8 +374,8 @@ def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
     values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
-    given = (reads.key, values, False, reads.extras, operator.keeps, {}, outlives)
-    return OperatorContext(operator, physical.slots, *given)
+    given = (reads.key, values, False, reads.extras, operator.keeps)
+    return OperatorContext(operator, physical.slots, *given, outlives=outlives)
 
 
 def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:
