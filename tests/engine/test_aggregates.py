@@ -221,6 +221,25 @@ def test_cogrouped_streams_are_folded_in_their_order_each_by_its_own_function(
     assert by_step(driver, steps, cuts) == wanted
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_cogroup_may_have_one_stream_or_one_stream_twice(plain: bool) -> None:
+    def build(builder: Any, twice: bool) -> Any:
+        one = builder.stream("one", key="string", value="string").group_by_key()
+        first = python(lambda v, a: f"{a}+{v}") if plain else lambda v, a: joined(a, v)
+        second = python(lambda v, a: f"{v}-{a}") if plain else lambda v, a: pc.binary_join_element_wise(v, a, "-")
+        grouped = one.cogroup(first).cogroup(one, second) if twice else one.cogroup(first)
+        return grouped.aggregate(lambda: "0")
+
+    steps = [("one", "a", "1", 0), ("one", "a", "2", 1)]
+    assert run(driver_of(lambda b: build(b, False)), *steps) == [("a", "0+1", 0), ("a", "0+1+2", 1)]
+    assert run(driver_of(lambda b: build(b, True)), *steps) == [
+        ("a", "0+1", 0),
+        ("a", "1-0+1", 0),
+        ("a", "1-0+1+2", 1),
+        ("a", "2-1-0+1+2", 1),
+    ]
+
+
 def test_an_aggregate_that_holds_too_much_is_refused_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "LARGEST_RECORD", 4_000)
     driver = driver_of(

@@ -264,7 +264,8 @@ def test_windowed_keys_are_placed_by_the_key_within_and_those_of_other_sinks_by_
 
 def test_keys_and_values_that_are_written_already_leave_as_they_are_and_go_where_the_key_within_says() -> None:
     kind = pa.struct([("key", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
-    columns = {name: [0, 0] for name in ("order_ts", "srcpart", "p0", "ts", "hash")} | {"offset": [2, 1]}
+    columns: dict[str, list[Any]] = {name: [0, 0] for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
+    columns |= {"offset": [2, 1]}
     columns |= {"value": [b"v", b"w"], "encoded_key": [b"a", b"b"]}
     keys = pa.array([{"key": "one", "start": 5, "end": 15}, {"key": "two", "start": 5, "end": 15}], kind)
     rows = blob.encode(pa.table({**columns, "key": keys}))

@@ -151,10 +151,11 @@ def test_a_function_of_peek_that_raises_ends_the_record_as_any_other_does(spark:
         chance.choice("ab")
     divided = [number for number in range(40) if parts[number]]
     fine = [number for number in divided if number % 5]
+    assert [record.ts for record in driver.read("shown")] == fine
     # a record that ends for another function is not shown
     assert first == divided
-    assert second == behind == fine
-    assert [record.ts for record in driver.read("shown")] == fine
+    # an operator's results come key by key
+    assert second == sorted(behind) == fine
     assert [record.ts for record in driver.read("shares")] == fine
     assert [record.ts for record in driver.read("latest")] == [number for number in fine if number % 7]
     reason = "function_error" if policy == "skip" else "dead_letter"

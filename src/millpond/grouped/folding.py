@@ -120,7 +120,10 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
         for number, (making, (_, aggregator)) in enumerate(zip(made, parts, strict=True))
     )
     merge = None if merger is None else made[0].step("merger", merger, MERGER)
-    fold = Fold(CogroupFold(adders, initial, merge), "cogroup", made[0].type, made[0].type)
+    # the values of one stream alone come as they are
+    alone = FunctionFold(adders[0], merge=merge, starts=True, initial=initial)
+    how = alone if len(adders) == 1 else CogroupFold(adders, initial, merge)
+    fold = Fold(how, "cogroup", made[0].type, made[0].type)
     inputs = tuple(name for group, _ in parts for name in group.inputs)
     return Folding(fold, inputs, tuple(column for making in made for column in making.columns))
 

@@ -59,7 +59,8 @@ class Policies:
 
     def __post_init__(self) -> None:
         options = {"on_error": self.on_error, "on_drop": self.on_drop}
-        if not self.name or not isinstance(self.name, str) or set(options.values()) == {None}:
+        name: object = self.name
+        if not name or not isinstance(name, str) or set(options.values()) == {None}:
             raise TopologyError(
                 "Policies are of an operator or an output by its name, and one of them at least is given.",
                 given=f"policies({self.name!r}, on_error={self.on_error!r}, on_drop={self.on_drop!r})",
