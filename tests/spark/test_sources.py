@@ -49,7 +49,7 @@ def test_a_rows_source_has_the_columns_of_a_scan_in_its_types(orders: DataFrame,
         **{"root": "int", "ts": "bigint", "partition": "int", "offset": "bigint", "reason": "tinyint"},
         **{"s0_key": "int", "s0_value": "string", "order_0": "int"},
     }
-    assert (scanned.roots, scanned.one_task, scanned.order) == (("orders",), True, ("order_0",))
+    assert (scanned.roots, scanned.order) == (("orders",), ("order_0",))
 
 
 def test_the_number_of_a_source_is_its_place_in_the_plan(orders: DataFrame, tmp_path: Path) -> None:
