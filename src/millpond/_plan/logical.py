@@ -13,7 +13,7 @@ from functools import cached_property
 from millpond._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
 from millpond.errors import TopologyError
 from millpond.generation import Generation
-from millpond.io.topics import Within
+from millpond.io.topics import Topic, Within
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,11 @@ class Plan:
     def functions_of(self, node: Node) -> tuple[UserFunction, ...]:
         """The users' functions of a node that give Columns."""
         return node.functions(tuple(parent.shape for parent in self.parents(node)))
+
+    @cached_property
+    def headers(self) -> bool:
+        """Whether records carry headers: where one of the topics keeps them."""
+        return any(isinstance(source.origin, Topic) and source.origin.headers for source in self.sources)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -59,7 +59,7 @@ class TopologyTestDriver:
         self, topology: Topology, spark: Any = None, *, shards: int = 2, initial_wall_clock_ms: int = 0
     ) -> None:
         sources = topology.plan.sources
-        headers = any(getattr(source.origin, "headers", False) for source in sources)
+        headers = topology.plan.headers
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)

@@ -31,6 +31,7 @@ from millpond._engine.rows.columns import (
 )
 from millpond._engine.rows.position import BEFORE_KEY, order_by, ranks
 from millpond._engine.rows.sizes import Columns, Picked
+from millpond._engine.rows.types import HEADERS
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 from millpond._plan.operators.spec import Params, TableSchema
@@ -38,7 +39,6 @@ from millpond._plan.physical import Operator, Time
 
 P = TypeVar("P", bound=Params)
 _NOTHING = np.zeros(0, dtype=np.int64)
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 @dataclass(frozen=True)

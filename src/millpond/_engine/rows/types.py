@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
 
 def with_nulls(kind: pa.DataType) -> pa.DataType:
     """The type with all its fields, elements and values nullable, and timestamps in UTC.

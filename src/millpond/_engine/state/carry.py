@@ -1,7 +1,8 @@
 """A shard's state made of what other operators, or the same, had there before the topology was changed.
 
 Runs are taken over as they are: their ids say what is in them, whoever has them. Only where stored values are to be
-read as wider types, rows are written anew (law 9: some megabytes at a time). Law 10: who gets what is said by names.
+read as wider types, or rows begin or end to have headers, are rows written anew (law 9: some megabytes at a time). Law
+10: who gets what is said by names.
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, Carried]], cache: RunC
 
 
 def _write_wider(state: State, before: Table, table: TableSchema) -> None:
-    """All rows of a table, in the types that they have from now on."""
-    kinds = {field.name: field.type for field in Layout.of(table).schema}
+    """All rows of a table, with the columns that they have from now on; what they never had is null."""
+    target = state.table(table)
     for rows in before.scan():
-        columns: dict[str, pa.ChunkedArray] = {name: rows.column(name).cast(kinds[name]) for name in rows.column_names}
-        state.table(table).put(pa.table(columns))
+        columns = {
+            field.name: rows.column(field.name).cast(field.type)
+            if field.name in rows.column_names
+            else pa.nulls(len(rows), field.type)
+            for field in target.schema
+        }
+        target.put(pa.table(columns))
         state.finish_part()

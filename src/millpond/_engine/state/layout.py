@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
+from millpond._engine.rows import types
 from millpond._engine.rows.columns import bools
-from millpond._plan.operators.spec import BYTES, FLAG, NUMBER, Retention, TableSchema
+from millpond._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, Retention, TableSchema
 
 TOMBSTONE = "__tombstone"
 DUE = "__due"
 """The column, of runs alone, with the places of the rows that are found by time, in order of time; then -1."""
 PLACES = b"table"
 """Where a stored schema says how rows are told apart, sorted and let go."""
-_TYPES = {FLAG: pa.bool_(), NUMBER: pa.int64(), BYTES: pa.large_binary()}
+_TYPES = {FLAG: pa.bool_(), NUMBER: pa.int64(), BYTES: pa.large_binary(), HEADERS: types.HEADERS}
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ import pyarrow as pa
 from millpond._engine.arrays import Int64s
 from millpond._engine.keys import keyform as form
 from millpond._engine.keys.keys import encode_keys
-from millpond._engine.operators.operator import HEADERS, OperatorContext
+from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows.columns import HELD_KEY, LET_GO, array, ints, joined, position_columns
 from millpond._engine.rows.position import ranks
+from millpond._engine.rows.types import HEADERS
 
 _OPERATORS = 1 << 10
 _OF_OPERATOR = 1 << 48

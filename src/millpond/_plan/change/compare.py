@@ -9,6 +9,7 @@ from typing import Any
 from millpond._plan.change.change import Change, Item, Outcome, Taken, shared
 from millpond._plan.change.described import Described
 from millpond._plan.change.types import hinders, written
+from millpond._plan.operators.spec import HEADERS
 
 Place = tuple[str, str]
 """Of an operator: its node, and its kind."""
@@ -20,6 +21,18 @@ def compare(old: Described, new: Described) -> Change:
     stores, taken = _stores(old, new)
     items = [*stores, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
     return Change((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
+
+
+def other_columns(old: Described, new: Described) -> list[str]:
+    """Of the tables in both plans those that keep columns of other names, with what they kept and keep, as text."""
+    kept, now = ({t["name"]: _names(t) for each in plan["operators"] for t in each["tables"]} for plan in (old, new))
+    return [
+        f"{table}: kept {kept[table]}; keeps {names}" for table, names in now.items() if kept.get(table, names) != names
+    ]
+
+
+def _names(table: Mapping[str, Any]) -> str:
+    return ", ".join(name for name, _ in table["columns"])
 
 
 # -- stores ------------------------------------------------------------------------------------------------
@@ -130,9 +143,12 @@ def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
 def _rows_against(was: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
     """Why stored rows cannot be read as those of another table, and which columns are wider."""
     before, now = dict(was["columns"]), dict(table["columns"])
+    carried = HEADERS in before.values(), HEADERS in now.values()
+    # where records begin to carry headers, those of before have none
+    before, now = ({name: kind for name, kind in each.items() if kind != HEADERS} for each in (before, now))
     if list(before) != list(now) or was["identity"] != table["identity"] or was["lies"] != table["lies"]:
         return "its rows lie otherwise", []
-    wider = []
+    wider = [] if carried[0] == carried[1] else [f"with{'' if carried[1] else 'out'} headers from now on"]
     for name, kind in now.items():
         if kind == before[name]:
             continue

@@ -25,6 +25,8 @@ NUMBER = "number"
 """Type of a column of 64-bit integers, whatever the function backend calls it."""
 BYTES = "serialized"
 """Type of a column of serialized keys, whatever the function backend calls it."""
+HEADERS = "headers"
+"""Type of a column of headers, whatever the function backend calls it."""
 WINDOW = "window"
 """Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
 OUT_OF_ORDER = "out_of_order"
@@ -236,7 +238,9 @@ class TableSchema:
 
     def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""
-        kinds = ((name, kind if kind in (FLAG, NUMBER, BYTES) else convert(kind)) for name, kind in self.columns)
+        kinds = (
+            (name, kind if kind in (FLAG, NUMBER, BYTES, HEADERS) else convert(kind)) for name, kind in self.columns
+        )
         return replace(self, columns=tuple(kinds))
 
 

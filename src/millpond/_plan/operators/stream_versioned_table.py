@@ -12,7 +12,18 @@ from millpond._plan.nodes import StreamTableGrace as GraceNode
 from millpond._plan.nodes import StreamVersionedTable as Node
 from millpond._plan.operators.held import held_schema
 from millpond._plan.operators.joins import pairs, side_names
-from millpond._plan.operators.spec import JoinParams, Reads, Results, Side, Site, Spec, TableSchema, Timed
+from millpond._plan.operators.spec import (
+    HEADERS,
+    JoinParams,
+    Named,
+    Reads,
+    Results,
+    Side,
+    Site,
+    Spec,
+    TableSchema,
+    Timed,
+)
 from millpond._plan.operators.versioned_table import VersionedTable, versions
 
 N = TypeVar("N", bound=Node)
@@ -84,7 +95,8 @@ class StreamTableGrace(AsOfJoin[GraceNode]):
     def keeps(self, site: Site[GraceNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The versions of the table's rows, and the records that are held back."""
         node = site.node
-        columns = (("value", site.input(0).shape.value),)
+        columns: Named = (("value", site.input(0).shape.value),)
+        columns += (("headers", HEADERS),) if site.plan.headers else ()
         return (*super().keeps(site, taken), held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False))
 
     def timed(self, site: Site[GraceNode]) -> Timed:

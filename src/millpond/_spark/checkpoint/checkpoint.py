@@ -16,7 +16,7 @@ from difflib import unified_diff
 from typing import Any
 
 from millpond._plan.change.change import Change, Item
-from millpond._plan.change.compare import compare
+from millpond._plan.change.compare import compare, other_columns
 from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.query.warned import warn
@@ -149,6 +149,8 @@ class Found:
             known = self.last.facts if change is None else carried_over(self.last.facts, facts)
             self._check(known, facts, allow_partition_change)
             _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
+            if change is None:
+                _check_columns(self.folder, known, facts)
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(
@@ -276,6 +278,18 @@ def look(folder: Folder) -> Found:
     begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     facts, number = Facts(**last["facts"]), int(last["number"])
     return Found(folder, Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs), batches)
+
+
+def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:
+    """Refuse tables that keep other columns, under a topology that is told alike."""
+    others = other_columns(old.described, new.described) if old.described and new.described else []
+    if others:
+        raise ChangedTopology(
+            "The checkpoint's tables keep other columns than this topology's.",
+            given="\n".join([str(folder), *others]),
+            hint="Start it once with evolve=True: what can go on is taken over. "
+            "mp.plan_change(checkpoint, topology) says before what that does.",
+        )
 
 
 def _check_functions(folder: Folder, old: Facts, new: Facts, kept: Collection[tuple[str, str]]) -> None:

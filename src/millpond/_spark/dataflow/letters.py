@@ -16,8 +16,8 @@ from millpond._engine.arrays import Int64s
 from millpond._engine.exchange.outlets import exit_number
 from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
 from millpond._engine.keys.big_endian import as_bytes
-from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
+from millpond._engine.rows.types import HEADERS
 from millpond._plan.dead_letters import letters_for, letters_kept, letters_within
 from millpond._plan.operators.spec import RAISED
 from millpond._plan.physical import Physical

@@ -20,8 +20,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, Struc
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.program import Program
-from millpond._engine.operators.operator import HEADERS as HEADERS_ARROW
 from millpond._engine.rows.columns import array
+from millpond._engine.rows.types import HEADERS as HEADERS_ARROW
 from millpond.errors import FunctionError, MillpondError
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))

@@ -286,7 +286,7 @@ class _Start:
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
-            headers=any(isinstance(s.origin, Topic) and s.origin.headers for s in topology.plan.sources),
+            headers=topology.plan.headers,
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
             direct_sinks=sinks.can_be_direct(spark, topology.plan),

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from millpond._engine.keys.big_endian import as_bytes
-from millpond._engine.operators.operator import HEADERS
 from millpond._engine.rows.columns import HELD_KEY, array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
+from millpond._engine.rows.types import HEADERS
 from millpond._plan.logical import Plan
 from millpond._plan.nodes import Sink
 from millpond._spark.dataflow.wire import Exits

@@ -16,12 +16,15 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from millpond._engine.aggregates.named import NamedFold
 from millpond._plan import folds
 from millpond._plan.operators.aggregates.aggregate import AggregateParams
-from millpond._plan.operators.spec import BYTES, FLAG, NUMBER, TableSchema
+from millpond._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, TableSchema
 from millpond._plan.physical import Operator, Physical
+from millpond._spark.formats import dead_letters
 from millpond._spark.formats.arrow_types import arrow_schema
 from millpond.windows import SlidingWindows, TimeWindows
 
 _TIME = TimestampType()
+_TYPES = {NUMBER: _TIME, HEADERS: dead_letters.HEADERS}
+"""Of columns whose types are the engine's own."""
 _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
 
 
@@ -112,7 +115,7 @@ def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> Shown:
     if fold is not None:
         kinds["value"] = fold.result
     columns = _columns(kinds)
-    fields = [StructField(called, _TIME if kinds[own] == NUMBER else kinds[own]) for called, own in columns.items()]
+    fields = [StructField(called, _TYPES.get(kinds[own], kinds[own])) for called, own in columns.items()]
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None

@@ -50,6 +50,7 @@ from millpond._engine.rows.columns import (
     stacked,
 )
 from millpond._engine.rows.position import places_of, sort_by_position
+from millpond._engine.rows.types import HEADERS
 from millpond._engine.state.layout import arrow_type
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
@@ -253,6 +254,7 @@ class Batch:
         columns = {name: pa.array(column, type=pa.int64()) for name, column in numbers.items()}
         columns["key"] = pa.array([p.key for p in rows], type=shape.key)
         columns["value"] = pa.array([p.value for p in rows], type=shape.value)
+        columns |= {"headers": pa.nulls(len(rows), HEADERS)} if self._physical.plan.headers else {}
         frame = pa.table(columns)
         return self._partitioned(frame, root, rows) if self._driver.partitioned else frame
 
@@ -374,7 +376,7 @@ def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
     values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
-    given = (reads.key, values, False, reads.extras, operator.keeps)
+    given = (reads.key, values, physical.plan.headers, reads.extras, operator.keeps)
     return OperatorContext(operator, physical.slots, *given, outlives=outlives)
 
 

@@ -7,7 +7,7 @@ joined at once, as is one without a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -35,8 +35,9 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times = Times(context, inputs, events, state, sides=2)
     due = events.ts + context.params(AsOfParams).grace_ms - 1
     waits = valid(events.key) & (2 * due >= moments(events, times))
-    held = HeldRows(context, kept_table(context, state, 1), times, {"value": "value"})
-    _hold(events, times, held, waits, due, state)
+    carried = ("value", "headers") if context.headers else ("value",)
+    held = HeldRows(context, kept_table(context, state, 1), times, {name: name for name in carried})
+    _hold(events, times, held, waits, due, state, carried)
     held.finish()
     at_once = events.tables[STREAM].take(pa.array(events.own[~waits]))
     join = AsOfJoin(context, {**inputs, STREAM: at_once}, state)
@@ -47,8 +48,10 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times.store(state)
 
 
-def _hold(events: Events, times: Times, held: HeldRows, waits: Bools, due: Int64s, state: State) -> None:
-    """Hold records back, in the order of their due times, keys and arrival."""
+def _hold(
+    events: Events, times: Times, held: HeldRows, waits: Bools, due: Int64s, state: State, carried: Sequence[str]
+) -> None:
+    """Hold records back, in the order of their due times, keys and arrival, with these columns of theirs."""
     rows = np.flatnonzero(waits)
     first = state.get_scalar(_ARRIVALS, 0)
     state.set_scalar(_ARRIVALS, first + len(rows))
@@ -58,7 +61,7 @@ def _hold(events: Events, times: Times, held: HeldRows, waits: Bools, due: Int64
             "key": events.key.take(pa.array(rows)),
             "ts": pa.array(events.ts[rows]),
             "arrival": pa.array(first + np.arange(len(rows), dtype=np.int64)),
-            "value": Picked(events.tables[STREAM].column("value"), events.own[rows]),
+            **{name: Picked(events.tables[STREAM].column(name), events.own[rows]) for name in carried},
         },
         due[rows],
         times.number(times.of_row[rows]),
