@@ -14,7 +14,7 @@ from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.topologies import window_aggregate
-from millpond.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from tests.oracle.places import Steps, emitted, window
 
@@ -244,6 +244,20 @@ def test_row_32_a_window_is_looked_up_however_long_ago_it_closed(rows: Any, seen
     topology.pipe("in", "k", "a", 5)
     topology.pipe("in", "x", "b", 1_000)
     assert table.get(Windowed("k", 0, 10)) == seen
+
+
+@pytest.mark.parametrize(("rows", "values"), [(frozenset(), ["0+b", "0+c"]), (frozenset({34}), ["0+b", "0+b+c"])])
+def test_row_34_what_a_fold_has_deleted_begins_anew_once(rows: Any, values: Any) -> None:
+    topology, source = Topology(Semantics(rows=rows)), Node()
+    topology.source("in", source)
+    aggregate = StreamAggregate(topology, source, AGGREGATORS["reset"], history_ms=50)
+    topology.sink(aggregate)
+    assert [each.value for each in topology.pipe("in", "k", "3", 100)] == [None]
+    found = [topology.pipe("in", "k", value, ts) for value, ts in (("b", 60), ("c", 70))]
+    assert [result.value for results in found for result in results] == values
+    # both are older than the deletion
+    assert aggregate.get("k") is None
+    assert aggregate.get_as_of("k", 75) == (values[-1], 70)
 
 
 def test_a_row_that_nobody_knows_is_refused() -> None:

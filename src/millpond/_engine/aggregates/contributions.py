@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.fold import Fold, Folded, Work
+from millpond._engine.aggregates.fold import Fold, Folded, Work, in_time
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, Failed, failed_rows, sent
 from millpond._engine.rows.columns import array_of, gather, ints, joined
@@ -79,12 +79,15 @@ def stored(rows: Contributions, table: Table) -> Lookup:
     return table.point(hashes.to_numpy(), keys, *rest)
 
 
-def folded(rows: Contributions, fold: Fold, standing: Standing, *, whole: bool) -> Iterator[tuple[Int64s, Folded]]:
+def folded(
+    rows: Contributions, fold: Fold, standing: Standing, *, whole: bool, floor: Int64s | None = None
+) -> Iterator[tuple[Int64s, Folded]]:
     """(contributions, what became of them), stretch after stretch; `standing` goes along.
 
     Parameters
     ----------
     whole : all in one stretch, as where one change is sent of all.
+    floor : of each row, what the timestamp of its result may not be below; None: nothing.
     """
 
     def growth(begin: int, end: int) -> int:
@@ -94,7 +97,10 @@ def folded(rows: Contributions, fold: Fold, standing: Standing, *, whole: bool) 
     spans = stretches(sizes, growth, whole=whole)
     for begin, end in _of_whole_rows(rows, spans) if fold.outlives else spans:
         chosen = rows.ordered(begin, end)
-        done = _outlived(fold, _work(rows, chosen, standing), rows.row[chosen])
+        work = _work(rows, chosen, standing)
+        done = (
+            _outlived(fold, work, rows.row[chosen]) if floor is None else in_time(fold, work, floor[rows.row[chosen]])
+        )
         yield chosen, done
         _settle(rows, chosen, done, standing)
 

@@ -167,6 +167,33 @@ class Fold:
         return self.tried(work)
 
 
+def in_time(fold: Fold, work: Work, floor: Int64s) -> Folded:
+    """All rows folded but those whose result would have a timestamp below the row's floor; these are void.
+
+    What has a result in time depends on whether the rows before it have left an aggregate. So what has been found is
+    taken for so, and folded anew, until the same is found; where no row deletes, that is at once.
+
+    Raises
+    ------
+    EvaluationError, FunctionError : a function raises for a row that is in time.
+    """
+    ends = np.zeros(len(work), dtype=np.bool_)
+    try:
+        done = fold.run(work)
+    except RAISED:
+        done = fold.tried(work)
+    while True:
+        late = np.maximum(done.ts, work.ts) < floor
+        if (late == ends).all():
+            break
+        ends = late
+        done = fold.tried(replace(work, ends=ends))
+    failed = [row for row in done.failed if not ends[row]]
+    if failed:
+        raise placed(done.failed[min(failed)], fold.whose) from None
+    return replace(done, failed={}, void=ends if ends.any() else None)
+
+
 def folded(
     work: Work, added: list[pa.Array], kind: pa.DataType, after: Int64s, failed: Mapping[int, Exception] | None = None
 ) -> Folded:

@@ -21,7 +21,7 @@ from millpond._engine.aggregates.contributions import (
     to_store,
 )
 from millpond._engine.aggregates.of_plan import fold_of
-from millpond._engine.arrays import Bools
+from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.match import running_most
 from millpond._engine.matching.versions import EXPIRED
 from millpond._engine.operators.operator import (
@@ -59,24 +59,25 @@ def _with_history(
     for part in told_slices(inputs):
         events = Events(context, part, sides=sides)
         times = Times(context, part, events, state, sides=sides)
-        expired = _expired(events, times, kept_table(context, state), history_ms)
-        for side in range(sides):
-            mine = events.own[expired & (events.side == side)]
-            if len(mine):
-                yield Dropped(EXPIRED, events.tables[side], mine)
+        rows = np.arange(len(events))
+        reach = [times.reach_before(side, rows, times.of_row) for side in range(sides)]
+        floor = np.max(reach, axis=0, initial=-1) - history_ms
+        if not (events.ts < floor).any():
+            yield from _aggregated(context, events, state)
+            continue
+        expired = _expired(events, floor, kept_table(context, state))
+        yield from _dropped(events, np.flatnonzero(expired))
         if expired.any():
             events = Events(context, keep_rows(dict(enumerate(events.tables)), events, ~expired), sides=sides)
-        yield from _aggregated(context, events, state)
+        yield from _aggregated(context, events, state, floor[~expired])
     times.store(state)
 
 
-def _expired(events: Events, times: Times, table: Table, history_ms: int) -> Bools:
-    """Which rows come when the history has passed them, and the aggregate as it stands, too."""
-    rows = np.arange(len(events))
-    reach = [times.reach_before(side, rows, times.of_row) for side in range(len(events.tables))]
-    floor = np.max(reach, axis=0, initial=-1) - history_ms
-    if not (events.ts < floor).any():
-        return np.zeros(len(events), dtype=np.bool_)
+def _expired(events: Events, floor: Int64s, table: Table) -> Bools:
+    """Which rows surely come when the history has passed them, and the aggregate as it stands, too.
+
+    Of the others some may have, where a fold deletes: what stands behind that has the time of its own records alone.
+    """
     groups = events.groups
     found = table.point(events.hash[groups.first], events.key.take(pa.array(groups.first)), columns=["ts"])
     stored = np.append(ints(found.rows, "ts"), -1)[found.index]
@@ -85,20 +86,33 @@ def _expired(events: Events, times: Times, table: Table, history_ms: int) -> Boo
     return np.asarray(latest < floor)
 
 
-def _aggregated(context: OperatorContext, events: Events, state: State) -> Iterator[pa.Table | Failed]:
+def _dropped(events: Events, rows: Int64s) -> Iterator[Dropped]:
+    """These rows have expired."""
+    for side, table in enumerate(events.tables):
+        mine = rows[events.side[rows] == side]
+        if len(mine):
+            yield Dropped(EXPIRED, table, events.own[mine])
+
+
+def _aggregated(
+    context: OperatorContext, events: Events, state: State, floor: Int64s | None = None
+) -> Iterator[pa.Table | Dropped | Failed]:
+    """The changes of aggregates, where rows without a result in time end; `floor`: see `folded`."""
     if not len(events):
         return
     params = context.params(AggregateParams)
-    # which rows have expired is known before they are folded: it goes by the time of all rows before them
+    # which rows have expired goes by what was folded before them, which one that fails is not
     outlives = context.outlives and params.history_ms is None
     fold = fold_of(params.fold, context.operator.node, outlives=outlives)
     table = kept_table(context, state)
     rows = _contributions(events)
     standing = Standing.of(stored(rows, table), fold)
     before = standing.states
-    for chosen, done in folded(rows, fold, standing, whole=context.operator.cached):
+    for chosen, done in folded(rows, fold, standing, whole=context.operator.cached, floor=floor):
         yield from changes(rows, fold, chosen, done, events.meta)
         yield from failures(rows, chosen, done)
+        if floor is not None and done.void is not None:
+            yield from _dropped(events, np.sort(rows.row[chosen[done.void]]))
     to_store(rows, before, standing).put(table)
 
 

@@ -33,6 +33,7 @@ ROWS: dict[int, str] = {
     30: "suppress: while a change is held back, what was sent before is looked up without its timestamp",
     31: "emit on window close: lookups see windows that are still open",
     32: "lookups in a windowed table see a window only as long as its store keeps it",
+    34: "aggregate with a history: records older than the deletion by its fold each begin a new one",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -22,10 +22,7 @@ OF_TABLES = ("count", "reduce", "log", "set")
 
 def _fold_of(*names: str) -> Any:
     def draw(choices: Choices, generation: str) -> Params:
-        fold = choices.pick(names)
-        # of what has been deleted by its fold Kafka Streams begins anew as long as records are older than that
-        kept = stored if fold == "reset" else remembered
-        return {"fold": fold, **kept(choices, generation)}
+        return {"fold": choices.pick(names), **remembered(choices, generation)}
 
     return draw
 

@@ -1,7 +1,8 @@
 """Aggregates without windows: of a grouped stream, and of a grouped table.
 
 Owns section 12 of the semantics. Law: a table aggregate subtracts the old value before it adds the new one;
-the result's timestamp never goes back while an aggregate stands.
+the result's timestamp never goes back while an aggregate stands. Owns the repair of row 34: what stands is told by the
+records alone, not by the versions that are remembered of it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class _Aggregate(Table):
         self._store: Store = (
             PlainStore() if history_ms is None else VersionedStore(history_ms, remember_tombstones=True)
         )
+        self._current = self._store
+        if history_ms is not None and topology.semantics.repaired(34):
+            self._current = PlainStore()
         for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
             node.feed(self, port)
 
@@ -57,11 +61,14 @@ class _Aggregate(Table):
         """The version of that time, or the current aggregate of a plain store."""
         return self._store.get_as_of(key, ts) if isinstance(self._store, VersionedStore) else self.get(key)
 
-    def _write(self, key: Key, new: Value, ts: int, before: Stored | None) -> None:
+    def _write(self, key: Key, new: Value, ts: int) -> None:
+        known = self._store.get(key)
         latest = self._store.put(key, new, ts)
         if latest is None:
             return
-        old = None if before is None else before.value
+        if self._current is not self._store:
+            self._current.put(key, new, ts)
+        old = None if known is None else known.value
         self.emit(Record(key, new, ts, old if self.send_old else None, latest), old)
 
 
@@ -73,9 +80,9 @@ class StreamAggregate(_Aggregate):
         if record.key is None or record.value is None:
             return
         self.reach(self._topology, record.ts, port)
-        before = self._store.get(record.key)
+        before = self._current.get(record.key)
         aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
-        self._write(record.key, self._aggregators[port].added(aggregate, record.value), ts, before)
+        self._write(record.key, self._aggregators[port].added(aggregate, record.value), ts)
 
 
 class GroupTable(Node):
@@ -114,7 +121,7 @@ class TableAggregate(_Aggregate):
 
     def receive(self, record: Record, port: int) -> None:
         """Subtract the old value, then add the new one."""
-        before = self._store.get(record.key)
+        before = self._current.get(record.key)
         aggregate, ts = (before.value, before.ts) if before is not None else (None, record.ts)
         if record.old is not None and aggregate is not None:
             assert self._aggregator.subtract is not None, "a table aggregate needs a subtractor"
@@ -123,4 +130,4 @@ class TableAggregate(_Aggregate):
         if record.value is not None:
             aggregate = self._aggregator.added(aggregate, record.value)
             ts = max(ts, record.ts)
-        self._write(record.key, aggregate, ts, before)
+        self._write(record.key, aggregate, ts)
