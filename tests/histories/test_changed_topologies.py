@@ -1,15 +1,18 @@
-"""Random changes of random topologies: what goes on, and what is new and apart, is what the oracle makes of it."""
+"""Random changes of random topologies: what goes on, and what is new, apart or on streams, is what the oracle makes."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from millpond.testing.proof.histories import changes
+from millpond.testing.proof.histories.changed_oracle import ChangedOracle
 from millpond.testing.proof.histories.changes import Changed, check_changed, draw_changed
+from millpond.testing.proof.oracle.graph import Topology
 
 PAIRS = 75
 
@@ -28,6 +31,20 @@ def test_what_goes_on_equals_the_oracle_that_was_given_the_same_change(seed: int
         assert outcome in ("equal", "refused", "otherwise"), (seed, changed, outcome, str(what))
     # four seeds are more than 200 changes
     assert found["equal"] > 50, found
+
+
+def test_what_is_new_on_streams_that_were_kept_gets_what_comes_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_on_streams = [changed for changed in drawn(0) if changed.joined]
+    assert len(new_on_streams) > 10
+
+    class Early(ChangedOracle):
+        """One in which all has been there from the beginning."""
+
+        def go_on_with(self, numbers: Collection[int]) -> Topology:
+            return super().go_on_with(range(1_000))
+
+    monkeypatch.setattr(changes, "ChangedOracle", Early)
+    assert any(check_changed(changed)[0] not in ("equal", "refused", "otherwise") for changed in new_on_streams)
 
 
 @pytest.mark.parametrize("lost", ["times", "tables"])

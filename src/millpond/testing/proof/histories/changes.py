@@ -1,8 +1,9 @@
 """Random changes of topologies: the engine takes its tables over, and the oracle is given the same change.
 
 A pair of topologies is cut out of one random blueprint: what only the one has is dropped, what only the other has is
-new. The oracle goes on with what is in both, and begins what shares nothing with it; so the outputs of these two kinds
-must be equal, record by record, after the change as before it.
+new. The oracle goes on with what is in both, and begins what is new and reads nothing of that, or streams of it: who
+comes later to a stream gets what comes from then on. So the outputs of these three kinds must be equal, record by
+record, after the change as before it.
 """
 
 from __future__ import annotations
@@ -102,12 +103,25 @@ class Changed:
     @property
     def fresh(self) -> Part:
         """What is new and reads nothing of what is kept."""
+        return Part(self.new.whole, self._begun(streams=False))
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """Outputs that are new and read of what is kept streams alone, at least one."""
+        begun, apart = self._begun(streams=True), set(self.fresh.names(sources=False))
+        return tuple(name for name in Part(self.new.whole, begun).names(sources=False) if name not in apart)
+
+    def _begun(self, *, streams: bool) -> tuple[int, ...]:
+        """What is new and reads nothing of what is kept; or streams of it alone."""
         kept, found = set(self.kept.ops), set[int]()
         for number in self.new.ops:
-            inputs = {ref.op for ref in self.new.whole.ops[number].inputs}
-            if number not in kept and inputs <= found:
+            above = self.new.whole.ops[number].inputs
+            if number not in kept and all(ref.op in found or (streams and self._is_stream(ref)) for ref in above):
                 found.add(number)
-        return Part(self.new.whole, tuple(number for number in self.new.ops if number in found))
+        return tuple(number for number in self.new.ops if number in found)
+
+    def _is_stream(self, ref: Ref) -> bool:
+        return ref.op in self.kept.ops and KINDS[self.new.whole.ops[ref.op].kind].gives[ref.port] == "stream"
 
 
 def draw_changed(seed: str) -> Changed | None:
@@ -188,10 +202,12 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
         return "refused", change
     kept = _unaltered(old, new, changed.kept)
     fresh = frozenset(changed.fresh.names(sources=False))
-    if not kept and not fresh:
+    joined = _unaltered_above(old, new, changed)
+    if not kept and not fresh and not joined:
         return "otherwise", change
     expected, got, whole = _oracle(changed), _steps(changed, said), None
-    for part, ends, drivers in ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,))):
+    parts = ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,)), (changed.new, joined, (new,)))
+    for part, ends, drivers in parts:
         exact, loose = _parted(part, ends)
         line = lines_of(changed.old.whole, one=all(driver.layout.physical.ordered_exit for driver in drivers))
         step = first_difference(_only(expected, exact), _only(got, exact), line)
@@ -245,6 +261,17 @@ def _unaltered(old: EngineDriver, new: EngineDriver, part: Part) -> frozenset[st
     for sink in part.names(sources=False):
         above = all_above(blueprint, Ref(part.ops.index(int(sink[1:]))))
         names = {part.named(place) for place in above}
+        if _operators(old, names) == _operators(new, names):
+            found.add(sink)
+    return frozenset(found)
+
+
+def _unaltered_above(old: EngineDriver, new: EngineDriver, changed: Changed) -> frozenset[str]:
+    """The new outputs on streams that were kept, for which the same operators work in both topologies."""
+    part, kept, found = changed.new, set(changed.kept.ops), set[str]()
+    for sink in changed.joined:
+        above = (part.ops[place] for place in all_above(part.blueprint, Ref(part.ops.index(int(sink[1:])))))
+        names = {f"n{number}" for number in above if number in kept}
         if _operators(old, names) == _operators(new, names):
             found.add(sink)
     return frozenset(found)
