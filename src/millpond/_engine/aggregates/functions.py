@@ -69,8 +69,7 @@ class ArrayFold(Fold):
         if not self._plain:
             return self._summed_but(work) or in_rounds(self, work, {})
         values, adders = self._called_for(work)
-        checked = {id(adder): Step(partial(self._checked, adder.function), plain=True) for adder in adders}
-        return self._one_by_one(work, values, [checked[id(adder)] for adder in adders])
+        return self._one_by_one(work, values, [partial(self._checked, adder) for adder in adders])
 
     @property
     def _plain(self) -> bool:
@@ -78,9 +77,9 @@ class ArrayFold(Fold):
         how = self._how
         return all(step is None or step.plain for step in (how.add, how.subtract, how.merge))
 
-    def _called_for(self, work: Work) -> tuple[list[Any], list[Step]]:
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Callable[..., Any]]]:
         """The value of each row, and the adder that is called for it."""
-        return work.values.to_pylist(), [self._how.add] * len(work)
+        return work.values.to_pylist(), [self._how.add.function] * len(work)
 
     def _summed(self, work: Work) -> Folded | None:
         """The same where the adder adds to the aggregate, and some group has more rows than rounds are good for."""
@@ -140,30 +139,30 @@ class ArrayFold(Fold):
             return None
         return np.asarray(np.repeat(begins, groups.sizes) + groups.running_counts(terms))
 
-    def _one_by_one(self, work: Work, values: list[Any], adders: list[Step]) -> Folded:
+    def _one_by_one(self, work: Work, values: list[Any], adders: list[Callable[..., Any]]) -> Folded:
         """The same by plain functions alone: no arrays are made between one row and the next."""
         how = self._how
         keys, states = work.keys.to_pylist(), work.prior.to_pylist()
         olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
         made: list[Any] = []
         failed: dict[int, Exception] = {}
-        merge = how.merge.function if how.starts and how.merge is not None else None
+        starts, initial = how.starts, how.initial
+        subtract = None if how.subtract is None else how.subtract.function
+        merge = how.merge.function if starts and how.merge is not None else None
         ends = [False] * len(work) if work.ends is None else work.ends.tolist()
         of_sessions = work.resumes is not None
         resumed = [False] * len(states) if work.resumes is None else work.resumes.tolist()
         # A plain Python function is called record by record: that is what it is for.
-        for group, value, old, adder, void in zip(work.group.tolist(), values, olds, adders, ends, strict=True):
+        for group, value, old, add, void in zip(work.group.tolist(), values, olds, adders, ends, strict=True):
             state = states[group]
             try:
-                if state is not None and resumed[group] and merge is not None:
-                    state = merge(keys[group], how.initial, state)
-                if old is not None and state is not None and how.subtract is not None:
-                    state = how.subtract.function(keys[group], old, state)
+                if of_sessions and state is not None and resumed[group] and merge is not None:
+                    state = merge(keys[group], initial, state)
+                if old is not None and state is not None and subtract is not None:
+                    state = subtract(keys[group], old, state)
                 if value is not None:
-                    if state is None:
-                        state = how.initial
-                    begins = state is None and not how.starts
-                    state = value if begins else adder.function(keys[group], value, state)
+                    begins = state is None and not starts
+                    state = value if begins else add(keys[group], value, initial if state is None else state)
             except Exception as error:
                 if not self.outlives:
                     raise placed(error, self.whose) from None
@@ -246,13 +245,13 @@ class CogroupFold(ArrayFold):
     def _plain(self) -> bool:
         return all(step is None or step.plain for step in (*self._adders, self._how.merge))
 
-    def _called_for(self, work: Work) -> tuple[list[Any], list[Step]]:
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Callable[..., Any]]]:
         values: list[Any] = [None] * len(work)
-        adders = [self._adders[0]] * len(work)
+        adders = [self._adders[0].function] * len(work)
         for adder, field in zip(self._adders, work.values.flatten(), strict=True):
             # plain functions take plain values, one after the other
             for row, value in zip(np.flatnonzero(valid(field)).tolist(), field.drop_null().to_pylist(), strict=True):
-                values[row], adders[row] = value, adder
+                values[row], adders[row] = value, adder.function
         return values, adders
 
     def _addend(self, work: Work) -> Evaluated | None:
