@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.broker import KafkaBroker
+from millpond._spark.checkpoint.policies import PASSES
 from millpond.io.kafka import Kafka
 from tests.kafka.topics import Record, committed, new_topic
 
@@ -131,7 +132,7 @@ def shares(name: str, out: str, policy: Any, *, killed: bool) -> mp.Topology:
 
 
 def test_a_batch_that_was_not_finished_is_finished_under_the_policy_it_was_planned_with(
-    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -158,7 +159,9 @@ def test_a_batch_that_was_not_finished_is_finished_under_the_policy_it_was_plann
     produce(b'{"n":0}', b'{"n":3}')
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         run("fail")
+    assert PASSES not in caplog.text
     assert run(mp.DeadLetter(dead)) == {("in", "dead_letter"): 1}
+    assert PASSES in caplog.text
     assert [record.key for record in committed(broker, dead)] == [b"worse", b'{"n":0}']
     assert sorted(record.key or b"" for record in committed(broker, out)) == [b'{"n":%d}' % n for n in (1, 2, 3)]
 

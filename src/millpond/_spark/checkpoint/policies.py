@@ -23,6 +23,11 @@ EFFECT = "bad_records"
 """What a checkpoint records them as."""
 _NAMES = {"on_undecodable": "fail", "on_error": "fail"}
 _WITHIN = {"on_error": "fail", "on_drop": "skip"}
+PASSES = (
+    "The batch that was begun has failed once more, under the policies it was planned with. Nothing of it is written, "
+    "so the query goes on: it runs the batch again, under the policies of this start."
+)
+"""Said behind Spark's errors, which cannot be told from those of a query that ends."""
 Recorded = Mapping[str, Mapping[str, Any]]
 """By the name of an input, of an operator or output with policies of its own, or `WITHIN`, and the policy's: a word, or
 a list with the topic of dead letters. The usual ones are left out."""

@@ -194,6 +194,7 @@ class _Start:
         # the lease is that of the query to come
         lease.query = None
         if not passed:
+            silence.LOG.warning(policies.PASSES)
             return None
         counts = Counts(query, metrics, kept=kept)
         counts.close()
