@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millpond._spark.query.failures import is_of_record, named, of_start
-from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, SourceError
+from millpond.errors import ConfigError, CorruptData, FunctionError, MillpondError, SinkError, SourceError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
 Traceback (most recent call last):
@@ -56,6 +56,26 @@ def test_a_record_for_which_a_fold_or_a_function_of_peek_raises_may_end_under_an
     found = named(failure, "/c")
     assert is_of_record(found, {"totals", "orders"})
     assert not is_of_record(found, {"orders"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[DIVIDE_BY_ZERO] Division by zero.\nIn a function of totals.",
+        "[DIVIDE_BY_ZERO] Division by zero. In a function behind shop.orders, at partition 0, offset 3.",
+        "[DIVIDE_BY_ZERO] Division by zero. In a function behind totals.",
+        "ZeroDivisionError: division by zero\nIn a function of totals.",
+    ],
+)
+def test_a_function_that_raises_is_told_with_whose_it_is_and_what_lets_the_query_go_on(said: str) -> None:
+    raised = said if said.startswith("Zero") else f"millpond._engine.expressions.errors.EvaluationError: {said}"
+    failure = Exception(f"[FOREACH] Reason: Traceback:\n  File 'a.py'\n{raised}\n SQLSTATE: 39000\n\tat org.apache")
+    found = named(failure, "/c")
+    assert isinstance(found, FunctionError)
+    assert (found.message, found.given) == ("A function raises for a record.", said)
+    assert 'on_error="skip"' in str(found)
+    assert is_of_record(found, {"shop.orders", "totals"})
+    assert not is_of_record(found, {"other"})
 
 
 def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -> None:

@@ -23,7 +23,10 @@ from millpond.errors import EncodingError
 NUMBERS = {"short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
 WIDTHS = {kind: number.bit_width // 8 for kind, number in NUMBERS.items()} | {"boolean": 1}
 """Of the formats of one width, in bytes."""
-POLICY = 'on_error="skip" leaves out what cannot be written.'
+POLICY = (
+    'on_error="skip" leaves out what cannot be written, mp.DeadLetter("topic") has it there, and as a rule the same '
+    "checkpoint goes on."
+)
 """What every hint of an `EncodingError` ends with."""
 NOT_TEXT = "not valid UTF-8"
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"

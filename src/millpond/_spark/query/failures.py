@@ -17,7 +17,7 @@ from millpond import errors
 from millpond._spark.checkpoint.files import RESTORE
 from millpond._spark.formats.deserializers import REFUSED
 from millpond._spark.query.kafka_failures import kafka_failure
-from millpond.errors import ConfigError, CorruptData, MillpondError, SourceError
+from millpond.errors import ConfigError, CorruptData, FunctionError, MillpondError, SourceError
 
 # what is given may have several lines, but no empty one; behind an error that a column raises Spark puts its SQLSTATE
 _OWN = re.compile(
@@ -47,6 +47,15 @@ _BROKEN_FILE = (
     r"Failed to read log file (\S+)[^\n]*",
 )
 """These name a file: of the checkpoint, or of somebody else's."""
+# why a function of the user's raised, and whose it is, as `Program` and `placed` say it
+_RAISED = (
+    re.compile(r"EvaluationError: (?P<why>\[\w+\] [^\n]*? In a function behind [^\n]+?\.)(?=['\")\s]|\Z)"),
+    re.compile(r"^(?:[\w.]+\.EvaluationError: )?(?P<why>[^\n]+\n\s*In a function of [^\n]+\.)\s*$", re.MULTILINE),
+)
+_ENDS = (
+    'Mend the function, or have such records end: on_error="skip", or mp.DeadLetter("topic") to have them there; where '
+    "that is possible (docs/bad_records.md) the same checkpoint goes on."
+)
 _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writing batch")
 _UNWRITABLE = re.compile(
     r"Mkdirs failed to create[^\n]*|mkdir of [^\n]* failed|Permission denied[^\n]*|Read-only file system[^\n]*"
@@ -79,7 +88,7 @@ def is_of_record(failure: Exception, sources: Collection[str]) -> bool:
         return failure.message.endswith(REFUSED)
     # the second is what `placed` says
     signs = (
-        r"EvaluationError: .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])",
+        r"(?:EvaluationError|Given): .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])",
         r"\n\s*In a function of (.+)\.\s*(?:\n|\Z)",
     )
     found = next((found for sign in signs if (found := re.search(sign, str(failure))) is not None), None)
@@ -98,6 +107,9 @@ def named(failure: Exception, checkpoint: str) -> Exception:
     own = _own(text)
     if own is not None:
         return own
+    raised = next((found for sign in _RAISED if (found := sign.search(text)) is not None), None)
+    if raised is not None:
+        return FunctionError("A function raises for a record.", given=raised["why"], hint=_ENDS)
     if any(sign in text for sign in _TWICE):
         return ConfigError(
             "Another query runs on this checkpoint: it has written a batch that this one was about to write.",
