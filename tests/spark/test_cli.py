@@ -35,6 +35,14 @@ def changed(spark):
     table.to(mp.Writer("parquet", path="FOLDER/more"), name="more")
     return builder.build()
 
+def usual(application="usual"):
+    builder = mp.StreamsBuilder(application)
+    builder.stream("in", key="long", value="string").to("out")
+    return builder.build()
+
+def either(spark=None):
+    return usual("without session" if spark is None else "with session")
+
 number = 1
 """
 
@@ -80,6 +88,13 @@ def test_commands_are_completed() -> None:
     completion = ShellComplete(main, {}, "millpond", "_MILLPOND_COMPLETE")
     assert {"metrics", "drops"} <= {each.value for each in completion.get_completions([], "")}
     assert [each.value for each in completion.get_completions(["drops", "cp"], "--j")] == ["--json"]
+
+
+@pytest.mark.parametrize(("named", "application"), [("usual", "usual"), ("either", "with session")])
+def test_a_parameter_that_has_a_value_gets_the_session_only_where_it_is_called_so(
+    folder: Path, named: str, application: str
+) -> None:
+    assert ran("describe", f"told_topology:{named}").stdout.startswith(f"Topology {application} (")
 
 
 def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(folder: Path) -> None:

@@ -248,7 +248,10 @@ def _topology(named: str, spark: Any) -> Topology:
     finally:
         sys.path.remove("")
     if callable(found):
-        found = found(spark) if inspect.signature(found).parameters else found()
+        first = next(iter(inspect.signature(found).parameters.values()), None)
+        # others have a value of their own, which the session would take the place of
+        wants = first is not None and (first.default is first.empty or first.name == "spark")
+        found = found(spark) if wants else found()
     if isinstance(found, Topology):
         return found
     raise ConfigError(
