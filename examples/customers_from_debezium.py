@@ -1,35 +1,41 @@
-"""A database's table by Debezium: each order with its customer, whichever of the two changes in the database.
+"""A database's tables by Debezium, joined, and kept in SQLite: each order with its customer, whichever of them changes.
 
-Debezium writes the tables `orders` and `customers` to a topic each, a change event for each changed row. Here the test
-driver pipes such events; in production the same topology reads the topics:
+Debezium writes the tables `orders` and `customers` to a topic each, a change event for each changed row. The join finds
+an order's customer by the foreign key `customer_id`; its result has one row for each order in a table of SQLite. This
+program writes the events itself, and has the query go on twice upon one checkpoint. Where no broker is at hand:
 
-    topology().start(spark, checkpoint="/data/orders", kafka=mp.Kafka("localhost:9092"))
-
-python examples/customers_from_debezium.py
+python dev/broker.py run --topic shop.orders --topic shop.customers
+python examples/customers_from_debezium.py localhost:9092
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column
+from confluent_kafka import Producer
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import millpond as mp
-from millpond.testing import TestRecord, TopologyTestDriver
 
+# time in ms, table, operation (r: a row of the first snapshot), key, the row after the change
+Change = tuple[int, str, str, int, dict[str, Any] | None]
 ANN = {"id": 1001, "name": "Ann", "city": "Ann Arbor"}
 BOB = {"id": 1002, "name": "Bob", "city": "Bobcaygeon"}
-# database time in ms, table, operation (r: a row of the first snapshot), the row's key, the row after the change
-CHANGES: list[tuple[int, str, str, int, dict[str, Any] | None]] = [
+ORDERS: list[Change] = [
     (1_000, "customers", "r", 1001, ANN),
     (1_000, "customers", "r", 1002, BOB),
     (2_000, "orders", "c", 1, {"id": 1, "customer_id": 1001, "amount": "100.00"}),
     (3_000, "orders", "c", 2, {"id": 2, "customer_id": 1002, "amount": "80.50"}),
-    (4_000, "customers", "u", 1001, ANN | {"city": "Anchorage"}),
-    (5_000, "customers", "d", 1002, None),
 ]
+MOVED = ANN | {"city": "Anchorage"}
+LATER: list[Change] = [(4_000, "customers", "u", 1001, MOVED), (5_000, "customers", "d", 1002, None)]
 
 
 def described(order: Column, customer: Column) -> Column:
@@ -37,37 +43,39 @@ def described(order: Column, customer: Column) -> Column:
     return F.struct(order["amount"], customer["name"], customer["city"])
 
 
-def topology() -> mp.Topology:
-    """Orders joined with customers by `orders.customer_id`."""
-    builder = mp.StreamsBuilder("orders-by-customer")
+def topology(url: str) -> mp.Topology:
+    """Orders joined with customers by `orders.customer_id`, kept in the table `orders` of the database at `url`."""
+    builder, key = mp.StreamsBuilder("orders-by-customer"), mp.debezium_key("id long")
     # the columns that are wanted; decimals as Debezium writes them with decimal.handling.mode=string
-    order = mp.debezium("customer_id long, amount decimal(10,2)")
-    orders = builder.table("shop.orders", key=mp.debezium_key("id long"), value=order)
-    customer = mp.debezium("name string, city string")
-    customers = builder.table("shop.customers", key=mp.debezium_key("id long"), value=customer)
+    orders = builder.table("shop.orders", key=key, value=mp.debezium("customer_id long, amount decimal(10,2)"))
+    customers = builder.table("shop.customers", key=key, value=mp.debezium("name string, city string"))
     joined = orders.join(customers, described, foreign_key=lambda order: order["customer_id"])
-    joined.to("orders-with-customer")
+    joined.to(mp.DatabaseTable(url, table="orders", key="order_id", create=True))
     return builder.build()
 
 
-def event(ts: int, operation: str, row: dict[str, Any] | None) -> bytes:
-    """A change event, as Debezium writes it by Kafka Connect's JsonConverter without schemas."""
-    return json.dumps({"before": None, "after": row, "source": {"ts_ms": ts}, "op": operation}).encode()
+def write(server: str, changes: list[Change]) -> None:
+    """Write change events, as Debezium does by Kafka Connect's JsonConverter without schemas."""
+    producer = Producer({"bootstrap.servers": server})
+    for ts, table, operation, key, row in changes:
+        event = {"before": None, "after": row, "source": {"ts_ms": ts}, "op": operation}
+        # behind a deletion Debezium writes a null value, which says nothing more and is counted
+        for value in [json.dumps(event)] + [None] * (operation == "d"):
+            producer.produce(f"shop.{table}", key=json.dumps({"id": key}), value=value, timestamp=ts)
+    producer.flush()
 
 
-def run() -> list[TestRecord]:
-    """The changes of the joined table."""
-    driver = TopologyTestDriver(topology())
-    for ts, table, operation, key, row in CHANGES:
-        topic, key_bytes = f"shop.{table}", json.dumps({"id": key}).encode()
-        driver.pipe(topic, key=key_bytes, value=event(ts, operation, row), ts=ts)
-        if operation == "d":
-            # behind a deletion Debezium writes a null value, which says nothing more and is counted
-            driver.pipe(topic, key=key_bytes, value=None, ts=ts)
-    return driver.read("orders-with-customer")
+def run(spark: SparkSession, server: str, folder: Path, changes: list[Change]) -> list[tuple[int, str, str, str]]:
+    """The rows of the table once the query has taken these changes, too."""
+    write(server, changes)
+    checkpoint, made = folder / "checkpoint", topology(f"sqlite:///{folder}/shop.db")
+    made.start(spark, checkpoint=checkpoint, kafka=mp.Kafka(server), available_now=True).awaitTermination()
+    with closing(sqlite3.connect(folder / "shop.db")) as shop:
+        return shop.execute("SELECT order_id, amount, name, city FROM orders ORDER BY order_id").fetchall()
 
 
 if __name__ == "__main__":
-    mp.session("orders by customer")
-    for record in run():
-        print(record.ts, record.key, record.value)
+    session = mp.session("orders by customer", kafka=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for changes in (ORDERS, LATER):
+            print(*run(session, sys.argv[1], Path(folder), changes), sep="\n")
