@@ -287,7 +287,7 @@ def kill_when_we_die(pid: int, folder: Path | None) -> subprocess.Popen[bytes]:
     It waits on a pipe that only we hold open: unlike Linux's parent-death signal, that works on every Unix
     and does not fire when merely the thread that started the broker ends.
     """
-    script = 'read -r _; kill -9 "$1"; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi'
+    script = 'read -r _; kill -9 "$1" 2>/dev/null; if [ -n "$2" ]; then sleep 1; rm -rf "$2"; fi'
     return subprocess.Popen(
         ["/bin/sh", "-c", script, "watchdog", str(pid), str(folder or "")],
         stdin=subprocess.PIPE,
