@@ -11,6 +11,7 @@ import pytest
 
 from millpond._plan.pictures.layout import laid_out
 from millpond._plan.pictures.picture import picture_of
+from millpond.io.topics import DeadLetter
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.topology import Topology
 from tests.engine.stream_kit import PLUS
@@ -54,6 +55,18 @@ def test_arrows_lead_down_and_every_node_and_store_is_in_the_picture(topologies:
         assert stores | shown <= texts
         boxes = re.findall(r"^ +n(\d+)\W", topology.to_mermaid(), re.MULTILINE)
         assert {int(number) for number in boxes} == set(range(len(picture.boxes)))
+
+
+def test_every_box_says_what_it_is() -> None:
+    builder = arrow_builder("orders")
+    builder.stream("orders", key="string", value="string", on_undecodable=DeadLetter("bad")).to("out")
+    about = {box.name: box.about for box in picture_of(builder.build().physical).boxes}
+    assert about == {
+        "orders": "stream, topic",
+        "out": "topic",
+        "orders-dead-letters": "stream, dead letters",
+        "bad": "topic",
+    }
 
 
 def test_nothing_is_written_over_and_long_arrows_go_straight() -> None:

@@ -17,6 +17,7 @@ _PLACES = {
     "ForeachBatch": "function",
     "DatabaseTable": "database",
     "CatalogTable": "catalog",
+    "DeadLetter": "dead letters",
 }
 
 
