@@ -107,7 +107,7 @@ def named(failure: Exception, checkpoint: str) -> Exception:
     own = _own(text)
     if own is not None:
         return own
-    raised = next((found for sign in _RAISED if (found := sign.search(text)) is not None), None)
+    raised = next((match for sign in _RAISED if (match := sign.search(text)) is not None), None)
     if raised is not None:
         return FunctionError("A function raises for a record.", given=raised["why"], hint=_ENDS)
     if any(sign in text for sign in _TWICE):

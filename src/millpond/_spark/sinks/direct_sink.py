@@ -31,6 +31,7 @@ from millpond._spark.sinks.encoding import ENCODED_KEY
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.kafka_sink import RECORD_BYTES, KafkaWrite, record_bytes
 from millpond._spark.sinks.shards import Shards
+from millpond.errors import EncodingError
 from millpond.io.formats import Format, FormatName
 from millpond.io.topics import TopicSink
 
@@ -110,7 +111,8 @@ class WriteDirectly:
     def _sorted(self, shard: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
         """Records of one sink, or of all sinks of one topic."""
         alone, position = len(shard) == 1, position_columns(self.exits.slots)
-        serdes = self.serdes[next(iter(shard))] if alone else {}
+        first = next(iter(shard))
+        serdes = self.serdes[first] if alone else {}
         # nobody else holds the rows, so that what is no longer needed of them goes
         held = [stacked([self._numbered(stacked(shard.pop(sink)), sink, alone=alone) for sink in sorted(shard)])]
         # whoever gets few rows of several tasks puts them in order once more; a JSON text may be shorter than its value
@@ -121,7 +123,7 @@ class WriteDirectly:
             if self.exits.letters and "headers" not in columns:
                 # dead letters have some, and a task's records may be put together
                 columns["headers"] = pa.nulls(len(part), HEADERS)
-            written = {name: _bytes(columns, name, serdes) for name in ("key", "value")}
+            written = {name: self._bytes(columns, name, serdes, first) for name in ("key", "value")}
             columns.pop(ENCODED_KEY, None)
             yield pa.RecordBatch.from_pydict(columns | written)
 
@@ -133,16 +135,19 @@ class WriteDirectly:
             columns = {name: array(rows, name) for name in ("key", ENCODED_KEY, "value") if name in rows.column_names}
             rows = rows.drop_columns(list(columns))
             for name in ("key", "value"):
-                rows = rows.append_column(name, _bytes(columns, name, self.serdes[sink]).cast(pa.binary()))
+                rows = rows.append_column(name, self._bytes(columns, name, self.serdes[sink], sink).cast(pa.binary()))
         return rows.append_column("topic", pa.array(np.full(len(rows), sink, dtype=np.int32)))
+
+    def _bytes(self, columns: Mapping[str, pa.Array], name: str, serdes: Mapping[str, Serde], sink: int) -> pa.Array:
+        if name == "key" and ENCODED_KEY in columns:
+            return columns[ENCODED_KEY]
+        try:
+            return serdes[name].write(columns[name]) if name in serdes else as_bytes(columns[name])
+        except EncodingError as error:
+            given = f"{error.given}, {name} of a record for the topic {self.write.topics[sink]}"
+            raise EncodingError(error.message, given=given, hint=error.hint) from None
 
 
 def _prefix(keys: pa.Array, serde: Serde | None) -> pa.Array:
     """What decides where a record goes, in place of its key: of a windowed key the key within (`kafka_sink`)."""
     return serde.within(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())
-
-
-def _bytes(columns: Mapping[str, pa.Array], name: str, serdes: Mapping[str, Serde]) -> pa.Array:
-    if name == "key" and ENCODED_KEY in columns:
-        return columns[ENCODED_KEY]
-    return serdes[name].write(columns[name]) if name in serdes else as_bytes(columns[name])
