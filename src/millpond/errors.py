@@ -43,7 +43,7 @@ class TopologyError(MillpondError):
 
 
 class FunctionError(TopologyError):
-    """A user's function does not fit: it failed, or returned something other than a column."""
+    """A user's function does not fit: it failed, returned something other than a column, or raises for a record."""
 
 
 class MissingName(TopologyError, AttributeError):
