@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from mkdocs.utils.yaml import yaml_load
 
 import millpond as mp
 import millpond.testing
@@ -50,6 +51,13 @@ def test_links_of_a_checkout_lead_to_pages_of_the_site():
     assert hooks.page_of("examples") == "examples/index.md"
     assert hooks.page_of("tests/golden/suppress.md") == "golden/suppress.md"
     assert hooks.page_of("src/millpond/session.py") is None
+
+
+def test_a_name_is_found_by_search_where_it_stands_in_code():
+    plugins = yaml_load((ROOT / "mkdocs.yml").read_text())["plugins"]
+    separator = next(each["search"]["separator"] for each in plugins if "search" in each)
+    assert "read_state" in re.split(separator, 'mp.read_state(spark, "/data/orders")')
+    assert re.split(separator, "Kafka 4.3 has KIP-213") == ["Kafka", "4.3", "has", "KIP", "213"]
 
 
 def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
