@@ -45,6 +45,24 @@ FOUND = {
         ),
         (Input("n0", "a", "1", 0), Input("n0", "a\0", "a|4", 1), Input("n0", "a", "a|4", 8), Input("n0", "a", "1", 30)),
     ),
+    "a stream that is joined under a grace closes the windows of the table": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op(
+                    "window_aggregate",
+                    (Ref(0),),
+                    {"windows": "session", "size": 10, "grace": 0, "close": True, "fold": "count"},
+                ),
+                Op("windowed_group", (Ref(1),), {"fold": "set", "history": 5}),
+                Op("stream", (), {}),
+                Op("stream_table", (Ref(3), Ref(2)), {"how": "inner", "grace": 4}),
+                Op("table_to", (Ref(1),), {}),
+                Op("to", (Ref(4),), {}),
+            ),
+        ),
+        (Input("n0", "a", "a|4", 0), Input("n3", "", "b|5", 20), Input("n3", "", "b|5", 30)),
+    ),
 }
 
 

@@ -72,7 +72,7 @@ class SourceTime:
 def topics_together(topology: Topology, node: Node) -> frozenset[str]:
     """The topics that reach this operator or one that it has one time with."""
     together = {node}
-    groups = [{timed.node, *_behind(timed.node)} for timed in topology.timed if timed.waits]
+    groups = [{timed.node, *_behind(timed.node, deaf=True)} for timed in topology.timed if timed.waits]
     while overlapping := [group for group in groups if group & together and not group <= together]:
         together = together.union(*overlapping)
     reached = {
@@ -82,12 +82,12 @@ def topics_together(topology: Topology, node: Node) -> frozenset[str]:
     return frozenset(topic for topic, reaches in reached.items() if reaches)
 
 
-def _behind(node: Node) -> set[Node]:
-    """The operators that a node's records reach."""
+def _behind(node: Node, *, deaf: bool = False) -> set[Node]:
+    """The operators that a node's records reach; `deaf`: those too whose time changes of a table do not move."""
     found: set[Node] = set()
-    looking = (join for join in node.looked_up_by if join.hears_lookups)
+    looking = (join for join in node.looked_up_by if deaf or join.hears_lookups)
     for other in [*(child for child, _ in node._children), *looking]:
-        found |= _behind(other) | ({other} if _is_operator(other) else set())
+        found |= _behind(other, deaf=deaf) | ({other} if _is_operator(other) else set())
     return found
 
 
