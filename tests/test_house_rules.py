@@ -122,6 +122,42 @@ def says_who_calls(source: str) -> list[str]:
     return ["1: says who calls it"] if re.search(r"(^|[.:;] )(Called|Used|Read|Imported) (only )?by ", text) else []
 
 
+def parameters_that_are_not_there(source: str) -> list[str]:
+    """Parameters that a docstring lists, and that its function or class, or one that it is made of, does not have."""
+    tree = ast.parse(source)
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, Function | ast.ClassDef):
+            has = _parameters(node, classes)
+            listed = _listed_parameters(ast.get_docstring(node) or "") if has is not None else []
+            found += [f"{node.lineno}: {node.name} has no {name}" for name in listed if has and name not in has]
+    return found
+
+
+def _listed_parameters(docstring: str) -> list[str]:
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^(\w+(?:, \w+)*) : ", section[1], re.MULTILINE) if section else []
+    return [name for line in lines for name in line.split(", ")]
+
+
+def _parameters(node: Function | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str] | None:
+    """Names of parameters, or fields; None: a base class that stands elsewhere may have more."""
+    if isinstance(node, Function):
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        return {each.arg for each in given if each}
+    own = {
+        each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+    made = (_parameters(each, classes) for each in node.body if getattr(each, "name", "") == "__init__")
+    above = [_parameters(classes[name], classes) if name in classes else None for name in map(_base, node.bases)]
+    return None if None in above else own.union(*made, *above)
+
+
+def _base(base: ast.expr) -> str:
+    return getattr(base, "id", "")
+
+
 def places_named(text: str) -> list[str]:
     """Hosts of package registries, and paths that exist on one machine only."""
     found = []
@@ -176,6 +212,7 @@ RULES = [
     (too_long_functions, ""),
     (loops_over_rows, "src/millpond/_engine/"),
     (says_who_calls, ""),
+    (parameters_that_are_not_there, ""),
 ]
 
 
@@ -207,6 +244,7 @@ def test_each_page_of_the_docs_has_its_line_in_the_menu_of_the_site():
 
 LONG_BODY = "    x = 1\n" * MOST_LINES_OF_A_FUNCTION
 LONG_DOCSTRING = '    """One.\n' + "    more\n" * 50 + '    """\n'
+LISTED = '"""F.\n\n    Parameters\n    ----------\n    a, b : some.\n    c : more.\n    """'
 BASE = "class A:\n    '''A.'''\n    def shown(self):\n        '''Shown.'''\n"
 BAD = [
     (without_module_docstring, "import struct\n'''Too late.'''"),
@@ -222,6 +260,9 @@ BAD = [
     (loops_over_rows, "# about x\nx = 1\nfor a, b in zip(c, d.tolist()):\n    pass"),
     (loops_over_rows, "x = [y for y in table.to_pylist()]"),
     (says_who_calls, "'''Fine.\n\nMore. Called by\n`some`.'''"),
+    (parameters_that_are_not_there, f"def f(a, *, b):\n    {LISTED}"),
+    (parameters_that_are_not_there, f"class F:\n    {LISTED}\n    a: int\n    b: int"),
+    (parameters_that_are_not_there, f"class B:\n    a: int\nclass F(B):\n    {LISTED}\n    b: int"),
     (places_named, "see https://" + HOSTS[0] + "/simple"),
     (places_named, "resolver " + HOSTS[3] + ".org"),
     (places_named, 'open("/wo' + 'rk/main/x")'),
@@ -241,6 +282,9 @@ GOOD = [
     (loops_over_rows, "# few: one a domain\nfor domain in domains.tolist():\n    pass"),
     (loops_over_rows, "for run in runs:\n    pass\nx = [y for y in z]"),
     (says_who_calls, "'''A message that is called by name.'''"),
+    (parameters_that_are_not_there, f"def f(a, *, b, c=None):\n    {LISTED}"),
+    (parameters_that_are_not_there, f"class F:\n    {LISTED}\n    a: int\n    def __init__(self, b, c): pass"),
+    (parameters_that_are_not_there, f"class F(elsewhere.B):\n    {LISTED}"),
     (
         places_named,
         "spark.read.parquet('/tmp/orders') and https://spark.apache.org/docs and ./work/x and a/home/b",

@@ -77,7 +77,7 @@ def run_operator(
 
     Parameters
     ----------
-    setting : the operator.
+    context : of the operator.
     inputs : rows of each side that has any, in any order (columns: `OperatorContext.side_schema`).
     state : the shard's state; it is committed when the last result has been taken.
     drops : where rows that end here are counted, when the last result has been taken.

@@ -70,7 +70,7 @@ class Layout:
     headers : whether records carry headers.
     cases : whether rows carry a case number (test driver).
     observe : adds the counting of dropped records to a frame of wire rows.
-    leaving : whether all sinks can be written from wire rows.
+    direct_sinks : whether all sinks can be written from wire rows.
     numbered : whether the sinks' rows have the column `sequence`.
     measured : whether workers count more than dropped records (`measures`).
     written : name of the observation that counts the rows of sinks whose columns Spark makes; None: they are not

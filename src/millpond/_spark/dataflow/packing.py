@@ -64,10 +64,10 @@ class Pack:
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     program : makes the columns that functions give, where Spark has not.
     peeks : functions to be shown rows.
-    beats : what operators are told of time.
+    watermarks : what operators are told of time.
     first : numbers of the roots that are global tables.
     snapshot : whether the rows are a table's snapshot.
-    plain : what comes as bytes, if anything does.
+    deserializers : of what comes as bytes; None: nothing does.
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
     measures : what is counted beside dropped records; None: nothing.

@@ -49,7 +49,7 @@ class LevelProcessor(StatefulProcessor):
     sides : side of each edge, by port.
     labels : how (target, shard) are labelled.
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
-    onward : of operators whose results are packed here; those of the others go to `Unpack`.
+    fused : of operators whose results are packed here; those of the others go to `Unpack`.
     metrics : (node, reason) of each metric number.
     measures : what is counted beside dropped records; None: nothing.
     ways : where dead letters of what ends here go; None: there are none.

@@ -154,7 +154,7 @@ class Decode:
 
     Parameters
     ----------
-    plain : decodes all of them.
+    deserializers : decode all of them.
     schema : columns of the rows that it gives.
     """
 
