@@ -20,7 +20,7 @@ from millpond._engine.operators.foreign_key_send import KNOWN, PUT, TELL
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, store_last
 from millpond._engine.operators.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 from millpond._engine.rows.columns import gather, ints
-from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams
 
@@ -89,7 +89,7 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
     out = result(events, rows, ts, keys, np.zeros(len(rows), dtype=np.int64))
     out["left"] = Picked(left.column("value"), np.where(called, own, -1))
     out["right"] = values.picked(np.where(called, right, -1))
-    yield from in_pieces(events.context.read(out | {"joined": pa.array(called)}))
+    yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
 def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
@@ -102,7 +102,7 @@ def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscri
         out = result(events, rows, ts, subscriptions.left_keys(versions), piece.index)
         out["left"] = Picked(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
         out["right"] = values.picked(np.where(present, events.own[rows], -1))
-        yield from in_pieces(events.context.read(out | {"joined": pa.array(called)}))
+        yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
 def result(events: Events, rows: Int64s, ts: Int64s, keys: pa.Array, index: Int64s) -> dict[str, pa.Array | Picked]:

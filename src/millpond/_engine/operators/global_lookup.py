@@ -31,15 +31,15 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     rows = np.flatnonzero(found | (context.params(LookupParams).how == "left"))
     if len(rows):
         called = np.ones(len(rows), dtype=np.bool_)
-        yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
+        yield from in_pieces(results(events, rows, view, called))
 
 
 def results(events: Events, rows: Int64s, view: View, called: Bools) -> dict[str, pa.Array | Picked]:
-    """Columns of results of the given rows of the left side, but for `joined`; no left value for a tombstone."""
+    """Columns of results of the given rows of the left side; no left value for a tombstone."""
     left = events.tables[LEFT]
     own = events.own[rows]
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
     out["key"] = gather(joined([left.column("left_key")], dict(events.context.extras)["left_key"]), own)
     del out["hash"]
     out["left"] = Picked(left.column("value"), np.where(called, own, -1))
-    return out | view.columns(own)
+    return out | view.columns(own) | {"joined": pa.array(called)}

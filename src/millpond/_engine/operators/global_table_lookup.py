@@ -33,8 +33,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     groups, stood = _stood(context, events, state, called)
     _, rows = sent(context.operator, groups.group_of_row, np.flatnonzero(called | stood), called, stood)
     if len(rows):
-        called = called[rows]
-        yield from in_pieces(results(events, rows, view, called) | {"joined": pa.array(called)})
+        yield from in_pieces(results(events, rows, view, called[rows]))
 
 
 def _stood(context: OperatorContext, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:

@@ -20,7 +20,7 @@ from millpond._engine.operators.foreign_key_send import KNOWN, PUT
 from millpond._engine.operators.operator import Events, OperatorContext, Values, store_last
 from millpond._engine.operators.subscriptions import Rights, Subscriptions, tables
 from millpond._engine.rows.columns import gather, ints
-from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State
 
 MANY, ONE = 0, 1
@@ -77,7 +77,7 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
     out = result(events, rows, np.maximum(events.ts[rows], values.ts(one)), keys, called.astype(np.int64))
     out["left"] = values.picked(np.where(called, one, -1))
     out["right"] = Picked(many.column("value"), np.where(called, own, -1))
-    yield from in_pieces(events.context.read(out | {"joined": pa.array(called)}))
+    yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
 def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
@@ -93,7 +93,7 @@ def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subsc
         out = result(events, rows, np.maximum(events.ts[rows], subscriptions.ts[versions]), keys, piece.index)
         out["left"] = values.picked(np.where(called, events.own[rows], -1))
         out["right"] = Picked(subscriptions.values(versions), np.where(called, np.arange(len(rows)), -1))
-        yield from in_pieces(events.context.read(out | {"joined": pa.array(called)}))
+        yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
 def _combined(prefix: pa.Array, suffix: pa.Array) -> pa.Array:

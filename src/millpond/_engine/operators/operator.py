@@ -30,7 +30,7 @@ from millpond._engine.rows.columns import (
     visible_columns,
 )
 from millpond._engine.rows.position import BEFORE_KEY, order_by, ranks
-from millpond._engine.rows.sizes import Columns, Picked
+from millpond._engine.rows.sizes import Columns, Picked, in_pieces
 from millpond._engine.rows.types import HEADERS
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
@@ -114,12 +114,13 @@ class OperatorContext:
         assert self.operator.time is not None, f"{self.operator.stem} does not go by time"
         return self.operator.time
 
-    def read(self, columns: Columns) -> Columns:
-        """Columns of results, of which only that is gathered that is read."""
+    def in_pieces(self, columns: Columns) -> Iterator[pa.Table]:
+        """Results as tables of bounded size, in which only that is gathered which is read of them (`fields`)."""
         narrow = {
             name: column for name, column in columns.items() if name in self.fields and isinstance(column, Picked)
         }
-        return {**columns, **{name: replace(column, fields=self.fields[name]) for name, column in narrow.items()}}
+        read = {name: replace(column, fields=self.fields[name]) for name, column in narrow.items()}
+        return in_pieces({**columns, **read})
 
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from millpond._engine.matching.lookup import Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
-from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State
 from millpond._plan.operators.spec import JoinParams
 
@@ -39,4 +39,4 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     out["left"] = Picked(events.tables[STREAM].column("value"), events.own[rows])
     out["right"] = values.picked(found[rows])
     out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-    yield from in_pieces(context.read(out))
+    yield from context.in_pieces(out)

@@ -17,7 +17,7 @@ from millpond._engine.matching.lookup import Seen, Sides
 from millpond._engine.matching.match import Ordered
 from millpond._engine.operators.operator import Events, OperatorContext, Values, keep_rows, kept_table, sent, store_last
 from millpond._engine.rows.columns import path_columns, visible_columns
-from millpond._engine.rows.sizes import Picked, in_pieces
+from millpond._engine.rows.sizes import Picked
 from millpond._engine.state.runs import State
 from millpond._engine.state.table import Table
 from millpond._plan.operators.spec import JoinParams
@@ -99,7 +99,7 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
         left = np.where(changes.is_left, changes.old, changes.other)[firsts]
         right = np.where(changes.is_left, changes.other, changes.old)[firsts]
         out |= _pair(values, left, right, old_joins[firsts], "old_")
-    yield from in_pieces(events.context.read(out))
+    yield from events.context.in_pieces(out)
 
 
 def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
@@ -124,7 +124,7 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     if operator.emits_old:
         nothing = np.full(len(rows), -1, dtype=np.int64)
         out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
-    yield from in_pieces(events.context.read(out))
+    yield from events.context.in_pieces(out)
 
 
 def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
