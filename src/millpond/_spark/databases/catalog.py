@@ -93,7 +93,7 @@ _FORMATS: dict[str, _Format] = {"delta": _Delta(), "iceberg": _Iceberg()}
 
 
 class MergedTable:
-    """Writes the batches of one output.
+    """A table of a catalog, as a `TableWriter`.
 
     Parameters
     ----------
@@ -111,17 +111,7 @@ class MergedTable:
         self._table = ".".join(map(quoted, target.table.split(".")))
 
     def begin(self, planned: int | None) -> None:
-        """Check the table and take it over.
-
-        Parameters
-        ----------
-        planned : number of the last batch that the checkpoint has a plan of; -1: none; None: not known.
-
-        Raises
-        ------
-        ConfigError : it is not there, or does not fit, or has rows of somebody else's.
-        CorruptData : it has batches that the checkpoint has not.
-        """
+        """See `TableWriter`; the table is made by whoever chooses how it is stored."""
         wanted = [(column.name, spark_type(column.kind).simpleString()) for column in self._columns]
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted)
         statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
@@ -132,12 +122,7 @@ class MergedTable:
         take_over(self, self._target, self._identity, planned)
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch: a frame with the columns key, value and sequence.
-
-        Raises
-        ------
-        SinkError : another query has taken the table over.
-        """
+        """See `TableWriter`."""
         # once, whatever the merge reads and however often: the levels' state is saved with it
         changes = last_of_each_key(rows, self._columns).persist(StorageLevel.MEMORY_AND_DISK)
         try:

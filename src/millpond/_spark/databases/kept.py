@@ -32,7 +32,7 @@ _INTO_JSON = (ArrayType, MapType, StructType, VariantType)
 
 
 class KeptTable:
-    """Writes the batches of one output.
+    """A table of a database, as a `TableWriter`.
 
     Parameters
     ----------
@@ -50,29 +50,14 @@ class KeptTable:
         self._database = kind(target, self._columns)
 
     def begin(self, planned: int | None) -> None:
-        """Check the table, make it if it may be made, and take it over.
-
-        Parameters
-        ----------
-        planned : number of the last batch that the checkpoint has a plan of; -1: none; None: not known.
-
-        Raises
-        ------
-        ConfigError : it cannot be reached, or does not fit, or has rows of somebody else's.
-        CorruptData : it has batches that the checkpoint has not.
-        """
+        """See `TableWriter`."""
         with self._database.transaction() as transaction:
             transaction.prepare()
             take_over(transaction, self._target, self._identity, planned)
             transaction.commit()
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch: a frame with the columns key and value.
-
-        Raises
-        ------
-        SinkError : the database refuses it, or another query has taken the table over.
-        """
+        """See `TableWriter`."""
         tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
         pieces = last_of(rows, LastChanges(self._columns, self._target.dialect, limit(tasks)))
         # once: the levels' state is saved with it

@@ -20,8 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millpond._plan.logical import Plan
 from millpond._spark.checkpoint.files import Folder
-from millpond._spark.databases.catalog import MergedTable
-from millpond._spark.databases.kept import KeptTable
+from millpond._spark.databases.tables import TableWriter, table_writers
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.formats.dead_letters import HEADERS
@@ -39,7 +38,7 @@ from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats,
 from millpond._spark.sinks.producers import TransactionalSender, refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
-from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
+from millpond.io.databases import TableTarget
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.kafka import Kafka
 from millpond.io.origins import SinkTarget
@@ -102,7 +101,7 @@ def prepared(
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
-        batch = BatchSinks(*given, _kept_tables(spark, sinks, identity, written))
+        batch = BatchSinks(*given, table_writers(spark, sinks, identity, written.planned if written else None))
         if at_end is not None:
             at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
@@ -178,21 +177,6 @@ def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, Fi
             output = written_by_tasks(frame.sparkSession, target, key, value, kinds.get("headers"))
             if output is not None:
                 found[target] = output
-    return found
-
-
-def _kept_tables(
-    spark: SparkSession, sinks: Sequence[tuple[Any, SinkTarget]], identity: str, written: Written | None
-) -> dict[TableTarget, KeptTable | MergedTable]:
-    """Those of databases and catalogs, ready to be written."""
-    found: dict[TableTarget, KeptTable | MergedTable] = {}
-    for node, target in sinks:
-        if isinstance(target, DatabaseTable):
-            found[target] = KeptTable(target, node.shape.key, node.shape.value, identity)
-        elif isinstance(target, CatalogTable):
-            found[target] = MergedTable(spark, target, node.shape.key, node.shape.value, identity)
-    for table in found.values():
-        table.begin(None if written is None else written.planned)
     return found
 
 
@@ -299,7 +283,7 @@ class BatchSinks:
     direct_sinks: DirectSinks | None = None
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
     planned: int = EVERY_BATCH
-    tables: Mapping[TableTarget, KeptTable | MergedTable] = field(default_factory=dict)
+    tables: Mapping[TableTarget, TableWriter] = field(default_factory=dict)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
