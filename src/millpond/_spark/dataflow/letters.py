@@ -23,7 +23,7 @@ from millpond._plan.operators.spec import RAISED
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.wire import DEAD_LETTER, UNENCODABLE
 from millpond._spark.formats.arrow_types import spark_type
-from millpond._spark.formats.dead_letters import Header, OnError, Origin, column, complaint
+from millpond._spark.formats.dead_letters import Header, OnError, Origin, column, complaint, letter_times, own_headers
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, REASONS
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of
 from millpond._spark.formats.json import readable
@@ -36,7 +36,7 @@ _MESSAGE = "{} leaves it out: {}."
 
 @dataclass(frozen=True)
 class Ways:
-    """Where such dead letters go.
+    """Where the dead letters go of what ends behind the inputs.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def on_errors(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError
 
 
 class Letters(Drops):
-    """Counts what ends, and has it on its way where it is to be a dead letter.
+    """Takes rows that end: they are counted, and those that are to be dead letters put on their way.
 
     Parameters
     ----------
@@ -128,20 +128,15 @@ class Letters(Drops):
 
     def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         """See `Drops`."""
-        way = None if self._ways is None else self._ways.of(node, reason)
-        if self._ways is None or way is None:
-            super().ended(node, reason, rows, at, outlet)
-        elif len(at):
-            self[(node, DEAD_LETTER)] += len(at)
-            names = ("key", "value") if outlet is None else (outlet.key, outlet.value)
-            moves = () if outlet is None else outlet.moves
-            indices = [move.index for move in moves if move.index]
-            some = rows.select(_there(rows, [*self._position, *names, *indices, *self._ways.columns])).take(
-                pa.array(at)
-            )
-            self._hold(
-                replace(way, moves=moves), some, names, [(node, reason, None, _MESSAGE.format(node, reason))] * len(at)
-            )
+        way = self._counted(node, reason, len(at))
+        if self._ways is None or way is None or not len(at):
+            return
+        names = ("key", "value") if outlet is None else (outlet.key, outlet.value)
+        moves = () if outlet is None else outlet.moves
+        indices = [move.index for move in moves if move.index]
+        some = rows.select(_there(rows, [*self._position, *names, *indices, *self._ways.columns])).take(pa.array(at))
+        told = [(node, reason, None, _MESSAGE.format(node, reason))] * len(at)
+        self._hold(replace(way, moves=moves), some, names, told)
 
     def refused(self, frame: pa.Table, roots: Mapping[int, str]) -> None:
         """Take a source stage's records with negative timestamps, where they are to be dead letters."""
@@ -162,11 +157,9 @@ class Letters(Drops):
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         """See `Drops`."""
         at = np.array(sorted(errors), dtype=np.int64)
-        way = None if self._ways is None else self._ways.of(node, RAISED)
+        way = self._counted(node, RAISED, len(at))
         if self._ways is None or way is None:
-            self[(node, RAISED)] += len(at)
             return
-        self[(node, DEAD_LETTER)] += len(at)
         some = results.take(pa.array(at))
         apart = {*self._position, *visible_columns(self._ways.slots), *_OF_RESULTS}
         given = [name for name in some.column_names if name not in apart]
@@ -185,11 +178,9 @@ class Letters(Drops):
         rows, errors : the rows, and by the number of one why it ends.
         """
         node, at = outlet.node, np.array(sorted(errors), dtype=np.int64)
-        way = None if self._ways is None else self._ways.of(node, UNENCODABLE)
+        way = self._counted(node, UNENCODABLE, len(at))
         if way is None:
-            self[(node, UNENCODABLE)] += len(at)
             return
-        self[(node, DEAD_LETTER)] += len(at)
         told = [(node, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
         self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), told)
 
@@ -199,6 +190,13 @@ class Letters(Drops):
         for way, letters in held:
             assert self._ways is not None
             yield from pack(letters, (way,), shards, self._ways.slots, Drops())
+
+    def _counted(self, node: str, reason: str, count: int) -> Outlet | None:
+        """Count rows that end; where they go as dead letters."""
+        way = None if self._ways is None else self._ways.of(node, reason)
+        if count:
+            self[(node, reason if way is None else DEAD_LETTER)] += count
+        return way
 
     @property
     def _position(self) -> tuple[str, ...]:
@@ -214,9 +212,8 @@ class Letters(Drops):
         made = rows.append_column("letter_key", _written(array(rows, key)))
         made = made.append_column("letter_value", _written(array(rows, value)))
         made = made.append_column("letter_headers", self._headers(rows, headers, told, read=headers != "headers"))
-        # Kafka takes no time before 1970
         at = made.schema.get_field_index("ts")
-        made = made.set_column(at, "ts", pa.array(np.maximum(ints(rows, "ts"), 0)))
+        made = made.set_column(at, "ts", pa.array(letter_times(ints(rows, "ts"))))
         if "case" not in made.column_names:
             made = made.append_column("case", pa.array(np.full(len(made), self._case, dtype=np.int64)))
         made = made.drop_columns([name for name in ("headers",) if name in made.column_names])
@@ -232,7 +229,7 @@ class Letters(Drops):
             number = srcpart >> PARTITION_BITS
             topic = self._ways.topics.get(number) if read or number not in self._ways.rows else None
             origin = Origin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
-            found.append([(each["key"], each["value"]) for each in headers or ()] + origin.told(error, text))
+            found.append(own_headers(headers) + origin.told(error, text))
         return pa.array(found, HEADERS)
 
 

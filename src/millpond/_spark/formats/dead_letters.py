@@ -218,9 +218,11 @@ def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, On
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
             places = _places(frame, mine)
+            origins = (Origin(policy.topic, *place, policy.source, "function_error") for place in places)
+            texts = (failed[row] for row in mine.tolist())
             told = [
-                _own(headers) + Origin(policy.topic, *place, policy.source, "function_error").told(FunctionError, text)
-                for headers, place, text in zip(own, places, (failed[row] for row in mine.tolist()), strict=True)
+                own_headers(headers) + origin.told(FunctionError, text)
+                for headers, origin, text in zip(own, origins, texts, strict=True)
             ]
             frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
             frame = _moved(frame, gone, policy.letters)
@@ -241,9 +243,8 @@ def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
     """The frame with these rows as those of a source of dead letters, which have no reason to end."""
     for name, values in (("root", source), ("reason", 0)):
         frame = _set(frame, name, np.where(rows, values, _numbers(frame, name)))
-    # Kafka takes no time before 1970
     ts = _numbers(frame, "ts")
-    return _set(frame, "ts", np.where(rows, np.maximum(ts, 0), ts))
+    return _set(frame, "ts", np.where(rows, letter_times(ts), ts))
 
 
 def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:
@@ -255,8 +256,15 @@ def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) ->
     return pa.concat_arrays([column.cast(HEADERS_ARROW), pa.array(others, HEADERS_ARROW)]).take(pa.array(pointers))
 
 
-def _own(headers: Sequence[Mapping[str, Any]] | None) -> list[Header]:
+def own_headers(headers: Sequence[Mapping[str, Any]] | None) -> list[Header]:
+    """The headers that a record came with, of a row of Arrow's."""
     return [(each["key"], each["value"]) for each in headers or ()]
+
+
+def letter_times(ts: Int64s) -> Int64s:
+    """Timestamps of the dead letters of records with these: Kafka takes none before 1970."""
+    times: Int64s = np.maximum(ts, 0)
+    return times
 
 
 def _places(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
@@ -278,5 +286,5 @@ def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> l
         errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
         for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
             origin = Origin(part.topic, *place, part.source, "undecodable")
-            found[row] = _own(headers) + origin.headers(error)
+            found[row] = own_headers(headers) + origin.headers(error)
     return [found[row] for row in sorted(found)]
