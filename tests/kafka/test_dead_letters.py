@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 import millpond as mp
 from dev.broker import KafkaBroker
 from millpond._spark.checkpoint.policies import PASSES
+from millpond._spark.query.query import Query
 from millpond.io.kafka import Kafka
 from tests.kafka.topics import Record, committed, new_topic
 
@@ -20,14 +21,37 @@ HEADERS = [("trace", b"\xff\0"), ("empty", b""), ("none", None)]
 PREFIX = "__streams.errors."
 
 
-def produced(broker: KafkaBroker, topic: str) -> None:
-    """Good and bad records in turn, on one partition."""
+class Given(NamedTuple):
+    """A record before it is written."""
+
+    key: bytes | None
+    value: bytes
+    ts: int = 1000
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def put(broker: KafkaBroker, topic: str, *records: Given) -> None:
+    """All on one partition."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in range(40):
-        value = b"\xff%d" % number if number % 4 == 1 else b'{"n": %d}' % number
-        given: dict[str, Any] = {"headers": HEADERS} if number % 8 == 1 else {}
-        producer.produce(topic, key=b"k%d" % number, value=value, partition=0, timestamp=1000 + number, **given)
+    for key, value, ts, headers in records:
+        producer.produce(topic, key=key, value=value, partition=0, timestamp=ts, headers=list(headers))
     assert producer.flush(30) == 0
+
+
+def produced(broker: KafkaBroker, topic: str) -> None:
+    """Good and bad records in turn."""
+    values = (b"\xff%d" % number if number % 4 == 1 else b'{"n": %d}' % number for number in range(40))
+    headers = (tuple(HEADERS) if number % 8 == 1 else () for number in range(40))
+    every = zip(range(40), values, headers, strict=True)
+    put(broker, topic, *(Given(b"k%d" % number, value, 1000 + number, own) for number, value, own in every))
+
+
+def ran(topology: mp.Topology, spark: SparkSession, kafka: Kafka, folder: Path, **options: Any) -> Query:
+    """A query over what is there, when it has ended."""
+    given: dict[str, Any] = {"checkpoint": folder / "cp", "local_cache": folder / "cache", "kafka": kafka}
+    query = topology.start(spark, available_now=True, **given, **options)
+    query.awaitTermination()
+    return query
 
 
 def check_letters(found: list[Record], topic: str) -> None:
@@ -69,10 +93,7 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
         counted.to(mp.Writer("json", path=str(tmp_path / "out")), name="files")
     else:
         counted.to(out)
-    query = builder.build().start(
-        spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True, kafka=kafka
-    )
-    query.awaitTermination()
+    query = ran(builder.build(), spark, kafka, tmp_path)
     if way == "to files":
         assert spark.read.json(str(tmp_path / "out")).select("key").distinct().count() == 30
         assert "headers" not in spark.read.json(str(tmp_path / "out")).columns
@@ -101,10 +122,7 @@ def test_records_for_which_a_function_raises_leave_beside_those_that_cannot_be_d
         tenths.to(out)
     else:
         tenths.to(mp.Writer("json", path=str(tmp_path / "out")), name="files")
-    query = builder.build().start(
-        spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True, kafka=kafka
-    )
-    query.awaitTermination()
+    query = ran(builder.build(), spark, kafka, tmp_path)
     letters = committed(broker, dead)
     check_letters([record for record in letters if record.key != b"k10"], name)
     failed = [(record.value, record.time) for record in letters if record.key == b"k10"]
@@ -135,18 +153,12 @@ def test_a_batch_that_was_not_finished_is_finished_under_the_policy_it_was_plann
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     def produce(*values: bytes) -> None:
-        for value in values:
-            producer.produce(name, key=value, value=value, partition=0, timestamp=1000)
-        assert producer.flush(30) == 0
+        put(broker, name, *(Given(value, value) for value in values))
 
     def run(policy: Any, *, killed: bool = False) -> dict[tuple[str, str], int]:
-        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
-        query = shares(name, out, policy, killed=killed).start(spark, available_now=True, **given)
-        query.awaitTermination()
-        return query.drops
+        return ran(shares(name, out, policy, killed=killed), spark, kafka, tmp_path).drops
 
     produce(b'{"n":1}', b"bad", b'{"n":0}')
     with pytest.raises(Exception, match="killed behind Kafka"):
@@ -170,10 +182,8 @@ def test_what_ends_within_the_topology_leaves_in_the_same_transaction_with_where
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for key, value, ts in ((b"a", b'{"n": 2}', 5), (None, b'{"n": 3}', 6), (b"a", b'{"n": 4}', 50), (b"a", b"{}", 7)):
-        producer.produce(name, key=key, value=value, partition=0, timestamp=ts, headers=[("ts", b"%d" % ts)])
-    assert producer.flush(30) == 0
+    records = ((b"a", b'{"n": 2}', 5), (None, b'{"n": 3}', 6), (b"a", b'{"n": 4}', 50), (b"a", b"{}", 7))
+    put(broker, name, *(Given(key, value, ts, (("ts", b"%d" % ts),)) for key, value, ts in records))
     letter = mp.DeadLetter(dead)
     builder = mp.StreamsBuilder("within", on_error=letter, on_drop=letter)
     numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
@@ -181,9 +191,7 @@ def test_what_ends_within_the_topology_leaves_in_the_same_transaction_with_where
     counts = numbers.group_by_key().windowed_by(windows).count(name="counts").to_stream()
     # the second window begins at 50
     counts.map(lambda key, n: (key["key"], F.lit(100) / (key["start"] - 50))).to(out)
-    given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
-    query = builder.build().start(spark, available_now=True, **given)
-    query.awaitTermination()
+    query = ran(builder.build(), spark, kafka, tmp_path)
     assert [(record.key, record.time) for record in committed(broker, out)] == [(b"a", 5)]
     letters = sorted(committed(broker, dead), key=lambda record: record.time)
     told = [dict(record.headers or ()) for record in letters]
@@ -218,10 +226,7 @@ def test_what_an_input_begins_with_is_a_dead_letter_as_the_operator_has_it_and_h
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:
     name, known, dead = (new_topic(broker, part) for part in ("in", "known", "dead"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for key, value, ts in ((None, b'{"n": 8}', 60), (b"a", b'{ "n": 9 }', 61)):
-        producer.produce(name, key=key, value=value, partition=0, timestamp=ts)
-    assert producer.flush(30) == 0
+    put(broker, name, Given(None, b'{"n": 8}', 60), Given(b"a", b'{ "n": 9 }', 61))
     rows = [("a", (2,), 5), (None, (3,), 6), ("a", (4,), 50), ("a", (5,), 7), ("a", (6,), -1)]
     frame = spark.createDataFrame(
         [(n, *row) for n, row in enumerate(rows)], "o int, k string, v struct<n: int>, t long"
@@ -231,10 +236,7 @@ def test_what_an_input_begins_with_is_a_dead_letter_as_the_operator_has_it_and_h
     snapshot = mp.Snapshot(table, "k", value="v", starting_offsets="earliest")
 
     def run() -> dict[tuple[str, str], int]:
-        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
-        query = begun(name, known, dead, history, snapshot).start(spark, available_now=True, **given)
-        query.awaitTermination()
-        return query.drops
+        return ran(begun(name, known, dead, history, snapshot), spark, kafka, tmp_path).drops
 
     assert run() == {("in", "dead_letter"): 1, ("counts", "dead_letter"): 2, ("limits", "dead_letter"): 1}
     assert run() == {("counts", "dead_letter"): 1}
@@ -259,7 +261,6 @@ def test_a_changed_topology_may_have_other_policies(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:
     name, out, more, dead, other = (new_topic(broker, part) for part in ("in", "out", "more", "dead", "other"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     def run(policy: Any, *, added: bool, evolve: bool) -> dict[tuple[str, str], int]:
         builder = mp.StreamsBuilder("changed", on_undecodable=policy, on_error=policy, on_drop=policy)
@@ -268,21 +269,13 @@ def test_a_changed_topology_may_have_other_policies(
         sums.to_stream().map_values(lambda value: F.lit(100) / value["total"]).to(out, name="out")
         if added:
             numbers.map_values(lambda value: value["n"]).group_by_key().count(name="counts").to_stream().to(more)
-        given: dict[str, Any] = {"checkpoint": tmp_path / "cp", "local_cache": tmp_path / "cache", "kafka": kafka}
-        query = builder.build().start(spark, available_now=True, evolve=evolve, **given)
-        query.awaitTermination()
-        return query.drops
+        return ran(builder.build(), spark, kafka, tmp_path, evolve=evolve).drops
 
-    def produce(*records: tuple[bytes | None, bytes]) -> None:
-        for key, value in records:
-            producer.produce(name, key=key, value=value, partition=0, timestamp=1000)
-        assert producer.flush(30) == 0
-
-    bad = [(None, b'{"n":1}'), (b"a", b"bad"), (b"b", b'{"n":0}')]
-    produce((b"a", b'{"n":20}'), *bad)
+    bad = [Given(None, b'{"n":1}'), Given(b"a", b"bad"), Given(b"b", b'{"n":0}')]
+    put(broker, name, Given(b"a", b'{"n":20}'), *bad)
     found = run(mp.DeadLetter(dead), added=False, evolve=False)
     assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2}
-    produce((b"a", b'{"n":5}'), *bad)
+    put(broker, name, Given(b"a", b'{"n":5}'), *bad)
     found = run(mp.DeadLetter(other), added=True, evolve=True)
     assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2, ("counts", "dead_letter"): 1}
     assert [len(committed(broker, topic)) for topic in (dead, other)] == [3, 4]
