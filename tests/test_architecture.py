@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import tree_of
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "millpond"
 
@@ -64,7 +66,7 @@ JVM_NAMES = frozenset(
 
 def imported(source: str, module: str, *, types_too: bool = True) -> Iterator[tuple[int, str]]:
     """Line and full name of all that a module (a dotted name, a package's with `.__init__`) imports."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     for_types = {each for node in ast.walk(tree) if is_type_checking(node) for each in ast.walk(node)}
     for node in ast.walk(tree):
         if node in for_types and not types_too:
@@ -134,7 +136,7 @@ def jvm_breaches(source: str, module: str) -> list[str]:
     if module in WITH_JVM:
         return []
     found = [f"{module}:{line} imports py4j" for line, name in imported(source, module) if "py4j" in name.split(".")]
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Attribute):
             used: object = node.attr
         elif isinstance(node, ast.Name):

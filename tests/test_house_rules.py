@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import tree_of
+
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 40
@@ -44,12 +46,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def without_module_docstring(source: str) -> list[str]:
     """A line when the module does not open with a docstring."""
-    return [] if ast.get_docstring(ast.parse(source)) else ["1: no module docstring"]
+    return [] if ast.get_docstring(tree_of(source)) else ["1: no module docstring"]
 
 
 def without_docstring(source: str) -> list[str]:
     """Public functions, classes and methods that have no docstring, nor take one from a base class."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     return [f"{node.lineno}: {node.name} has no docstring" for node in _undocumented(tree, classes)]
 
@@ -85,7 +87,7 @@ def too_long_file(source: str) -> list[str]:
 def too_long_functions(source: str) -> list[str]:
     """Functions longer than a function may be; the lines of docstrings do not count."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
             if lines > MOST_LINES_OF_A_FUNCTION:
@@ -104,7 +106,7 @@ def loops_over_rows(source: str) -> list[str]:
     """Loops over a column's values as Python objects, with no comment in their head or before it that says why."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
-    loops = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For | ast.comprehension)]
+    loops = [node for node in ast.walk(tree_of(source)) if isinstance(node, ast.For | ast.comprehension)]
     called = {
         node.iter: {getattr(call.func, "attr", "") for call in ast.walk(node.iter) if isinstance(call, ast.Call)}
         for node in loops
@@ -118,13 +120,13 @@ def loops_over_rows(source: str) -> list[str]:
 
 def says_who_calls(source: str) -> list[str]:
     """A line when the module's docstring says who calls it: imports say that, and they are kept true."""
-    text = " ".join((ast.get_docstring(ast.parse(source)) or "").split())
+    text = " ".join((ast.get_docstring(tree_of(source)) or "").split())
     return ["1: says who calls it"] if re.search(r"(^|[.:;] )(Called|Used|Read|Imported) (only )?by ", text) else []
 
 
 def parameters_that_are_not_there(source: str) -> list[str]:
     """Parameters that a docstring lists, and that its function or class, or one that it is made of, does not have."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     found = []
     for node in ast.walk(tree):
