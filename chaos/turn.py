@@ -18,6 +18,7 @@ from chaos.databases import TABLE
 from chaos.hooks import CHECKPOINT, kill_session
 from chaos.joins import JOINS, handles
 from dev.jars import spark_jars
+from dev.jvm import SHORT_LIVED
 
 FINISH, EVENTS, ROUND = "finish", "events", "round.json"
 _LOOK_SECONDS = 0.2
@@ -70,8 +71,7 @@ def _topology(given: dict[str, Any]) -> millpond.Topology:
 
 def session(folder: Path, executors: int) -> Any:
     """A session of two cores, in this process's JVM or on so many executors; everything it writes is in the folder."""
-    # most of these JVMs live for seconds: the second compiler would not pay
-    options = f"-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.io.tmpdir={folder}"
+    options = f"{SHORT_LIVED} -XX:-UsePerfData -Djava.io.tmpdir={folder}"
     spark = millpond.session(
         "chaos",
         master=f"local-cluster[{executors},1,1024]" if executors else "local[2]",

@@ -36,12 +36,11 @@ from demo.inputs import TABLES, DataMissing, Inputs, load, write_files
 from demo.progress import Display, Run, display, follow
 from dev.broker import BrokerFailed, KafkaBroker
 from dev.jars import JarsMissing, spark_jars
-from dev.jvm import JavaMissing
+from dev.jvm import SHORT_LIVED, JavaMissing
 
 SPARK = {
     "spark.ui.enabled": "false",
-    # a JVM that lives for a minute otherwise spends half of its time on optimising itself
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
 }
 
 

@@ -36,7 +36,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dev.jars import ROOT, JarsMissing, classpath
-from dev.jvm import JavaMissing, find_java
+from dev.jvm import SHORT_LIVED, JavaMissing, find_java
 
 HOST = "127.0.0.1"
 STATE_FILE = ROOT / ".broker" / "state.json"
@@ -209,7 +209,8 @@ class KafkaBroker:
     def _format(self, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # Kafka's command lines take an id that begins with a dash for an option
-        command = [*self._java(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
+        java, *options = self._java()
+        command = [java, SHORT_LIVED, *options, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
         done = subprocess.run([*command, "-c", str(properties)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BrokerFailed(f"Kafka could not format its folder:\n{done.stdout}{done.stderr}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 OLDEST_JAVA = 17
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+"""For a JVM whose code runs a few times: the second compiler takes a third of its CPU, and would pay only later."""
 
 _INSTALL_HINT = (
     f"Hint: install a Java {OLDEST_JAVA} or later (a JRE is enough; on Debian or Ubuntu\n"

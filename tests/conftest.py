@@ -12,11 +12,15 @@ from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
 from dev.jars import spark_jars
+from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, PostgresMissing, programs
 from millpond._spark.session.session import session
 from millpond.io.kafka import Kafka
 from tests.databases.places import Place
 
+ROOT = Path(__file__).resolve().parents[1]
+# Spark's Python processes, and the programs that tests start, find PySpark compiled
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "dev" / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
 BYTES_OF_A_PROCESS = 3 << 30
 MARKS = {
     "spark": ["spark"],
@@ -46,6 +50,7 @@ def spark() -> Iterator[SparkSession]:
         jars=spark_jars(),
         config={
             "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
             "spark.sql.shuffle.partitions": "2",
             # what millpond reckons in must not depend on the session's own zone
             "spark.sql.session.timeZone": "America/New_York",

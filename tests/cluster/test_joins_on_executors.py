@@ -33,7 +33,7 @@ class Joins:
         broker.create_topics(topics, partitions=PARTITIONS)
         self._producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
         self._fed = {name: records(JOINS[name], name) for name in JOINS}
-        path = os.pathsep.join(map(str, (ROOT / "src", ROOT)))
+        path = os.pathsep.join(map(str, (ROOT / "dev" / "site", ROOT / "src", ROOT)))
         with (folder / "log").open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(ROOT / "tests" / "cluster" / "joins_run.py"), str(folder), self._servers],

@@ -18,7 +18,7 @@ def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names
         **cleaned(),
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "dev" / "site", ROOT / "src"))),
     }
     with standalone(tmp_path, environment) as address:
         done = subprocess.run(

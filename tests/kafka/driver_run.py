@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 from dev.jars import spark_jars
-from millpond._spark.session.session import session
+from tests.spark.killing import short_session
 from tests.spark.test_streaming import reader
 
 STANDSTILL = "stand still"
@@ -60,7 +60,7 @@ def elsewhere(spark: SparkSession, folder: Path) -> str:
 
 def main(folder: Path, servers: str, topic: str) -> None:
     """Run until there is nothing more, or it fails."""
-    spark = session("first", master="local[2]", jars=spark_jars(), config={"spark.ui.enabled": "false"})
+    spark = short_session(jars=spark_jars())
     spark.sparkContext.setLogLevel("ERROR")
     made = topology(spark, folder, topic, Wait(folder))
     kafka = mp.Kafka(servers) if topic else None

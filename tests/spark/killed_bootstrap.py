@@ -13,10 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.session.session import session
 from millpond._spark.sinks import file_batch
 from millpond._spark.sources import static
-from tests.spark.killing import killing
+from tests.spark.killing import killing, short_session
 from tests.spark.test_streaming import reader
 
 
@@ -39,7 +38,7 @@ def main(folder: Path, when: str) -> None:
         static.take = killing(static.take, first=False)
     else:
         file_batch._show = killing(file_batch._show, first=when == "before")
-    run(session("killed", master="local[2]", config={"spark.ui.enabled": "false"}), folder)
+    run(short_session(), folder)
 
 
 if __name__ == "__main__":

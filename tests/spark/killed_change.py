@@ -17,8 +17,7 @@ import millpond as mp
 from millpond._spark.checkpoint.checkpoint import Checkpoint
 from millpond._spark.checkpoint.disk import Disk
 from millpond._spark.query.handover import Handover
-from millpond._spark.session.session import session
-from tests.spark.killing import killing
+from tests.spark.killing import killing, short_session
 from tests.spark.test_streaming import reader
 
 
@@ -51,7 +50,7 @@ def main(folder: Path, moment: str) -> None:
     owner: Any = {"recorded": Checkpoint, "moved": Disk}.get(moment, Handover)
     name = {"recorded": "record", "moved": "move"}.get(moment, moment)
     setattr(owner, name, killing(getattr(owner, name), first=False))
-    run(session("killed", master="local[2]", config={"spark.ui.enabled": "false"}), folder, more=True, evolve=True)
+    run(short_session(), folder, more=True, evolve=True)
 
 
 if __name__ == "__main__":

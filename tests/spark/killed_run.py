@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from millpond._spark.session.session import session
 from millpond._spark.sinks import file_batch
+from tests.spark.killing import short_session
 from tests.spark.test_streaming import reader
 
 
@@ -50,7 +50,7 @@ def main(folder: Path, times: int, when: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     file_batch._show = killed  # type: ignore[assignment]
-    run(session("killed", master="local[2]", config={"spark.ui.enabled": "false"}), folder)
+    run(short_session(), folder)
 
 
 if __name__ == "__main__":

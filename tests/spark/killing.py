@@ -6,9 +6,21 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dev.jvm import SHORT_LIVED
+from millpond._spark.session.session import session
+
+
+def short_session(*, jars: Sequence[str] | None = None) -> SparkSession:
+    """The session of a program that lives for a few batches."""
+    config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED}
+    return session("killed", master="local[2]", jars=jars, config=config)
 
 
 def killing(function: Any, *, first: bool) -> Any:
