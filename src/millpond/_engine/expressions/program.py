@@ -15,6 +15,7 @@ from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluate import Rows
 from millpond._engine.expressions.tree import Call, Expression, Operand
 from millpond._engine.rows.columns import PARTITION_BITS, array
+from millpond._engine.rows.halves import failing
 
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
@@ -57,20 +58,14 @@ class Program:
         return rows
 
     def failing(self, rows: pa.Table) -> dict[int, EvaluationError]:
-        """The rows that a value cannot be computed for, and why: looked for by halves, which few rows take well."""
-        found: dict[int, EvaluationError] = {}
-        spans = [(0, len(rows))]
-        while spans:
-            begin, end = spans.pop()
+        """The rows that a value cannot be computed for, and why."""
+
+        def compute(begin: int, end: int) -> None:
             part = rows.slice(begin, end - begin)
-            try:
-                for layer in self.layers:
-                    part = _with(part, layer)
-            except EvaluationError as error:
-                middle = (begin + end) // 2
-                spans += [(begin, middle), (middle, end)] if end - begin > 1 else []
-                found |= {begin: error} if end - begin == 1 else {}
-        return found
+            for layer in self.layers:
+                part = _with(part, layer)
+
+        return failing(compute, len(rows), EvaluationError)
 
 
 def _with(rows: pa.Table, layer: Columns) -> pa.Table:

@@ -7,7 +7,7 @@ Law 6: what is refused is counted, or a dead letter; it is never written as some
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millpond._engine.exchange.routing import Outlet, RoutedBatch, pack, wanted
 from millpond._engine.rows.columns import array, bools
+from millpond._engine.rows.halves import failing
 from millpond._plan.nodes import Sink
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.letters import Letters
@@ -127,22 +128,7 @@ def _written(serde: Serde, values: pa.Array, *, outlives: bool) -> tuple[pa.Arra
     except EncodingError:
         if not outlives:
             raise
-        found = _refused(serde.write, values)
+        found = failing(lambda begin, end: serde.write(values.slice(begin, end - begin)), len(values), EncodingError)
         places = np.arange(len(values))
         fine = values.take(pa.array(places, mask=np.isin(places, list(found))))
         return serde.write(fine), found
-
-
-def _refused(write: Callable[[pa.Array], pa.Array], values: pa.Array) -> dict[int, EncodingError]:
-    """The rows that cannot be written, and why: looked for by halves, which few rows take well."""
-    found: dict[int, EncodingError] = {}
-    spans = [(0, len(values))]
-    while spans:
-        begin, end = spans.pop()
-        try:
-            write(values.slice(begin, end - begin))
-        except EncodingError as error:
-            middle = (begin + end) // 2
-            spans += [(begin, middle), (middle, end)] if end - begin > 1 else []
-            found |= {begin: error} if end - begin == 1 else {}
-    return found
