@@ -91,3 +91,49 @@ def test_json_joined_and_filtered_is_the_same_wherever_functions_run(
         found.append(by_key)
     assert found[0] == found[1]
     assert sum(map(len, found[0].values())) > RECORDS / 2
+
+
+def unnamed(topic: str, outs: list[str]) -> mp.Topology:
+    """Structs of what has no name of its own: a key, a whole value, a sum."""
+    b = mp.StreamsBuilder("unnamed")
+    records = b.stream(topic, key="string", value=mp.json("n int"))
+    numbers = records.map_values(lambda value: value["n"])
+    counts = records.group_by_key().count().to_stream()
+    selected, mapped, valued, counted = outs
+    records.select_key(lambda key, value: F.struct(key, value["n"] + 1)).to(selected)
+    numbers.map(lambda key, n: (F.struct(n, key), F.struct(F.struct(key), n, n * 2))).to(mapped)
+    numbers.map_values(lambda n: F.array(F.struct(n, F.lit(1)))).to(valued)
+    counts.map(lambda key, n: (F.struct(key), F.struct(n, n + 1))).to(counted)
+    return b.build()
+
+
+def names(text: bytes | None) -> list[str]:
+    """Of the fields of a JSON object, or of the first one in an array."""
+    value = json.loads(text or b"null")
+    return list(value[0] if isinstance(value, list) else value)
+
+
+def test_fields_without_a_name_of_their_own_are_called_as_their_types_say_wherever_functions_run(
+    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+) -> None:
+    topic, found = new_topic(broker), []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, key=b"a", value=b'{"n": 2}', timestamp=1_000)
+    assert producer.flush(60) == 0
+    for where in ("", "spark"):
+        outs = [new_topic(broker, f"out{number}") for number in range(4)]
+        made = unnamed(topic, outs)
+        spark.conf.set(SWITCH, where)
+        try:
+            query = made.start(spark, checkpoint=str(tmp_path / f"cp{where}"), kafka=kafka, available_now=True)
+            query.awaitTermination()
+        finally:
+            spark.conf.unset(SWITCH)
+        selected, mapped, valued, counted = ((r.key, r.value) for (r,) in (committed(broker, out) for out in outs))
+        of_key, of_map, of_values, of_counts = (sink.shape for sink in made.plan.sinks)
+        assert names(selected[0]) == of_key.key.names
+        assert [names(part) for part in mapped] == [of_map.key.names, of_map.value.names]
+        assert names(valued[1]) == of_values.value.elementType.names
+        assert [names(part) for part in counted] == [of_counts.key.names, of_counts.value.names]
+        found.append([selected, mapped, valued, counted])
+    assert found[0] == found[1]
