@@ -16,7 +16,6 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
@@ -25,9 +24,9 @@ from pyspark.sql import functions as F
 import millpond as mp
 
 # time in ms, table, operation (r: a row of the first snapshot), key, the row after the change
-Change = tuple[int, str, str, int, dict[str, Any] | None]
-ANN = {"id": 1001, "name": "Ann", "city": "Ann Arbor"}
-BOB = {"id": 1002, "name": "Bob", "city": "Bobcaygeon"}
+Change = tuple[int, str, str, int, dict[str, object] | None]
+ANN: dict[str, object] = {"id": 1001, "name": "Ann", "city": "Ann Arbor"}
+BOB: dict[str, object] = {"id": 1002, "name": "Bob", "city": "Bobcaygeon"}
 ORDERS: list[Change] = [
     (1_000, "customers", "r", 1001, ANN),
     (1_000, "customers", "r", 1002, BOB),

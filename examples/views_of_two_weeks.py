@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 import millpond as mp
 
-DAY = 86_400_000
 # a file for each report: number of the view, page, time
 REPORTS = {
     "1-first-week.csv": [
@@ -42,7 +41,7 @@ REPORTS = {
 
 def day_of(window: Column) -> Column:
     """The date on which a window of a day begins."""
-    return F.date_from_unix_date((window["start"] / DAY).cast("int"))
+    return F.date_from_unix_date((window["start"] / 86_400_000).cast("int"))
 
 
 def topology(clicks: DataFrame, output: Path) -> mp.Topology:
@@ -52,9 +51,7 @@ def topology(clicks: DataFrame, output: Path) -> mp.Topology:
     days = mp.TimeWindows.of_size_and_grace("1 day", "12 hours")
     views = stream.group_by_key().windowed_by(days).count()
     compared = views.left_join(
-        views,
-        lambda today, before: F.struct(today.alias("views"), before.alias("week_before")),
-        shift=mp.previous(7),
+        views, lambda today, before: F.struct(today.alias("views"), before.alias("week_before")), shift=mp.previous(7)
     )
     changes = compared.to_stream(key=lambda page, window: F.struct(page.alias("page"), day_of(window).alias("day")))
     changes.to(mp.Writer("parquet", path=str(output)), name="views")
@@ -75,8 +72,7 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
 
 def read(spark: SparkSession, folder: Path) -> DataFrame:
     """The views in the files of a folder, those that come later too."""
-    found = spark.readStream.schema("number long, page string, at string").csv(str(folder))
-    return found.withColumn("at", F.to_timestamp("at"))
+    return spark.readStream.schema("number long, page string, at timestamp").csv(str(folder))
 
 
 if __name__ == "__main__":
