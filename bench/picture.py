@@ -10,7 +10,7 @@ from bench import report
 from bench.results import LATE, OURS, STREAMS, STREAMS_CACHED, Section, better, pairs
 
 FIGURES = ((LATE, "#3b6ea5"), ("records per CPU-second, second half", "#b0c4de"))
-WIDTH, LEFT, RIGHT = 900, 410, 60
+WIDTH, LEFT, RIGHT = 940, 450, 60
 BAR, GAP, TOP = 14, 16, 56
 TICKS = (0.5, 1, 2, 5, 10, 20, 50)
 
