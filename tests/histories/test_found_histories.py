@@ -63,6 +63,19 @@ FOUND = {
         ),
         (Input("n0", "a", "a|4", 0), Input("n3", "", "b|5", 20), Input("n3", "", "b|5", 30)),
     ),
+    "a record without a key moves the time of a left join with a grace, though the topic behind does not take it": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("table", (), {"history": 30}),
+                Op("stream_table", (Ref(0), Ref(1)), {"how": "left", "grace": 1}),
+                Op("repartition", (Ref(2),), {}),
+                Op("to", (Ref(3),), {}),
+            ),
+            keys="long",
+        ),
+        (Input("n0", 9007199254740992, "1", 0), Input("n0", None, "1", 1)),
+    ),
 }
 
 

@@ -63,6 +63,7 @@ class StreamTableJoin(Node):
         elif record.key is None:
             if not self._semantics.repaired(3):
                 raise EngineFailsError("stream-table left join with grace: key cannot be null")
+            self.reach(self._topology, record.ts)
             self._join(record)
         elif isinstance(self._clock, SourceTime):
             self._clock.move(record.ts, port)
