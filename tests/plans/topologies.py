@@ -11,9 +11,9 @@ from millpond.testing.proof.golden import read as read_golden
 from millpond.testing.proof.histories.blueprint import as_data, of_data
 from millpond.testing.proof.histories.check import topology_of
 from millpond.testing.proof.histories.draw import CASES_PER_BLUEPRINT, case_of
-from millpond.testing.proof.recordings import History, read
+from millpond.testing.proof.recordings import History, read, topology_key
 from millpond.testing.proof.runners.library import ArrowLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.proof.runners.topologies import build_recorded, unsupported
 from millpond.topology import Topology
 from tests.plans.dump import digests, whole
 

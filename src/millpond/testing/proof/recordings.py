@@ -59,6 +59,14 @@ class History:
     vector: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
+def topology_key(history: History) -> str:
+    """Histories with one key have one topology."""
+    if history.vector is not None:
+        kinds = {(step.topic, isinstance(step.key, int), isinstance(step.value, int)) for step in history.steps}
+        return json.dumps([history.vector, history.version, sorted(map(str, kinds))], sort_keys=True)
+    return json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)
+
+
 def read(path: Path | str) -> list[History]:
     """Read every history of a file, whichever of the formats it has."""
     path = Path(path)

@@ -8,9 +8,9 @@ from typing import Any
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle.records import Result, Windowed
-from millpond.testing.proof.recordings import History
+from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.library import ArrowLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.proof.runners.topologies import build_recorded, unsupported
 from millpond.testing.proof.runners.vectors import new_values
 from millpond.topology import Topology
 

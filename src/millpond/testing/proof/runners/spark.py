@@ -10,10 +10,10 @@ from millpond.builder import StreamsBuilder
 from millpond.errors import ConfigError
 from millpond.testing.driver import TopologyTestDriver
 from millpond.testing.proof.oracle.records import Result
-from millpond.testing.proof.recordings import History
+from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.engine import by_step
 from millpond.testing.proof.runners.library import ColumnLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, topology_key, unsupported
+from millpond.testing.proof.runners.topologies import build_recorded, unsupported
 from millpond.testing.proof.runners.vectors import new_values
 
 

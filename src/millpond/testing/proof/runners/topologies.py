@@ -5,7 +5,6 @@ Owns the meaning of the kinds whose operators exist, in the order in which the r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +25,7 @@ from millpond.testing.proof.oracle.topologies import Read, known_kind
 from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES
-from millpond.testing.proof.recordings import History
+from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.library import ArrowLibrary, Library, as_written
 from millpond.testing.proof.runners.vectors import VectorTopology, history, unsupported_vector
 from millpond.testing.proof.runners.wtables import wtable_join
@@ -367,11 +366,3 @@ def build_recorded(
         return builder, topology.outputs
     Recorded(builder, library, history.params).build(history.kind)
     return builder, {OUTPUT: None}
-
-
-def topology_key(history: History) -> str:
-    """Histories with one key have one topology."""
-    if history.vector is not None:
-        kinds = {(step.topic, isinstance(step.key, int), isinstance(step.value, int)) for step in history.steps}
-        return json.dumps([history.vector, history.version, sorted(map(str, kinds))], sort_keys=True)
-    return json.dumps([history.kind, dict(history.params), history.version], sort_keys=True)
