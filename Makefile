@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test check proof mutants soak chaos versions lint docs format demo bench lock clean
+.PHONY: help setup jars test check proof mutants conformance soak chaos versions lint docs format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -16,13 +16,15 @@ JOBS ?= auto
 HISTORIES ?= 10000
 SEED ?= 1
 WORKERS ?= 2
+# make conformance RUNNER=engine: the engine without Spark; oracle and spark-functions: see docs/conformance.md
+RUNNER ?= spark
 # make chaos KILLS=200 SEED=7: so many kills of running queries, of the same seed
 KILLS ?= 1000
 # make lock UPGRADE=1: to the newest versions that pyproject.toml allows
 UPGRADE ?=
 
 help: ## these lines
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
 setup: ## .venv and .jars; quick when they are up to date
 	@sh dev/setup.sh
@@ -35,13 +37,18 @@ test: setup ## all tests on all cores; ARGS="tests/engine -k join" for some, JOB
 
 check: lint docs demo test ## what has to hold before anything is merged
 
-proof: setup ## everything that is proved, for hours (docs/proof.md): all tests with their long parts, soak, chaos
+proof: setup ## all that is proved, for hours (docs/proof.md): tests with their long parts, conformance, soak, chaos
 	@$(PYTEST) --proof
+	@$(MAKE) conformance
 	@$(MAKE) soak HISTORIES=50000
 	@$(MAKE) chaos
 
 mutants: setup ## every pitfall put into the engine, one at a time: the net must tear (docs/mutants.md)
 	@$(PYTEST) --proof tests/mutants $(ARGS)
+
+conformance: setup ## every recording of Kafka Streams through Spark, a quarter of an hour; RUNNER=engine: without
+	@$(PY) -m millpond.testing.proof.conformance --runner $(RUNNER) $(ARGS) \
+		tests/recordings/vectors/* tests/recordings/histories/*
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
 	@$(PY) -m millpond.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \

@@ -50,13 +50,17 @@ class KindSummary:
         parts = [f"{self.kind} {self.version}: {compared + skipped} histories", f"{self.equal} exactly equal"]
         explained = f"{self.rows.total()} equal after rows of section A"
         if self.rows:
-            explained += f" ({', '.join(f'{_names(rows)}: {count}' for rows, count in self.rows.most_common())})"
+            explained += f" ({', '.join(_counts(Counter({_names(rows): n for rows, n in self.rows.items()})))})"
         parts += [explained, f"{len(self.unexplained)} unexplained"]
         if skipped:
-            known = [f"{reason}: {count}" for reason, count in self.unsupported.most_common()]
-            failed = [f"NOT SET UP, {reason}: {count}" for reason, count in self.failed.most_common()]
-            parts.append(f"{skipped} not run ({'; '.join([*known, *failed])})")
+            failed = [f"NOT SET UP, {counted}" for counted in _counts(self.failed)]
+            parts.append(f"{skipped} not run ({'; '.join([*_counts(self.unsupported), *failed])})")
         return ", ".join(parts)
+
+
+def _counts(counter: Counter[str]) -> list[str]:
+    """Each text with its count, the most frequent first: the same whatever order the histories were run in."""
+    return [f"{text}: {count}" for text, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def _names(rows: Iterable[int]) -> str:
