@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Int64s
 from millpond._engine.expressions.errors import EvaluationError
+from millpond._engine.rows.halves import outcomes
 from millpond.errors import FunctionError
 
 RAISED = (EvaluationError, FunctionError)
@@ -31,31 +32,22 @@ def placed(error: Exception, whose: str) -> Exception:
 
 
 def survivors(step: Callable[[Int64s], pa.Array], count: int) -> tuple[Int64s, list[pa.Array], dict[int, Exception]]:
-    """(rows that a function has values for, these values, why it has none for the others).
-
-    It is asked for all, and where it raises for halves, so that few rows that raise cost few calls.
+    """(rows that a function has values for, these values, why it has none for the others); see `outcomes`.
 
     Parameters
     ----------
     step : gives the values of rows, by their numbers.
     count : how many rows there are.
     """
-    fine: list[Int64s] = [np.zeros(0, dtype=np.int64)]
+    rows = np.arange(count, dtype=np.int64)
     made: list[pa.Array] = []
     raised: dict[int, Exception] = {}
-    spans = [np.arange(count, dtype=np.int64)] if count else []
-    while spans:
-        rows = spans.pop()
-        try:
-            made.append(step(rows))
-            fine.append(rows)
-        except RAISED as error:
-            if len(rows) == 1:
-                raised[int(rows[0])] = _bare(error)
-            else:
-                middle = len(rows) // 2
-                spans += [rows[middle:], rows[:middle]]
-    return np.concatenate(fine), made, raised
+    for row, outcome in outcomes(lambda begin, end: step(rows[begin:end]), count, *RAISED):
+        if isinstance(outcome, RAISED):
+            raised[row] = _bare(outcome)
+        else:
+            made.append(outcome)
+    return np.delete(rows, list(raised)), made, raised
 
 
 def _bare(error: Exception) -> Exception:

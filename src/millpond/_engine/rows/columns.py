@@ -19,7 +19,7 @@ order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; sou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,13 @@ def position_columns(slots: int) -> tuple[str, ...]:
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables; what some of them lack (`held_key`) is null there."""
     return pa.concat_tables(tables, promote_options="default")
+
+
+def without(table: pa.Table, rows: Iterable[int]) -> pa.Table:
+    """The table without these rows, by their numbers."""
+    kept = np.ones(len(table), dtype=np.bool_)
+    kept[list(rows)] = False
+    return table.filter(pa.array(kept))
 
 
 def held_keys(table: pa.Table) -> pa.Array | None:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
-def failing(step: Callable[[int, int], object], count: int, kind: type[E]) -> dict[int, E]:
-    """The rows for which an error of a kind is raised, and the error: looked for by halves, which few rows take well.
+def outcomes(step: Callable[[int, int], T], count: int, *kinds: type[E]) -> Iterator[tuple[int, T | E]]:
+    """What a step gives for spans of rows, or raises for a single one, and which row is the first, in order of rows.
+
+    It is asked for all, and where it raises for halves, so that few rows that raise cost few calls.
 
     Parameters
     ----------
     step : does it for the rows from the first number on, up to the second.
     count : how many rows there are.
-    kind : of error; any other is raised.
+    kinds : of errors; any other is raised.
     """
-    found: dict[int, E] = {}
-    spans = [(0, count)]
+    spans = [(0, count)] if count else []
     while spans:
         begin, end = spans.pop()
+        outcome: T | E
         try:
-            step(begin, end)
-        except kind as error:
-            middle = (begin + end) // 2
-            spans += [(begin, middle), (middle, end)] if end - begin > 1 else []
-            found |= {begin: error} if end - begin == 1 else {}
-    return found
+            outcome = step(begin, end)
+        except kinds as error:
+            if end - begin > 1:
+                middle = (begin + end) // 2
+                spans += [(middle, end), (begin, middle)]
+                continue
+            outcome = error
+        yield begin, outcome
+
+
+def failing(step: Callable[[int, int], object], count: int, kind: type[E]) -> dict[int, E]:
+    """The rows for which an error of a kind is raised, and the error; see `outcomes`."""
+    return {row: outcome for row, outcome in outcomes(step, count, kind) if isinstance(outcome, kind)}

@@ -243,12 +243,17 @@ def started_in(folder: Folder) -> Checkpoint:
     """
     last = look(folder).last
     if last is None:
-        raise ConfigError(
-            "No topology of millpond has been started with this checkpoint.",
-            given=folder,
-            hint="Name the folder that was given to topology.start(..., checkpoint=...).",
-        )
+        raise not_started(folder)
     return last
+
+
+def not_started(folder: Folder) -> ConfigError:
+    """What is raised where a checkpoint is asked for, and nothing has been started upon the folder."""
+    return ConfigError(
+        "No topology of millpond has been started with this checkpoint.",
+        given=folder,
+        hint="Name the folder that was given to topology.start(..., checkpoint=...).",
+    )
 
 
 def look(folder: Folder) -> Found:

@@ -130,6 +130,7 @@ class _Compiler:
         self._ways = ways_of(physical, begun, piped=layout.cases)
         self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
         self._physical = self.fusion.physical
+        self._parts = encoded_parts(self._physical)
         # a test driver shows values
         self._encodings = encodings_of(physical, physical.plan.sinks, ships=not layout.cases)
 
@@ -305,8 +306,8 @@ class _Compiler:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
-        exits, encoded = Exits.of(self._physical, self._layout.labels), encoded_parts(self._physical)
-        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=encoded)
+        exits = Exits.of(self._physical, self._layout.labels)
+        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
 
     def _left(self, wire: DataFrame) -> Compiled:
         """Each sink reads the frame behind the last exchange."""
@@ -341,7 +342,7 @@ class _Compiler:
 
     def _encoded(self, sink: str) -> tuple[str, ...]:
         """Key or value, where the frame has the bytes of the sink's."""
-        return () if self._layout.cases else encoded_parts(self._physical).get(sink, ())
+        return () if self._layout.cases else self._parts.get(sink, ())
 
     def _is_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)

@@ -5,7 +5,6 @@ Law 4: where a function is evaluated changes speed, never a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +14,12 @@ from millpond._engine.exchange.routing import Outlet
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.program import Program
 from millpond._engine.expressions.reduced import Fields
+from millpond._engine.rows.columns import without
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.dataflow.packing import fitted_column
-from millpond._spark.dataflow.peeks import PeekCall, show, told
+from millpond._spark.dataflow.peeks import PeekCall, show
 from millpond._spark.formats.arrow_types import loosened
+from millpond._spark.formats.dead_letters import of_peek
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,12 @@ class Fused:
                 raise
             failed = self.program.failing(given)
             drops.failed(node, results, failed, f"In a function behind {node}.")
-            results = _without(results, failed)
-            rows = self.program(_without(given, failed))
+            results = without(results, failed)
+            rows = self.program(without(given, failed))
         raised: dict[int, Exception] = {}
         show(rows, self.peeks, node, raised if self.outlives else None)
         if raised:
-            errors = {row: told(error) for row, error in raised.items()}
+            errors = {row: of_peek(error) for row, error in raised.items()}
             drops.failed(node, results, errors, f"Behind {node}.")
-            rows = _without(rows, raised)
+            rows = without(rows, raised)
         return rows
-
-
-def _without(rows: pa.Table, some: Iterable[int]) -> pa.Table:
-    kept = np.ones(len(rows), dtype=np.bool_)
-    kept[list(some)] = False
-    return rows.filter(pa.array(kept))

@@ -23,7 +23,16 @@ from millpond._plan.operators.spec import RAISED
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.wire import DEAD_LETTER, UNENCODABLE
 from millpond._spark.formats.arrow_types import spark_type
-from millpond._spark.formats.dead_letters import Header, OnError, Origin, column, complaint, letter_times, own_headers
+from millpond._spark.formats.dead_letters import (
+    Header,
+    OnError,
+    Origin,
+    column,
+    complaint,
+    letter_times,
+    own_headers,
+    said,
+)
 from millpond._spark.formats.deserializers import NEGATIVE_TIMESTAMP, REASONS
 from millpond._spark.formats.formats import format_for, is_primitive, serde_of
 from millpond._spark.formats.json import readable
@@ -237,13 +246,6 @@ _Told = tuple[str, str, type[MillpondError] | None, str]
 """Operator, reason, class and text of the error."""
 _OF_RESULTS = frozenset(("hash", "key", "stored_ts", "silent", "late", "joined", "old_joined"))
 """Columns of results that are nothing that a function is given."""
-
-
-def said(error: Exception) -> str:
-    """What an error says, in one line."""
-    if isinstance(error, MillpondError):
-        return error.message if error.given is None else f"{error.message} Given: {error.given}."
-    return str(error)
 
 
 def _there(rows: pa.Table, names: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from millpond._engine.rows.sizes import refuse_large
 from millpond._engine.time.watermark import Watermark, times
 from millpond._spark.dataflow.letters import Letters, Ways
 from millpond._spark.dataflow.measures import Measures, Tally
-from millpond._spark.dataflow.peeks import PeekCall, rooted, shown
+from millpond._spark.dataflow.peeks import PeekCall, rooted, show
 from millpond._spark.dataflow.wire import DEAD_LETTER, END, Labels, operator_of
 from millpond._spark.formats.arrow_types import loosened
 from millpond._spark.formats.dead_letters import OnError, evaluated, without
@@ -136,19 +136,21 @@ class Pack:
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
         frame = self._shown(evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
-        if self.sources:
-            self._count_reasons(frame, drops)
-        frame = rooted(frame, self.roots)
         if not self.sources:
             return frame
+        self._count_reasons(frame, drops)
         if "order_ts" in frame.column_names:
             return stamp_piped(frame, self.outlets)
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
     def _shown(self, frame: pa.Table) -> pa.Table:
-        failed = shown(frame, self.peeks, self.roots, outlives=bool(self.on_error)) if self.peeks else {}
-        return without(frame, failed, self.program, self.on_error, FUNCTION_ERROR) if failed else frame
+        """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
+        marked, failed = rooted(frame, self.roots), dict[int, Exception]()
+        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.on_error else None)
+        if not failed:
+            return marked
+        return rooted(without(frame, failed, self.program, self.on_error, FUNCTION_ERROR), self.roots)
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from millpond._engine.aggregates.raising import placed
 from millpond._engine.rows.columns import array, bools, ints
-from millpond.errors import FunctionError
 
 
 @dataclass(frozen=True)
@@ -48,25 +47,6 @@ def show(frame: pa.Table, peeks: Sequence[PeekCall], whose: str, failed: dict[in
                 if failed is None:
                     raise
                 failed[row] = error
-
-
-def shown(
-    frame: pa.Table, peeks: Sequence[PeekCall], roots: Mapping[int, str], *, outlives: bool
-) -> dict[int, Exception]:
-    """Show the functions rows of these roots, by number and name; the rows for which one raises, if that is outlived.
-
-    Raises
-    ------
-    Exception : a function raises it, and that is not to be outlived.
-    """
-    failed: dict[int, Exception] = {}
-    show(rooted(frame, roots), peeks, ", ".join(sorted(roots.values())), failed if outlives else None)
-    return failed
-
-
-def told(error: Exception) -> FunctionError:
-    """What a function raises that was shown a row, as an error of ours."""
-    return FunctionError("A function of peek raises.", given=repr(error))
 
 
 def rooted(frame: pa.Table, roots: Iterable[int]) -> pa.Table:

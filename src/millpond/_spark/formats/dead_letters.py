@@ -105,21 +105,33 @@ class Origin:
 
     def told(self, error: type[MillpondError] | None, text: str) -> list[Header]:
         """The same of an error of this class, if it is one, with this text."""
-        said = {} if error is None else {"exception": f"{error.__module__}.{error.__name__}"}
-        said |= {"message": text}
+        texts = {} if error is None else {"exception": f"{error.__module__}.{error.__name__}"}
+        texts |= {"message": text}
         if self.topic is not None:
-            said |= {"topic": self.topic, "partition": str(self.partition), "offset": str(self.offset)}
-        said |= {
+            texts |= {"topic": self.topic, "partition": str(self.partition), "offset": str(self.offset)}
+        texts |= {
             "timestamp": str(self.ts),
             "operator": self.operator,
             "reason": self.reason,
         }
-        return [(PREFIX + name, text.encode()) for name, text in said.items()]
+        return [(PREFIX + name, text.encode()) for name, text in texts.items()]
 
 
 def complaint(error: MillpondError) -> str:
     """What a dead letter says of an error: all but what is to be done about it."""
     return error.message if error.given is None else f"{error.message} Given: {error.given}"
+
+
+def said(error: Exception) -> str:
+    """What a dead letter says of an error that a function raises, as a sentence: whose function it is follows."""
+    if isinstance(error, MillpondError):
+        return complaint(error) if error.given is None else f"{complaint(error)}."
+    return str(error)
+
+
+def of_peek(error: Exception) -> FunctionError:
+    """What a function raises that was shown a row, as an error of ours."""
+    return FunctionError("A function of peek raises.", given=repr(error))
 
 
 def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Kept) -> pa.Table:
@@ -182,8 +194,8 @@ def evaluated(frame: pa.Table, program: Program, policies: Mapping[int, OnError]
         roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
         if not failed or not policies.keys() >= {*roots}:
             raise
-        said = {row: f"{error} In a function behind {program.whose}." for row, error in failed.items()}
-        return program(_ended(frame, said, policies, code))
+        texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
+        return program(_ended(frame, texts, policies, code))
 
 
 def without(
@@ -200,8 +212,8 @@ def without(
     for error, root in zip(failed.values(), roots, strict=True):
         if root not in policies:
             raise error
-    said = {row: f"A function of peek raises. Given: {error!r}." for row, error in failed.items()}
-    return program(_ended(frame, said, policies, code))
+    texts = {row: said(of_peek(error)) for row, error in failed.items()}
+    return program(_ended(frame, texts, policies, code))
 
 
 def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:

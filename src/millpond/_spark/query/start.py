@@ -27,7 +27,7 @@ from millpond._plan.physical import Physical
 from millpond._plan.record_cache import with_record_cache
 from millpond._plan.rewrite import rewrite
 from millpond._spark.checkpoint import batches, policies
-from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look
+from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look, not_started
 from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.compile import Compiled, Layout, compile_plan
@@ -162,11 +162,7 @@ class _Start:
         """
         found = look(self.folder)
         if found.binding is None:
-            raise ConfigError(
-                "No topology of millpond has been started with this checkpoint.",
-                given=self.folder,
-                hint="Name the folder that was given to topology.start(..., checkpoint=...).",
-            )
+            raise not_started(self.folder)
         recorded = found.binding.partitions if self.options.kafka is None else None
         kept = () if self.options.allow_changed_functions else kept_functions(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)

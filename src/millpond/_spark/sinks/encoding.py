@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.exchange.routing import Outlet, RoutedBatch, pack, wanted
-from millpond._engine.rows.columns import array, bools
+from millpond._engine.rows.columns import array, bools, without
 from millpond._engine.rows.halves import failing
 from millpond._plan.nodes import Sink
 from millpond._plan.physical import Physical
@@ -65,9 +65,7 @@ class Encoding:
                 part = part.append_column(ENCODED_KEY if name == "key" else _VALUE, given)
         if found:
             drops.unencodable(outlet, part, found)
-            fine = np.ones(len(part), dtype=np.bool_)
-            fine[list(found)] = False
-            part = part.filter(pa.array(fine))
+            part = without(part, found)
         return part, self._onward(outlet)
 
     def _onward(self, outlet: Outlet) -> Outlet:

@@ -24,14 +24,7 @@ from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.matching.match import running_most
 from millpond._engine.matching.versions import EXPIRED
-from millpond._engine.operators.operator import (
-    Dropped,
-    Events,
-    Failed,
-    OperatorContext,
-    keep_rows,
-    kept_table,
-)
+from millpond._engine.operators.operator import Dropped, Events, Failed, OperatorContext, keep_rows, kept_table
 from millpond._engine.rows.columns import ints
 from millpond._engine.rows.slices import told_slices
 from millpond._engine.state.runs import State

@@ -20,14 +20,7 @@ from millpond._engine.aggregates.windows.sessions import Merged, Records, Stored
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows
 from millpond._engine.arrays import Int64s, order_of
-from millpond._engine.operators.operator import (
-    Dropped,
-    Events,
-    Failed,
-    OperatorContext,
-    failed_rows,
-    kept_table,
-)
+from millpond._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate

@@ -20,14 +20,7 @@ from millpond._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Sto
 from millpond._engine.aggregates.windows.standing import Changes, Shard
 from millpond._engine.aggregates.windows.windowed import late_rows, numbered
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.operators.operator import (
-    Dropped,
-    Events,
-    Failed,
-    OperatorContext,
-    failed_rows,
-    kept_table,
-)
+from millpond._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from millpond._engine.state.runs import State
 from millpond._engine.time.times import Times
 from millpond._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate

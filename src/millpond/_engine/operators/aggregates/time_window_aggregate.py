@@ -11,14 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.aggregates.contributions import (
-    Standing,
-    changes,
-    failures,
-    folded,
-    stored,
-    to_store,
-)
+from millpond._engine.aggregates.contributions import Standing, changes, failures, folded, stored, to_store
 from millpond._engine.aggregates.of_plan import fold_of
 from millpond._engine.aggregates.windows.closing import Closing
 from millpond._engine.aggregates.windows.windowed import domains, in_windows, late_rows, meta_of
