@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.datasets import EPOCH, key_of
-from bench.outcomes import of_double, of_session, of_window
+from bench.readings import of_double, of_session, of_window
 from bench.workload import Data, Piece, Topics, Workload, spread, written
 
 SALE = "shop long, cents long"

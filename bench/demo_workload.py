@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.datasets import VALUE_BYTES, values
-from bench.outcomes import of_json
+from bench.readings import of_json
 from bench.workload import ROUNDS, Data, Piece, Topics, Workload, written
 
 TOPICS = ("schedule", "actual", "planes", "airlines")

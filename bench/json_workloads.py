@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from bench.datasets import EPOCH, Shape, key_of, values
 from bench.datasets import prepared as prepared_tables
-from bench.outcomes import of_json
+from bench.readings import of_json
 from bench.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
 
 ORDER = "customer string, item string, quantity int, amount double, express boolean"

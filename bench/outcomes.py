@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
-import struct
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from bench.readings import Hashes, Reading, as_bytes, mixed
+
+Part: TypeAlias = Sequence[bytes | None]
 _AT_ONCE = 10_000
 _WAIT_SECONDS = 0.5
 _PATIENCE_SECONDS = 60.0
-_MASK = 2**64 - 1
-_NUMBERS = re.compile(rb"-?\d+")
-Reading = Callable[[bytes], Hashable]
+_NULL = np.uint64(0x6E756C6C)
 
 
 @dataclass(frozen=True)
@@ -38,53 +37,62 @@ class Outcome:
     table: int
 
 
-def outcome_of(
-    servers: str, topics: Sequence[str], partitions: int, keys_as: Reading = bytes, values_as: Reading = bytes
-) -> Outcome:
-    """Read topics to their ends. Hashes are this process's own: only outcomes of one run can be compared.
+@dataclass
+class Tally:
+    """Counts records of topics, a batch at a time: those of a key in the order in which they stand in their partition.
 
     Parameters
     ----------
     keys_as, values_as : what keys and values are compared as, where contenders write them in formats of their own.
     """
-    count, total = 0, 0
-    last: dict[tuple[int, Hashable], int | None] = {}
+
+    keys_as: Reading = as_bytes
+    values_as: Reading = as_bytes
+    _keys: list[Hashes] = field(default_factory=list)
+    _records: list[Hashes] = field(default_factory=list)
+    _there: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, topic: int, keys: Part, values: Part) -> None:
+        """Count records of a topic, by its number."""
+        known = mixed(np.uint64(topic), _hashes(keys, self.keys_as))
+        self._keys.append(known)
+        self._records.append(mixed(known, _hashes(values, self.values_as)))
+        self._there.append(np.array([value is not None for value in values], dtype=np.bool_))
+
+    def outcome(self) -> Outcome:
+        """What all of them come to."""
+        if not self._keys:
+            return Outcome(0, 0, 0, 0, 0)
+        keys, records, there = map(np.concatenate, (self._keys, self._records, self._there))
+        distinct, from_the_end = np.unique(keys[::-1], return_index=True)
+        last = len(keys) - 1 - from_the_end
+        rows = records[last[there[last]]]
+        return Outcome(len(keys), len(distinct), _sum(records), len(rows), _sum(rows))
+
+
+def _hashes(parts: Part, reading: Reading) -> Hashes:
+    there = [part for part in parts if part is not None]
+    if len(there) == len(parts):
+        return reading(there)
+    found = np.full(len(parts), _NULL)
+    found[[part is not None for part in parts]] = reading(there)
+    return found
+
+
+def _sum(hashes: Hashes) -> int:
+    """Whatever their order, in 64 bits."""
+    return int(hashes.sum(dtype=np.uint64))
+
+
+def outcome_of(
+    servers: str, topics: Sequence[str], partitions: int, keys_as: Reading = as_bytes, values_as: Reading = as_bytes
+) -> Outcome:
+    """Read topics to their ends; see `Tally`."""
+    tally = Tally(keys_as, values_as)
     for number, topic in enumerate(topics):
-        for message in _messages(servers, topic, partitions):
-            count += 1
-            key, value = message.key(), message.value()
-            known = key if key is None else keys_as(key)
-            hashed = hash((number, known, value if value is None else values_as(value)))
-            total += hashed
-            last[(number, known)] = None if value is None else hashed
-    rows = [hashed for hashed in last.values() if hashed is not None]
-    return Outcome(count, len(last), total & _MASK, len(rows), sum(rows) & _MASK)
-
-
-def of_json(text: bytes) -> Hashable:
-    """Two texts of one value are the same."""
-    return repr(json.loads(text))
-
-
-def of_double(value: bytes) -> Hashable:
-    """A double of at least 1 as Java's serializer writes it, whose first byte is no digit's, or the JSON text of it."""
-    return float(value) if value[:1].isdigit() else float(struct.unpack(">d", value)[0])
-
-
-def of_window(key: bytes) -> Hashable:
-    """Key and start of a window: of TimeWindowedSerializer, or of the JSON of key, start and end; keys are longs."""
-    if len(key) == 16:
-        return struct.unpack(">qq", key)
-    own, start, _ = map(int, _NUMBERS.findall(key))
-    return own, start
-
-
-def of_session(key: bytes) -> Hashable:
-    """Key, start and end of a session: of SessionWindowedSerializer, or of the JSON; keys are longs."""
-    if len(key) == 24:
-        own, end, start = struct.unpack(">qqq", key)
-        return own, start, end
-    return tuple(map(int, _NUMBERS.findall(key)))
+        for keys, values in _read(servers, topic, partitions):
+            tally.add(number, keys, values)
+    return tally.outcome()
 
 
 def agreement(outcomes: Mapping[str, Outcome], equal: str) -> str:
@@ -131,7 +139,8 @@ def _written(outcomes: Mapping[str, Outcome]) -> str:
     return f"Records written: {written}."
 
 
-def _messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
+def _read(servers: str, topic: str, partitions: int) -> Iterator[tuple[list[bytes | None], list[bytes | None]]]:
+    """Keys and values of a topic, a batch at a time."""
     settings = {
         "bootstrap.servers": servers,
         "group.id": "outcomes",
@@ -153,10 +162,11 @@ def _messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
             for message in found:
                 error = message.error()
                 if error is None:
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ends.add(cast(int, message.partition()))
-                else:
+                    continue
+                if error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
+                ends.add(cast(int, message.partition()))
+            records = [message for message in found if message.error() is None]
+            yield [message.key() for message in records], [message.value() for message in records]
     finally:
         consumer.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.datasets import SIDES
-from bench.outcomes import Reading
+from bench.readings import Reading, as_bytes
 
 ROUNDS = 4
 """Of a workload's data in two parts: the first round is the first part, the others are the second."""
@@ -64,8 +64,8 @@ class Workload:
     topics: tuple[str, ...] = SIDES
     outputs: int = 1
     compared: int | None = None
-    keys_as: Reading = bytes
-    values_as: Reading = bytes
+    keys_as: Reading = as_bytes
+    values_as: Reading = as_bytes
     parted: bool = False
     cached: bool = False
     as_of: bool = False

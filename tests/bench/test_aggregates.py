@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 import millpond as mp
 from bench.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
 from bench.datasets import EPOCH
-from bench.outcomes import of_double, of_session, of_window
 from bench.run import some_of_kafka
 from bench.workload import handles_of
 from bench.workloads import WORKLOADS
@@ -127,14 +126,6 @@ def test_millpond_writes_how_many_more_than_a_week_before(spark: SparkSession, t
     counts = Counter((key, ts // DAY_MS * DAY_MS) for key, ts in pairs)
     more = {(key, day, day + DAY_MS): count - counts[(key, day - 7 * DAY_MS)] for (key, day), count in counts.items()}
     assert written(spark, "last_week", days) == more
-
-
-def test_keys_of_windows_are_compared_as_what_they_say() -> None:
-    window, session = (b'{"key":-5,"start":60000,"end":%d}' % end for end in (120000, 61000))
-    assert of_window(struct.pack(">qq", -5, 60000)) == of_window(window) == (-5, 60000)
-    assert of_session(struct.pack(">qqq", -5, 61000, 60000)) == of_session(session) == (-5, 60000, 61000)
-    for mean in (1.0, 24999.5, 12345.67, 1 / 3 + 1):
-        assert of_double(struct.pack(">d", mean)) == of_double(str(mean).encode()) == mean
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:

@@ -1,0 +1,106 @@
+"""What the bytes of contenders are compared as: the same where they say the same, in whatever format."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bench.outcomes import Outcome, Tally
+from bench.readings import of_double, of_json, of_session, of_window
+
+KEYS = (-5, 0, 7, 2**63 - 1, -(2**63))
+TIMES = (0, 60_000, 1_700_000_000_000)
+
+
+def json_key(key: int, start: int, end: int) -> bytes:
+    return b'{"key":%d,"start":%d,"end":%d}' % (key, start, end)
+
+
+def all_differ(hashes: np.ndarray) -> bool:
+    return len(set(hashes.tolist())) == len(hashes)
+
+
+def test_windows_are_compared_by_key_and_start() -> None:
+    windows = [(key, start) for key in KEYS for start in TIMES]
+    told = of_window([json_key(key, start, start + 60_000) for key, start in windows])
+    assert told.tolist() == of_window([struct.pack(">qq", *window) for window in windows]).tolist()
+    assert all_differ(told)
+
+
+def test_sessions_are_compared_by_key_start_and_end() -> None:
+    sessions = [(key, start, start + length) for key in KEYS for start in TIMES for length in (0, 1_000)]
+    told = of_session([json_key(*session) for session in sessions])
+    # Kafka Streams writes the end first
+    assert told.tolist() == of_session([struct.pack(">qqq", key, end, start) for key, start, end in sessions]).tolist()
+    assert all_differ(told)
+
+
+def test_keys_of_windows_in_two_formats_are_refused() -> None:
+    with pytest.raises(ValueError, match="in two formats"):
+        of_window([struct.pack(">qq", 1, 2), json_key(1, 2, 3)])
+
+
+def test_doubles_are_compared_as_numbers() -> None:
+    means = [1.0, 24999.5, 12345.67, 1 / 3 + 1]
+    told = of_double([str(mean).encode() for mean in means])
+    assert told.tolist() == of_double([struct.pack(">d", mean) for mean in means]).tolist()
+    assert all_differ(told)
+
+
+def test_json_is_compared_as_values() -> None:
+    values = [{"a": 1, "b": [1.5, None]}, {"a": 2, "b": []}, "a", None]
+    told = of_json([json.dumps(value).encode() for value in values])
+    assert told.tolist() == of_json([json.dumps(value, indent=1).encode() for value in values]).tolist()
+    assert all_differ(told)
+
+
+Record = tuple[bytes | None, bytes | None]
+RECORDS: list[Record] = [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (None, b"3"), (b"b", None), (b"c", b"1")]
+
+
+def tallied(*batches: Sequence[Record], topic: int = 0) -> Outcome:
+    tally = Tally()
+    for batch in batches:
+        tally.add(topic, [key for key, _ in batch], [value for _, value in batch])
+    return tally.outcome()
+
+
+def test_the_final_table_has_the_last_value_of_each_key_and_no_tombstone() -> None:
+    found = tallied(RECORDS)
+    assert (found.records, found.keys, found.rows) == (6, 4, 3)
+    last = tallied([(b"a", b"2"), (None, b"3"), (b"c", b"1")])
+    assert (found.rows, found.table) == (last.rows, last.table)
+
+
+def test_it_does_not_matter_how_records_are_read() -> None:
+    assert tallied(RECORDS) == tallied(RECORDS[:1], RECORDS[1:4], [], RECORDS[4:])
+
+
+def test_keys_may_interleave_in_another_way() -> None:
+    assert tallied(RECORDS) == tallied(sorted(RECORDS, key=lambda record: record[0] or b"", reverse=True))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [*RECORDS[:5], (b"c", b"2")],
+        [*RECORDS[:4], (b"b", b"1"), (b"c", b"1")],
+        [RECORDS[2], RECORDS[1], RECORDS[0], *RECORDS[3:]],
+        [*RECORDS[:3], (b"", b"3"), *RECORDS[4:]],
+    ],
+    ids=["another value", "no tombstone", "another last value", "a key for none"],
+)
+def test_another_final_table_is_another(other: list[Record]) -> None:
+    assert tallied(RECORDS).table != tallied(other).table
+
+
+def test_the_same_records_in_another_topic_are_others() -> None:
+    assert tallied(RECORDS).all_records != tallied(RECORDS, topic=1).all_records
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert tallied() == Outcome(0, 0, 0, 0, 0)
