@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
 MANIFEST = "manifest"
 CHUNKS = "chunks"
-VALUE = (MANIFEST, "content binary")
-MAP = (CHUNKS, "run string, chunk int", "content binary")
-"""The variables as they are declared."""
+_CONTENT = StructType([StructField("content", BinaryType())])
+_CHUNK = StructType([StructField("run", StringType()), StructField("chunk", IntegerType())])
+VALUE = (MANIFEST, _CONTENT)
+MAP = (CHUNKS, _CHUNK, _CONTENT)
+"""The variables as they are declared: in each task of a level, and schemas in words the JVM would parse each time."""
 
 
 class SparkChunkStore:

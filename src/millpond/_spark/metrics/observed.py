@@ -1,7 +1,7 @@
-"""What Spark has observed of a batch under way, before it is committed (law 8).
+"""What Spark has observed of a query: of the batch under way, and of those behind the one that was looked at last.
 
-Publicly Spark tells it of committed batches only. Known before, it can be kept so that a replayed batch counts once;
-where Spark does not give it this way, numbers are kept behind the commit, from the progress.
+Publicly Spark tells of committed batches only. Known before the commit, it can be kept so that a replayed batch counts
+once (law 8); where Spark does not give it this way, numbers are kept behind the commit, from the progress.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _QUERY = "sql.streaming.queryId"
 
@@ -40,3 +42,19 @@ def observed_of(spark: SparkSession, batch: int) -> Mapping[str, Any] | None:
     except Exception:
         # whatever another version or another kind of Spark does here: the public way is always there
         return None
+
+
+def progresses_behind(query: StreamingQuery, seen: str) -> list[StreamingQueryProgress]:
+    """The progresses that Spark keeps behind the one with this timestamp, all that it keeps where it has none such.
+
+    Spark's own `recentProgress` converts all of them, a hundred or more. Each costs a millisecond or two, and of small
+    batches a few are new whenever somebody looks.
+    """
+    running: Any = query
+    kept, found = running._jsq.recentProgress(), list[StreamingQueryProgress]()
+    for at in reversed(range(len(kept))):
+        progress = StreamingQueryProgress.fromJson(json.loads(kept[at].json()))
+        if progress["timestamp"] == seen:
+            break
+        found.append(progress)
+    return found[::-1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
@@ -17,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from millpond._spark.metrics import log_line
 from millpond._spark.metrics.kept import KeptTotals
 from millpond._spark.metrics.metrics import Metrics
+from millpond._spark.metrics.observed import progresses_behind
 from millpond._spark.metrics.totals import Counted, Totals
 
 SECONDS = 5.0
@@ -43,7 +43,7 @@ class Counts:
         self._totals = Totals(counted) if before is None else before.going_on(counted)
         if kept is not None:
             self._totals = self._totals.with_sizes(kept.sizes)
-        self._last = -1
+        self._last, self._seen = -1, ""
         self._lock = threading.Lock()
         self._closed = threading.Event()
         threading.Thread(target=self._follow, name=f"counts of {query.runId}", daemon=True).start()
@@ -86,8 +86,8 @@ class Counts:
                 return
 
     def _look(self) -> None:
-        progresses = self._new()
         with self._lock:
+            progresses = progresses_behind(self._query, self._seen)
             for progress in progresses:
                 number, observed = int(progress["batchId"]), progress["observedMetrics"]
                 # batches come in their order, and of an idle query the last one over and over
@@ -99,6 +99,7 @@ class Counts:
                     if log_line.is_wanted():
                         self._say(self._metrics(active=True))
             if progresses:
+                self._seen = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])
             if self._kept is not None:
                 self._kept.save()
@@ -107,13 +108,6 @@ class Counts:
         log_line.LOG.info(log_line.line(now))
         if log_line.are_details_wanted():
             log_line.LOG.debug(log_line.details(now))
-
-    def _new(self) -> list[Any]:
-        """Progresses with those that are new; the last one alone where no other is: each costs a conversion."""
-        last: Any = self._query.lastProgress
-        if last is None or int(last["batchId"]) <= self._last + 1:
-            return [] if last is None else [last]
-        return list(self._query.recentProgress)
 
     def _metrics(self, *, active: bool) -> Metrics:
         return self._totals.metrics(active=active, at_ms=time.time_ns() // 1_000_000)
