@@ -76,6 +76,17 @@ FOUND = {
         ),
         (Input("n0", 9007199254740992, "1", 0), Input("n0", None, "1", 1)),
     ),
+    "a join knows by itself what it was told of a suppressed versioned table": Case(
+        Blueprint(
+            ops=(
+                Op("table", (), {"history": 30}),
+                Op("suppress", (Ref(0),), {"ms": 20}),
+                Op("table_table", (Ref(1), Ref(0)), {"how": "left"}),
+                Op("table_to", (Ref(2),), {}),
+            ),
+        ),
+        (Input("n0", "a", "1", 32), Input("n0", "a", None, 19), Input("n0", "a", None, 52), Input("n0", "a", "1", 74)),
+    ),
 }
 
 

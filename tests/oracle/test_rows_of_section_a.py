@@ -12,10 +12,13 @@ import pytest
 from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
 from millpond.testing.proof.oracle.graph import Node
 from millpond.testing.proof.oracle.records import Windowed
+from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 from millpond.testing.proof.oracle.topologies import window_aggregate
 from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from millpond.testing.proof.oracle.windows.suppress import Suppress
 from tests.oracle.places import Steps, emitted, window
 
 FAITHFUL = Semantics()
@@ -258,6 +261,17 @@ def test_row_34_what_a_fold_has_deleted_begins_anew_once(rows: Any, values: Any)
     # both are older than the deletion
     assert aggregate.get("k") is None
     assert aggregate.get_as_of("k", 75) == (values[-1], 70)
+
+
+@pytest.mark.parametrize(("rows", "sent"), [(frozenset(), [(None, 32), (None, 52)]), (frozenset({35}), [(None, 32)])])
+def test_row_35_no_tombstone_for_a_row_that_a_join_was_not_told_of(rows: Any, sent: Any) -> None:
+    topology = Topology(Semantics(rows=rows | {21, 28}))
+    table = TableSource(topology, history_ms=30)
+    topology.source("in", table)
+    topology.sink(TableTableJoin(topology, (Suppress(topology, table, 20), table), "left", lambda left, right: left))
+    # what comes late is sent in place of what it comes behind
+    found = [topology.pipe("in", "a", *each) for each in (("1", 32), (None, 19), (None, 52), ("1", 74))]
+    assert [(result.value, result.ts) for results in found for result in results] == sent
 
 
 def test_a_row_that_nobody_knows_is_refused() -> None:

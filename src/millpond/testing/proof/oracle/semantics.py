@@ -34,6 +34,7 @@ ROWS: dict[int, str] = {
     31: "emit on window close: lookups see windows that are still open",
     32: "lookups in a windowed table see a window only as long as its store keeps it",
     34: "aggregate with a history: records older than the deletion by its fold each begin a new one",
+    35: "suppress behind a versioned table: joins are told of an old value that was not sent before",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Value, key_bytes
-from millpond.testing.proof.oracle.tables.table import Table, TableSource
+from millpond.testing.proof.oracle.tables.table import Table, TableSource, Told
 
 ForeignKey = Callable[[Value], Key]
 
@@ -56,6 +56,7 @@ class SubscriptionSend(Node):
         self._fixed = semantics.foreign_key_null_fixed or semantics.repaired(row)
         self._foreign_key = foreign_key
         self._skips_late = left.versioned
+        self._told = Told(semantics)
         left.require_old(force=True)
         left.require_lookup()
         left.feed(self)
@@ -64,7 +65,7 @@ class SubscriptionSend(Node):
         """Send the instructions of one left change."""
         if self._skips_late and not record.latest:
             return
-        new, old = record.value, record.old
+        new, old = record.value, self._told.old(record)
         if self._fixed:
             rule = self._left_rule if self._left_join else self._inner_rule
         else:

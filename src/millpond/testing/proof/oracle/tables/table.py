@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
+from millpond.testing.proof.oracle.semantics import Semantics
 from millpond.testing.proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 
 
@@ -59,6 +60,22 @@ class Table(Node):
             if record.value is not None or before is not None:
                 old = before if self.send_old else None
                 self.forward(Record(record.key, record.value, record.ts, old, record.latest))
+
+
+class Told:
+    """What a join was told of one table, row by row, since row 35 may be in the old value that comes with a change."""
+
+    def __init__(self, semantics: Semantics) -> None:
+        """Nothing so far."""
+        self._semantics = semantics
+        self._values: dict[Key, Value] = {}
+
+    def old(self, record: Record) -> Value:
+        """The old value of a change; what is told with it is its new one."""
+        before = self._values.pop(record.key, None)
+        if record.value is not None:
+            self._values[record.key] = record.value
+        return before if before != record.old and self._semantics.repaired(35) else record.old
 
 
 class TableSource(Table):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from millpond.testing.proof.oracle.graph import Topology
 from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value
 from millpond.testing.proof.oracle.tables.stores import PlainStore
-from millpond.testing.proof.oracle.tables.table import Table
+from millpond.testing.proof.oracle.tables.table import Table, Told
 
 
 class TableTableJoin(Table):
@@ -28,6 +28,7 @@ class TableTableJoin(Table):
         """Ask for old values where an outer side needs them, then announce lookups on both sides."""
         super().__init__()
         self._sides = sides
+        self._told = (Told(topology.semantics), Told(topology.semantics))
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
         self._semantics = topology.semantics
@@ -66,28 +67,29 @@ class TableTableJoin(Table):
         """Join one change with the other side's current value."""
         if record.key is None or (self._sides[port].versioned and not record.latest):
             return
+        before = self._told[port].old(record) if self._outer[port] or self.send_old else None
         other = self._sides[1 - port].get(record.key)
-        if not self._semantics.old and self._silent(port, record, other):
+        if not self._semantics.old and self._silent(port, record.value, before, other):
             return
         ts = record.ts
         if other is not None and self._semantics.max_timestamps:
             ts = max(ts, other.ts)
         there = None if other is None else other.value
         new = self._join(port, record.value, there)
-        old = self._join(port, record.old, there) if self.send_old else None
+        old = self._join(port, before, there) if self.send_old else None
         if self._store is None:
             self.forward(Record(record.key, new, ts, old))
             return
-        before = self._store.get(record.key)
+        stored = self._store.get(record.key)
         self._store.put(record.key, new, ts)
-        self.emit(Record(record.key, new, ts, old), None if before is None else before.value)
+        self.emit(Record(record.key, new, ts, old), None if stored is None else stored.value)
 
-    def _silent(self, port: int, record: Record, other: Stored | None) -> bool:
+    def _silent(self, port: int, new: Value, before: Value, other: Stored | None) -> bool:
         if other is not None:
             return False
         if not self._outer[port]:
             return True
-        return record.value is None and record.old is None
+        return new is None and before is None
 
     def _join(self, port: int, here: Value, there: Value) -> Value:
         if (here is None and not self._outer[1 - port]) or (there is None and not self._outer[port]):
