@@ -56,7 +56,7 @@ class SubscriptionSend(Node):
         self._fixed = semantics.foreign_key_null_fixed or semantics.repaired(row)
         self._foreign_key = foreign_key
         self._skips_late = left.versioned
-        self._told = Told(semantics)
+        self._told = Told(left, semantics)
         left.require_old(force=True)
         left.require_lookup()
         left.feed(self)

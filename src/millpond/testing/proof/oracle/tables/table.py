@@ -18,6 +18,8 @@ class Table(Node):
 
     versioned = False
     send_old = False
+    misleads = False
+    """Whether the old value of a change may not be what was sent before: behind a suppress of a versioned table."""
 
     def __init__(self) -> None:
         """Start uncached."""
@@ -63,19 +65,19 @@ class Table(Node):
 
 
 class Told:
-    """What a join was told of one table, row by row, since row 35 may be in the old value that comes with a change."""
+    """What a join was told of a table that misleads, row by row (row 35)."""
 
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, table: Table, semantics: Semantics) -> None:
         """Nothing so far."""
-        self._semantics = semantics
+        self._misleads = table.misleads and semantics.repaired(35)
         self._values: dict[Key, Value] = {}
 
     def old(self, record: Record) -> Value:
-        """The old value of a change; what is told with it is its new one."""
-        before = self._values.pop(record.key, None)
-        if record.value is not None:
-            self._values[record.key] = record.value
-        return before if before != record.old and self._semantics.repaired(35) else record.old
+        """The old value of a change; its new one is what is told by it."""
+        if not self._misleads:
+            return record.old
+        before, self._values[record.key] = self._values.get(record.key), record.value
+        return before
 
 
 class TableSource(Table):

@@ -39,6 +39,7 @@ class TableFilter(Table):
         self.send_old = parent.require_old(force=False)
         self._suppresses = not parent.versioned
         self.versioned = parent.versioned and not materialized
+        self.misleads = parent.misleads
         parent.feed(self)
 
     def require_old(self, *, force: bool) -> bool:

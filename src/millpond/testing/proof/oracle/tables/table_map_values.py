@@ -35,6 +35,7 @@ class TableMapValues(Table):
         self._mapper = mapper
         self._store = PlainStore() if materialized else None
         self.versioned = parent.versioned and not materialized
+        self.misleads = parent.misleads
         parent.feed(self)
 
     def require_old(self, *, force: bool) -> bool:

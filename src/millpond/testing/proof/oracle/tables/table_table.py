@@ -28,7 +28,7 @@ class TableTableJoin(Table):
         """Ask for old values where an outer side needs them, then announce lookups on both sides."""
         super().__init__()
         self._sides = sides
-        self._told = (Told(topology.semantics), Told(topology.semantics))
+        self._told = [Told(side, topology.semantics) for side in sides]
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
         self._semantics = topology.semantics

@@ -67,6 +67,7 @@ class Suppress(Table):
         self._pending: dict[Key, _Pending] = {}
         self._sent: dict[Key, int] = {}
         self._shown: dict[Key, Stored] | None = {} if parent.versioned else None
+        self.misleads = parent.versioned or parent.misleads
         parent.require_old(force=True)
         parent.feed(self)
 
