@@ -6,6 +6,8 @@ leaves windows as they are is taken. Law: as in `kinds`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from millpond.testing.proof.histories.kinds import functions as text
@@ -99,14 +101,15 @@ def _windows(site: Site, inputs: list[Any], params: Params) -> list[Any]:
         return _joined(site, inputs, {**params, "how": how})
     if isinstance(shift, int):
         return _joined(site, inputs, {**params, "how": how}, shift=Previous(shift))
-    function = SHIFTS[shift]
-    lifted = site.library.lift(lambda window: _as_dict(function(Window(**_fields(window)))), WINDOW)
+    lifted = site.library.lift(partial(_shifted, SHIFTS[shift]), WINDOW)
     return _joined(site, inputs, {**params, "how": how}, shift=lifted)
 
 
-def _fields(window: Any) -> dict[str, int]:
-    """Of a struct as Arrow has it, or as Spark's UDFs do."""
-    return window if isinstance(window, dict) else window.asDict()
+def _shifted(function: Callable[[Window], Window | None], window: Any) -> dict[str, int] | None:
+    """The shift of a struct as Arrow has it, or as Spark's UDFs do."""
+    fields = window if isinstance(window, dict) else window.asDict()
+    # Spark calls a UDF also for rows of others, whose window has no times
+    return None if fields["start"] is None else _as_dict(function(Window(**fields)))
 
 
 def _of_handle(table: WTable) -> Any:
