@@ -1,7 +1,7 @@
 """The aggregates, one workload each: millpond's topologies, and Spark's own where it has the same.
 
-Those of Kafka Streams are in `Aggregates.java`. It writes keys of windows as its own serializers do, millpond writes
-them as JSON: they are compared as what they say. Spark's own aggregation is in update mode and writes at least once.
+Those of Kafka Streams are in `Aggregates.java`. All write keys of windows as its serializers do. Spark itself
+aggregates in update mode and writes at least once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.datasets import EPOCH, key_of
-from bench.readings import of_double, of_session, of_window
 from bench.workload import Data, Piece, Topics, Workload, spread, written
 
 SALE = "shop long, cents long"
@@ -129,6 +128,25 @@ def _grouped(builder: Any, topics: Topics) -> Any:
     return builder.stream(topics[0], key="long", value=mp.json(SALE)).group_by_key()
 
 
+# -- formats ---------------------------------------------------------------------------------------------------
+
+
+def _windows() -> Mapping[str, Any]:
+    import millpond as mp
+
+    return {"key": mp.time_windowed("long")}
+
+
+def _means() -> Mapping[str, Any]:
+    return {**_windows(), "value": "double"}
+
+
+def _sessions() -> Mapping[str, Any]:
+    import millpond as mp
+
+    return {"key": mp.session_windowed("long")}
+
+
 # -- Spark's own -----------------------------------------------------------------------------------------------
 
 
@@ -175,10 +193,10 @@ def _aggregate(
 
 WORKLOADS = {
     "count": _aggregate(count, 1_000_000, spark=True),
-    "tumbling_count": _aggregate(tumbling_count, 100_000, spark=True, keys_as=of_window),
-    "hopping_sum": _aggregate(hopping_sum, 100_000, spark=True, keys_as=of_window),
-    "sliding_avg": _aggregate(sliding_avg, 100_000, keys_as=of_window, values_as=of_double),
-    "session_count": _aggregate(session_count, 100_000, keys_as=of_session),
+    "tumbling_count": _aggregate(tumbling_count, 100_000, spark=True, formats=_windows),
+    "hopping_sum": _aggregate(hopping_sum, 100_000, spark=True, formats=_windows),
+    "sliding_avg": _aggregate(sliding_avg, 100_000, formats=_means),
+    "session_count": _aggregate(session_count, 100_000, formats=_sessions),
     "table_aggregate": _aggregate(table_aggregate, 1_000_000),
-    "last_week": _aggregate(last_week, 20_000, span=14 * DAY_MS, keys_as=of_window),
+    "last_week": _aggregate(last_week, 20_000, span=14 * DAY_MS, formats=_windows),
 }

@@ -64,7 +64,7 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cach
         servers, outs, batch, *topics = str(data).split(" ")
         builder, chosen = mp.StreamsBuilder("bench"), EVERY[workload]
         for handle, out in zip(handles_of(chosen, builder, topics), outs.split(","), strict=True):
-            handle.to(out, delivery=delivery)
+            handle.to(out, delivery=delivery, **chosen.formats())
         kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
         if chosen.parted:
             spark.conf.set("spark.sql.streaming.pollingDelay", "500ms")

@@ -25,7 +25,7 @@ from bench.inputs import PARTITIONS, Inputs, load
 from bench.measure import Batch, Sampler, folder_bytes, rates
 from bench.outcomes import Outcome, agreement, beside, outcome_of
 from bench.progress import Follower, Progress
-from bench.results import OURS, OURS_CACHED, OURS_PLAIN, STREAMS, STREAMS_CACHED
+from bench.results import OURS, OURS_CACHED, OURS_PLAIN, SPARK, STREAMS, STREAMS_CACHED
 from bench.turns import ROOT, Turn, spark_turn
 from bench.workload import Data, Workload
 from bench.workloads import EVERY
@@ -41,7 +41,6 @@ records: with a million exactly, a part would be a full batch and one of next to
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
 LEAST, QUIX = "millpond, at least once", "quixstreams"
-SPARK = "Spark, update mode, at least once"
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Place:
     def outcome(self, name: str) -> Outcome:
         """What a turn of this name has written; its topics, Kafka Streams' own too, go with that."""
         compared = outputs(name, self.workload)[: self.workload.compared]
-        found = outcome_of(self.servers, compared, PARTITIONS, self.workload.keys_as, self.workload.values_as)
+        found = outcome_of(self.servers, compared, PARTITIONS, self.workload.values_as)
         self.remove([topic for topic in self.admin.list_topics(timeout=60).topics if topic.startswith(f"{name}-")])
         return found
 

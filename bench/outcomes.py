@@ -43,10 +43,9 @@ class Tally:
 
     Parameters
     ----------
-    keys_as, values_as : what keys and values are compared as, where contenders write them in formats of their own.
+    values_as : what values are compared as, where contenders' texts of one may differ.
     """
 
-    keys_as: Reading = as_bytes
     values_as: Reading = as_bytes
     _keys: list[Hashes] = field(default_factory=list)
     _records: list[Hashes] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Tally:
 
     def add(self, topic: int, keys: Part, values: Part) -> None:
         """Count records of a topic, by its number."""
-        known = mixed(np.uint64(topic), _hashes(keys, self.keys_as))
+        known = mixed(np.uint64(topic), _hashes(keys, as_bytes))
         self._keys.append(known)
         self._records.append(mixed(known, _hashes(values, self.values_as)))
         self._there.append(np.array([value is not None for value in values], dtype=np.bool_))
@@ -84,11 +83,9 @@ def _sum(hashes: Hashes) -> int:
     return int(hashes.sum(dtype=np.uint64))
 
 
-def outcome_of(
-    servers: str, topics: Sequence[str], partitions: int, keys_as: Reading = as_bytes, values_as: Reading = as_bytes
-) -> Outcome:
+def outcome_of(servers: str, topics: Sequence[str], partitions: int, values_as: Reading = as_bytes) -> Outcome:
     """Read topics to their ends; see `Tally`."""
-    tally = Tally(keys_as, values_as)
+    tally = Tally(values_as)
     for number, topic in enumerate(topics):
         for keys, values in _read(servers, topic, partitions):
             tally.add(number, keys, values)

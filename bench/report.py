@@ -12,10 +12,12 @@ from statistics import median
 from bench.results import (
     FIGURES,
     LATE,
+    MEMORY,
     OURS,
     OURS_CACHED,
     OURS_PLAIN,
     RATED,
+    SPARK,
     STREAMS,
     STREAMS_CACHED,
     Run,
@@ -25,6 +27,12 @@ from bench.results import (
     pairs,
 )
 from bench.turns import Turn
+
+BESIDE = {
+    "per CPU-second": "records per CPU-second, second half",
+    "from the process's start": "records/s, from the process's start",
+}
+"""Other ratios of a summary, and what they are of."""
 
 
 def shown(section: Section) -> str:
@@ -37,19 +45,25 @@ def shown(section: Section) -> str:
 
 
 def summary(sections: Sequence[Section]) -> str:
-    """A line for each workload beside Kafka Streams: rates of the second half, and ratios to its better setting."""
-    contenders = (OURS, OURS_CACHED, STREAMS, STREAMS_CACHED)
-    heads = [LATE, *contenders, "ratio", "ratio, record cache", "ratio to the plain workload"]
-    rows = []
+    """Two lines for each workload beside Kafka Streams: rates of the second half, and ratios to its better setting."""
+    contenders = (OURS, OURS_CACHED, STREAMS, STREAMS_CACHED, SPARK)
+    rates, ratios = [], []
     for section in sections:
         runs, theirs = section.runs, better(section.runs)
         if theirs is None or OURS not in runs:
             continue
-        rates = [spread([run.figures[LATE] for run in runs[who]]) if who in runs else "" for who in contenders]
-        ratios = [(OURS, theirs), (OURS_CACHED, theirs), (OURS, OURS_PLAIN)]
-        shown = [f"{ratio(runs, b, LATE, a):.2f}" if a in runs and b in runs else "" for a, b in ratios]
-        rows.append([section.name.removeprefix("kafka "), *rates, *shown])
-    return _markdown(Table(heads, rows)) if rows else ""
+        name = section.name.removeprefix("kafka ")
+        late = [spread([run.figures[LATE] for run in runs[who]]) if who in runs else "" for who in contenders]
+        rates.append([name, str(len(runs[OURS])), *late])
+        compared = [(OURS, theirs, LATE), (OURS_CACHED, theirs, LATE), (OURS, OURS_PLAIN, LATE)]
+        compared += [(OURS, theirs, figure) for figure in BESIDE.values()]
+        shown = [f"{ratio(runs, b, figure, a):.2f}" if a in runs and b in runs else "" for a, b, figure in compared]
+        memory = "; ".join(format(median(run.figures[MEMORY] for run in runs[who]), ",.0f") for who in (OURS, theirs))
+        ratios.append([name, *shown, memory])
+    if not rates:
+        return ""
+    heads = ["ratio", "record cache", "to the plain workload", *BESIDE, MEMORY]
+    return "\n\n".join([_markdown(Table([LATE, "turns", *contenders], rates)), _markdown(Table(["", *heads], ratios))])
 
 
 def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OURS) -> str:

@@ -13,7 +13,8 @@ from bench.turns import Turn
 
 OURS, OURS_CACHED, OURS_PLAIN = "millpond", "millpond, record cache", "millpond, plain"
 STREAMS, STREAMS_CACHED = "Kafka Streams", "Kafka Streams, cache"
-LATE = "records/s, second half"
+SPARK = "Spark, update mode, at least once"
+LATE, MEMORY = "records/s, second half", "peak memory, MB"
 FIGURES: dict[str, Callable[[Turn], float]] = {
     "records/s, from the process's start": lambda t: t.from_start,
     "records/s, whole run": lambda t: t.rates.whole,
@@ -21,7 +22,7 @@ FIGURES: dict[str, Callable[[Turn], float]] = {
     "records per CPU-second, whole run": lambda t: t.per_cpu_second,
     "records per CPU-second, second half": lambda t: t.per_cpu_second_late,
     "CPU-seconds": lambda t: t.usage.cpu_seconds,
-    "peak memory, MB": lambda t: t.usage.peak_bytes / 1e6,
+    MEMORY: lambda t: t.usage.peak_bytes / 1e6,
     "checkpoint, MB": lambda t: t.state_bytes / 1e6,
 }
 RATED = [name for name in FIGURES if name.startswith("records")]

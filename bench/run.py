@@ -91,10 +91,10 @@ def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[T
     with KafkaBroker() as broker:
         place = placed(broker, name, ON_KAFKA[name].data(WORK, options.quick), WORK)
         plain = placed(broker, beside, EVERY[beside].data(WORK, options.quick), WORK) if beside else None
-        for number in range(options.turns):
-            since = time.monotonic()
-            if number and since - begin > 60 * options.minutes:
-                print(f"kafka: {number} turns of {name}, there is no time for more", file=sys.stderr, flush=True)
+        for done in range(options.turns):
+            since, number = time.monotonic(), options.first - 1 + done
+            if done and since - begin > 60 * options.minutes:
+                print(f"kafka: {done} turns of {name}, there is no time for more", file=sys.stderr, flush=True)
                 return
             for turn in one_turn_each(place, name, number, classes, plain, profile=options.profile):
                 shown = f"second half {turn.rates.second_half:,.0f}/s, {turn.per_cpu_second_late:,.0f} per CPU-second"
@@ -188,6 +188,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], default=[])
     parser.add_argument("--turns", type=int, default=3, help="of each contender")
     parser.add_argument("--sizes", type=int, default=2, choices=(1, 2, 3), help="of growth: 3 is 10 million keys")
+    parser.add_argument(
+        "--first", type=int, default=1, help="of kafka: what the first turn counts as; after 1 the main ones alone run"
+    )
     parser.add_argument("--only", type=some_of_kafka, help=f"of kafka, with commas: {', '.join(ON_KAFKA)}")
     parser.add_argument("--minutes", type=float, default=60, help="of each workload of kafka: then no new turn begins")
     parser.add_argument("--slice", action="store_true", help="table_table: one group per key on 12 thousand keys alone")

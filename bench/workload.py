@@ -49,7 +49,8 @@ class Workload:
     outputs : how many topics are written.
     compared : how many of these, from the first, are compared; None: all. What several keys leave under one key depends
         on the interleaving.
-    keys_as, values_as : what keys and values are compared as, where the contenders' texts or bytes of one may differ.
+    values_as : what values are compared as, where the contenders' texts of one may differ.
+    formats : () -> those that millpond writes in, as options of `to`, where they are not its own choice.
     parted : whether all rounds but the first are held back until a contender is done with the first.
     cached : whether the record cache changes what millpond writes.
     as_of : whether it is near to quixstreams' `join_asof`.
@@ -64,8 +65,8 @@ class Workload:
     topics: tuple[str, ...] = SIDES
     outputs: int = 1
     compared: int | None = None
-    keys_as: Reading = as_bytes
     values_as: Reading = as_bytes
+    formats: Callable[[], Mapping[str, Any]] = dict
     parted: bool = False
     cached: bool = False
     as_of: bool = False

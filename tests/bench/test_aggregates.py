@@ -69,7 +69,7 @@ def written(spark: SparkSession, name: str, sales: pa.Table) -> dict[Any, Any]:
     """The final table that millpond writes, in a process of its own kind (`testing`)."""
     builder = mp.StreamsBuilder("bench")
     (handle,) = handles_of(WORKLOADS[name], builder, ["sales"])
-    handle.to("out")
+    handle.to("out", **WORKLOADS[name].formats())
     driver = TopologyTestDriver(builder.build(), spark)
     for key, value, ts in zip(*(sales[column].to_pylist() for column in ("key", "value", "ts")), strict=True):
         driver.pipe("sales", key=key, value=json.loads(value), ts=ts)

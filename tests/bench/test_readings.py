@@ -3,52 +3,17 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from bench.outcomes import Outcome, Tally
-from bench.readings import of_double, of_json, of_session, of_window
-
-KEYS = (-5, 0, 7, 2**63 - 1, -(2**63))
-TIMES = (0, 60_000, 1_700_000_000_000)
-
-
-def json_key(key: int, start: int, end: int) -> bytes:
-    return b'{"key":%d,"start":%d,"end":%d}' % (key, start, end)
+from bench.readings import of_json
 
 
 def all_differ(hashes: np.ndarray) -> bool:
     return len(set(hashes.tolist())) == len(hashes)
-
-
-def test_windows_are_compared_by_key_and_start() -> None:
-    windows = [(key, start) for key in KEYS for start in TIMES]
-    told = of_window([json_key(key, start, start + 60_000) for key, start in windows])
-    assert told.tolist() == of_window([struct.pack(">qq", *window) for window in windows]).tolist()
-    assert all_differ(told)
-
-
-def test_sessions_are_compared_by_key_start_and_end() -> None:
-    sessions = [(key, start, start + length) for key in KEYS for start in TIMES for length in (0, 1_000)]
-    told = of_session([json_key(*session) for session in sessions])
-    # Kafka Streams writes the end first
-    assert told.tolist() == of_session([struct.pack(">qqq", key, end, start) for key, start, end in sessions]).tolist()
-    assert all_differ(told)
-
-
-def test_keys_of_windows_in_two_formats_are_refused() -> None:
-    with pytest.raises(ValueError, match="in two formats"):
-        of_window([struct.pack(">qq", 1, 2), json_key(1, 2, 3)])
-
-
-def test_doubles_are_compared_as_numbers() -> None:
-    means = [1.0, 24999.5, 12345.67, 1 / 3 + 1]
-    told = of_double([str(mean).encode() for mean in means])
-    assert told.tolist() == of_double([struct.pack(">d", mean) for mean in means]).tolist()
-    assert all_differ(told)
 
 
 def test_json_is_compared_as_values() -> None:
