@@ -11,7 +11,9 @@ from statistics import median
 
 from bench.results import (
     FIGURES,
+    FROM_START,
     LATE,
+    LATE_PER_CPU,
     MEMORY,
     OURS,
     OURS_CACHED,
@@ -28,10 +30,7 @@ from bench.results import (
 )
 from bench.turns import Turn
 
-BESIDE = {
-    "per CPU-second": "records per CPU-second, second half",
-    "from the process's start": "records/s, from the process's start",
-}
+BESIDE = {"per CPU-second": LATE_PER_CPU, "from the process's start": FROM_START}
 """Other ratios of a summary, and what they are of."""
 
 

@@ -14,13 +14,14 @@ from bench.turns import Turn
 OURS, OURS_CACHED, OURS_PLAIN = "millpond", "millpond, record cache", "millpond, plain"
 STREAMS, STREAMS_CACHED = "Kafka Streams", "Kafka Streams, cache"
 SPARK = "Spark, update mode, at least once"
-LATE, MEMORY = "records/s, second half", "peak memory, MB"
+LATE, LATE_PER_CPU = "records/s, second half", "records per CPU-second, second half"
+FROM_START, MEMORY = "records/s, from the process's start", "peak memory, MB"
 FIGURES: dict[str, Callable[[Turn], float]] = {
-    "records/s, from the process's start": lambda t: t.from_start,
+    FROM_START: lambda t: t.from_start,
     "records/s, whole run": lambda t: t.rates.whole,
     LATE: lambda t: t.rates.second_half,
     "records per CPU-second, whole run": lambda t: t.per_cpu_second,
-    "records per CPU-second, second half": lambda t: t.per_cpu_second_late,
+    LATE_PER_CPU: lambda t: t.per_cpu_second_late,
     "CPU-seconds": lambda t: t.usage.cpu_seconds,
     MEMORY: lambda t: t.usage.peak_bytes / 1e6,
     "checkpoint, MB": lambda t: t.state_bytes / 1e6,

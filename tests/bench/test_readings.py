@@ -1,4 +1,4 @@
-"""What the bytes of contenders are compared as: the same where they say the same, in whatever format."""
+"""What the bytes of contenders are compared as: texts of JSON are the same where they say the same."""
 
 from __future__ import annotations
 
