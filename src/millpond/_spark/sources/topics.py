@@ -119,6 +119,10 @@ def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[s
         "kafka.isolation.level": "read_committed",
         # the broker's own default keeps the fetch of a small batch waiting for half a second
         "kafka.fetch.max.wait.ms": "5",
+        # between two polls the client asks the broker for nothing, over and over: ten times the default's 500 records
+        "kafka.max.poll.records": "5000",
+        # the system's own choice grows with the way to the broker, 64 kB do not
+        "kafka.receive.buffer.bytes": "-1",
         **{f"kafka.{name}": value for name, value in java_settings(kafka).items()},
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
         **kafka.source,
