@@ -230,6 +230,11 @@ def _threads(pid: int) -> list[tuple[int, str, float]]:
     return found
 
 
+def cpu_seconds(pid: int) -> float:
+    """Of a process and those of its threads, since its start."""
+    return _stat(Path(f"/proc/{pid}/stat"))[2]
+
+
 def _stat(path: Path) -> tuple[str, int, float, float]:
     """(name, parent, CPU-seconds, those of children that have ended) of a process or thread."""
     text = path.read_text()
