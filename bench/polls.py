@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -18,8 +17,10 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from pyspark.sql import SparkSession
 
 import millpond as mp
-from bench.kafka import Place, placed
+from bench.kafka import placed
 from bench.measure import cpu_seconds
+from bench.report import shown, spread
+from bench.results import Section, Table
 from bench.turn import session
 from bench.workloads import EVERY
 from dev.broker import KafkaBroker
@@ -45,26 +46,23 @@ def main(turns: int) -> None:
     with KafkaBroker() as broker:
         place = placed(broker, WORKLOAD, EVERY[WORKLOAD].data(ROOT / ".bench", False), ROOT / ".bench")
         spark = session(kafka=True)
+        assert place.shared is not None
+        assert spark.sparkContext._jvm is not None
+        own = reader_options(mp.Kafka(place.servers), place.shared.topics, headers=False)
+        watched = (spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid(), broker.pid)
         for turn in range(turns + 1):
             for name, settings in TRIED.items():
-                cost = cost_of(spark, place, settings)
+                cost = cost_of(spark, own | settings, watched)
                 if turn:
                     found[name].append(cost)
         spark.stop()
-    records = place.data.records
-    print(f"| {records:,} records | JVM, CPU-seconds | broker | seconds |\n|---|---|---|---|")
-    for name, costs in found.items():
-        middle = [f"{median(each):.2f} ({min(each):.2f} to {max(each):.2f})" for each in zip(*costs, strict=True)]
-        print(f"| {name} | {' | '.join(middle)} |")
+    heads = [f"{place.data.records:,} records", "JVM, CPU-seconds", "broker", "seconds"]
+    rows = [[name, *(spread(each, ".2f") for each in zip(*costs, strict=True))] for name, costs in found.items()]
+    print(shown(Section("polls", "Reading topics, by the settings of the client", tables=[Table(heads, rows)])))
 
 
-def cost_of(spark: SparkSession, place: Place, settings: dict[str, str]) -> Cost:
-    """What it takes to read all topics with these settings beside millpond's own."""
-    assert place.shared is not None
-    options = reader_options(mp.Kafka(place.servers), place.shared.topics, headers=False) | settings
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    watched = (jvm.java.lang.ProcessHandle.current().pid(), place.broker.pid)
+def cost_of(spark: SparkSession, options: dict[str, str], watched: tuple[int, int]) -> Cost:
+    """What it takes to read all topics with these options; the processes are the JVM's and the broker's."""
     before, begin = [cpu_seconds(pid) for pid in watched], time.monotonic()
     # partitions are read in a task each, two at a time; a streaming query puts them together
     rows = spark.read.format("kafka").options(**options).option("startingOffsets", "earliest").load()
