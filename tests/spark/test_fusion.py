@@ -264,6 +264,22 @@ def test_a_topology_tells_where_its_functions_run(spark: SparkSession) -> None:
     ]
 
 
+def test_a_topology_tells_how_its_folds_of_columns_run(spark: SparkSession) -> None:
+    b = mp.StreamsBuilder("folds")
+    bids = b.stream("bids", key="long", value=mp.json("bidder long, price long, tags array<string>")).group_by_key()
+    bids.reduce(lambda best, bid: F.when(bid["price"] > best["price"], bid).otherwise(best), name="best")
+    bids.aggregate(lambda: F.lit(0), lambda bid, total: total + bid["price"] % 7, name="total")
+    bids.aggregate(lambda: F.lit(""), lambda bid, text: F.reverse(F.concat(text, F.lit("a"))), name="text")
+    bids.aggregate(lambda: 0, mp.python(lambda bid, n: n + 1), name="n")
+    told = b.build().describe().partition("Functions:\n")[2].splitlines()
+    assert [line for line in told if line.startswith("  fold")] == [
+        "  fold of best: as a choice between records, record by record or in rounds",
+        "  fold of total: as compiled Python, record by record or in rounds",
+        "  fold of text: in rounds, one record of each key at a time: a key with many records of a batch is slow",
+        "  fold of n: plain Python functions, record by record",
+    ]
+
+
 @pytest.mark.parametrize("where", ["level", "spark"])
 def test_what_has_no_value_fails_with_sparks_condition_and_only_where_it_is_asked_for(
     spark: SparkSession, where: str

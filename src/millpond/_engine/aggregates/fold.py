@@ -203,14 +203,20 @@ def folded(
     ----------
     failed : rows for which a function raised, whose states are those before them.
     """
+    after = np.where(after >= 0, after + len(work.prior), -1)
+    return standing(work, joined([work.prior, *added], kind), after, failed)
+
+
+def standing(
+    work: Work, states: pa.Array | pa.ChunkedArray, after: Int64s, failed: Mapping[int, Exception] | None = None
+) -> Folded:
+    """The same, where each row's state is said by its place among all, the prior ones first."""
     void = None
     if failed or work.ends is not None:
         void = np.zeros(len(work), dtype=np.bool_) if work.ends is None else work.ends.copy()
         void[list(failed or ())] = True
         # what has not come moves no aggregate's time
         work = replace(work, ts=np.where(void, 0, work.ts))
-    states = joined([work.prior, *added], kind)
-    after = np.where(after >= 0, after + len(work.prior), -1)
     prior = np.where(work.known, np.arange(len(work.prior)), -1)
     before = np.empty_like(after)
     before[1:] = after[:-1]

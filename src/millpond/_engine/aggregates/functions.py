@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
+from millpond._engine.aggregates.plain.compiled import Compiled
+from millpond._engine.aggregates.plain.row_by_row import Function, Functions, Values, row_by_row, told
 from millpond._engine.aggregates.raising import RAISED, placed, survivors
 from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from millpond._engine.expressions.errors import EvaluationError
@@ -62,14 +64,36 @@ class ArrayFold(Fold):
         """See `Fold`."""
         if self._plain:
             return self._one_by_one(work, *self._called_for(work))
-        return self._summed(work) or in_rounds(self, work)
+        return self._summed(work) or self._quickly(work) or in_rounds(self, work)
 
     def tried(self, work: Work) -> Folded:
         """See `Fold`."""
         if not self._plain:
-            return self._summed_but(work) or in_rounds(self, work, {})
+            return self._summed_but(work) or self._quickly(work) or in_rounds(self, work, {})
         values, adders = self._called_for(work)
         return self._one_by_one(work, values, [partial(self._checked, adder) for adder in adders])
+
+    @property
+    def how_it_runs(self) -> str:
+        """In words; see docs/decisions, number 19."""
+        if self._plain:
+            return "plain Python functions, record by record"
+        if self._compiled is None:
+            return "in rounds, one record of each key at a time: a key with many records of a batch is slow"
+        if self._compiled.chosen is not None:
+            return "as a choice between records, record by record or in rounds"
+        return "as compiled Python, record by record or in rounds"
+
+    def _quickly(self, work: Work) -> Folded | None:
+        """The same without arrays between one row and the next, where rounds would cost more."""
+        compiled = self._compiled
+        if compiled is None or not compiled.pays(work):
+            return None
+        return compiled.run(work, self.outlives, self.whose)
+
+    @cached_property
+    def _compiled(self) -> Compiled | None:
+        return Compiled.of((self._how.add,), self._how, self.state)
 
     @property
     def _plain(self) -> bool:
@@ -77,7 +101,7 @@ class ArrayFold(Fold):
         how = self._how
         return all(step is None or step.plain for step in (how.add, how.subtract, how.merge))
 
-    def _called_for(self, work: Work) -> tuple[list[Any], list[Callable[..., Any]]]:
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Function]]:
         """The value of each row, and the adder that is called for it."""
         return work.values.to_pylist(), [self._how.add.function] * len(work)
 
@@ -139,44 +163,16 @@ class ArrayFold(Fold):
             return None
         return np.asarray(np.repeat(begins, groups.sizes) + groups.running_counts(terms))
 
-    def _one_by_one(self, work: Work, values: list[Any], adders: list[Callable[..., Any]]) -> Folded:
-        """The same by plain functions alone: no arrays are made between one row and the next."""
+    def _one_by_one(self, work: Work, values: list[Any], adders: list[Function]) -> Folded:
+        """The same by plain functions alone."""
         how = self._how
-        keys, states = work.keys.to_pylist(), work.prior.to_pylist()
-        olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
-        made: list[Any] = []
-        failed: dict[int, Exception] = {}
-        starts, initial = how.starts, how.initial
         subtract = None if how.subtract is None else how.subtract.function
-        merge = how.merge.function if starts and how.merge is not None else None
-        ends = [False] * len(work) if work.ends is None else work.ends.tolist()
-        of_sessions = work.resumes is not None
-        resumed = [False] * len(states) if work.resumes is None else work.resumes.tolist()
-        # A plain Python function is called record by record: that is what it is for.
-        for group, value, old, add, void in zip(work.group.tolist(), values, olds, adders, ends, strict=True):
-            state = states[group]
-            try:
-                if of_sessions and state is not None and resumed[group] and merge is not None:
-                    state = merge(keys[group], initial, state)
-                if old is not None and state is not None and subtract is not None:
-                    state = subtract(keys[group], old, state)
-                if value is not None:
-                    begins = state is None and not starts
-                    state = value if begins else add(keys[group], value, initial if state is None else state)
-            except Exception as error:
-                if not self.outlives:
-                    raise placed(error, self.whose) from None
-                failed[len(made)] = _told(error)
-                state = states[group]
-            if void:
-                state = states[group]
-            if of_sessions:
-                resumed[group] = True
-            states[group] = state
-            made.append(state)
-        added = self._array(made)
-        after = np.where(valid(added), np.arange(len(made)), -1)
-        return folded(work, [added], self.state, after, failed)
+        merge = None if how.merge is None else how.merge.function
+        functions = Functions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
+        olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
+        return row_by_row(
+            work, functions, Values(work.keys.to_pylist(), work.prior.to_pylist(), values, values, olds, adders)
+        )
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a plain function gives, where that is of the aggregate's type."""
@@ -195,7 +191,7 @@ class ArrayFold(Fold):
                 if not isinstance(error, RAISED):
                     placed(error, self.whose)
                 raise
-            raise _told(error) from error
+            raise told(error) from error
 
     def _array(self, values: list[Any]) -> pa.Array:
         try:
@@ -211,13 +207,6 @@ class ArrayFold(Fold):
 def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:
     # a plain Python function is called record by record
     return [function(*row) for row in zip(*(each.to_pylist() for each in arguments), strict=True)]
-
-
-def _told(error: Exception) -> FunctionError:
-    """What a plain Python function raises, as an error of ours."""
-    if isinstance(error, FunctionError):
-        return error
-    return FunctionError("A plain Python function raises.", given=repr(error))
 
 
 class CogroupFold(ArrayFold):
@@ -245,9 +234,9 @@ class CogroupFold(ArrayFold):
     def _plain(self) -> bool:
         return all(step is None or step.plain for step in (*self._adders, self._how.merge))
 
-    def _called_for(self, work: Work) -> tuple[list[Any], list[Callable[..., Any]]]:
+    def _called_for(self, work: Work) -> tuple[list[Any], list[Function]]:
         values: list[Any] = [None] * len(work)
-        adders = [self._adders[0].function] * len(work)
+        adders: list[Function] = [self._adders[0].function] * len(work)
         for adder, field in zip(self._adders, work.values.flatten(), strict=True):
             # plain functions take plain values, one after the other
             for row, value in zip(np.flatnonzero(valid(field)).tolist(), field.drop_null().to_pylist(), strict=True):
@@ -257,3 +246,7 @@ class CogroupFold(ArrayFold):
     def _addend(self, work: Work) -> Evaluated | None:
         # there is an adder for each stream
         return None
+
+    @cached_property
+    def _compiled(self) -> Compiled | None:
+        return Compiled.of(self._adders, self._how, self.state)

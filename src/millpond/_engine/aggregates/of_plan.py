@@ -29,3 +29,9 @@ def _fold_of(fold: folds.Fold) -> Fold:
     if isinstance(fold.how, folds.CogroupFold):
         return CogroupFold(fold.how, fold.state)
     return NamedFold(fold.how, fold.state, fold.result)
+
+
+def how_it_runs(fold: folds.Fold) -> str | None:
+    """How a fold of functions is evaluated, as `describe` says it; None of aggregates by name."""
+    found = _fold_of(fold)
+    return found.how_it_runs if isinstance(found, ArrayFold) else None

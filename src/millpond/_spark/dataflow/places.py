@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
 
+from millpond._engine.aggregates.of_plan import how_it_runs
+from millpond._engine.rows.types import with_nulls
 from millpond._plan.nodes import Source
 from millpond._plan.physical import Flow, Physical
 from millpond._spark.dataflow.fusion import BySpark, Fusion
+from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.dead_letters import OnError
 from millpond.errors import ConfigError
 from millpond.io.topics import Topic
@@ -36,6 +40,10 @@ def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> It
                 names = frozenset(source.name for source in some)
                 fusion.of_sources(names, _schema(sources, names), decodes=are_topics)
     yield from told(physical, fusion)
+    for operator in physical.operators:
+        fold = getattr(operator.params, "fold", None)
+        if fold is not None and (how := how_it_runs(fold.typed(_arrow))) is not None:
+            yield f"fold of {operator.node}: {how}"
 
 
 def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
@@ -47,6 +55,10 @@ def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
         if node.name in verdicts:
             for given in physical.plan.functions_of(node):
                 yield f"{given.role} of {node.name}: {'; '.join(verdicts[node.name])}"
+
+
+def _arrow(kind: DataType) -> Any:
+    return with_nulls(arrow_type(kind))
 
 
 def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:

@@ -68,7 +68,7 @@ def _chain(call: Call) -> list[Expression]:
     return found
 
 
-def _overflow(kind: pa.DataType, sign: str = "") -> tuple[str, str]:
+def overflow(kind: pa.DataType, sign: str = "") -> tuple[str, str]:
     """Condition and sentence of what Spark says of a number too large for its type."""
     name = {pa.int8(): "byte", pa.int16(): "short", pa.int32(): "integer"}.get(kind, "long")
     small = kind in (pa.int8(), pa.int16()) and sign
@@ -83,7 +83,7 @@ def _sum(call: Call, arguments: list[pa.Array]) -> pa.Array:
     there = all_valid(*arguments)
     if call.type in INTEGERS and (fails(call) or tries(call)):
         signs = (left ^ right) & (left ^ found) if minus else (left ^ found) & (right ^ found)
-        there = checked(signs < 0, there, fails(call), *_overflow(call.type, "+"))
+        there = checked(signs < 0, there, fails(call), *overflow(call.type, "+"))
     return made(found, there, call.type)
 
 
@@ -93,7 +93,7 @@ def _product(call: Call, arguments: list[pa.Array]) -> pa.Array:
         found = left * right
     there = all_valid(*arguments)
     if call.type in INTEGERS and (fails(call) or tries(call)):
-        there = checked(_too_large(left, right, found), there, fails(call), *_overflow(call.type, "*"))
+        there = checked(_too_large(left, right, found), there, fails(call), *overflow(call.type, "*"))
     return made(found, there, call.type)
 
 
@@ -173,7 +173,7 @@ def _minus(call: Call, arguments: list[pa.Array]) -> pa.Array:
     if call.type == DURATION:
         return made(found, checked(values == np.iinfo(np.int64).min, there, True, *_INTERVAL), call.type)
     if call.type in INTEGERS and fails(call):
-        there = checked(values == np.iinfo(values.dtype).min, there, True, *_overflow(call.type))
+        there = checked(values == np.iinfo(values.dtype).min, there, True, *overflow(call.type))
     return made(found, there, call.type)
 
 

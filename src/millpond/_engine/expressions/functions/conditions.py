@@ -120,16 +120,17 @@ def _with(call: Call, rows: Rows) -> pa.Array:
     """An expression in which names stand for others."""
     whole, *named = call.arguments
     known = {str(each.option("id")): each.arguments[0] for each in named if isinstance(each, Call)}
-    return rows.evaluate(_replaced(whole, known))
+    return rows.evaluate(replaced(whole, known))
 
 
-def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+def replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    """The expression with what names stand for in their places."""
     if not isinstance(expression, Call):
         return expression
     if expression.function == "CommonExpressionRef":
         # what another `With` within names stays
         return known.get(str(expression.option("id")), expression)
-    return replace(expression, arguments=tuple(_replaced(each, known) for each in expression.arguments))
+    return replace(expression, arguments=tuple(replaced(each, known) for each in expression.arguments))
 
 
 def _null_if(call: Call, rows: Rows) -> pa.Array:

@@ -24,7 +24,7 @@ def fits(call: Call) -> bool:
         return True
     if call.function == "UpdateFields":
         names = [each.name for each in kinds[0]]
-        return _distinct(names) and list(_changed(names, call)) == [each.name for each in call.type]
+        return _distinct(names) and list(changed(names, call)) == [each.name for each in call.type]
     if call.function == "GetStructField":
         return bool(pt.is_struct(kinds[0])) and not is_taken_apart(call.arguments[0])
     names = [each.value.as_py() if isinstance(each, Literal) else None for each in call.arguments[::2]]
@@ -49,7 +49,7 @@ def _struct(call: Call, arguments: list[pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(arguments[1::2], fields=list(call.type))
 
 
-def _changed(names: list[str], call: Call) -> dict[str, int | Expression]:
+def changed(names: list[str], call: Call) -> dict[str, int | Expression]:
     """What the fields are after the changes: numbers of fields, and expressions, by name."""
     parts: dict[str, int | Expression] = {name: number for number, name in enumerate(names)}
     for change in call.arguments[1:]:
@@ -70,7 +70,7 @@ def _updated(call: Call, rows: Rows) -> pa.Array:
     whole = rows.evaluate(call.arguments[0])
     there = valid(whole)
     parts = []
-    for field, part in zip(call.type, _changed([each.name for each in whole.type], call).values(), strict=True):
+    for field, part in zip(call.type, changed([each.name for each in whole.type], call).values(), strict=True):
         found = whole.field(part) if isinstance(part, int) else value_where(rows, there, part)
         parts.append(shaped(found, field.type))
     mask = pa.array(~there) if whole.null_count else None

@@ -1,0 +1,1 @@
+"""Folds a record at a time, by functions of plain values."""
