@@ -116,8 +116,9 @@ class Disk:
 
     @property
     def _settings(self) -> Any:
+        # with what the session has set, as Spark's own logs are written
         state: Any = self.spark
-        return state._jsc.hadoopConfiguration()
+        return state._jsparkSession.sessionState().newHadoopConf()
 
 
 def _first_line(error: Exception) -> str:

@@ -115,14 +115,16 @@ class _Start:
 
     def launched(self, trigger: dict[str, Any]) -> Query:
         """The query, upon a checkpoint that no other one has."""
-        lease = leases.take(self.folder.path, self.folder)
+        lease: leases.Lease | None = None
         try:
+            lease = leases.take(self.folder.path, self.folder)
             with suppress(_Meanwhile):
                 return self._begun(trigger, lease)
             # what is there now was not when this start looked; from here on nobody else writes
             return self._begun(trigger, lease)
         except BaseException as failure:
-            lease.release_at_end()
+            if lease is not None:
+                lease.release_at_end()
             found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
             if found is failure:
                 raise
@@ -183,11 +185,11 @@ class _Start:
         ------
         ConfigError : nothing has been started upon it.
         """
-        found = look(self.folder)
+        found, options = look(self.folder), self.options
         if found.binding is None:
             raise not_started(self.folder)
-        recorded = found.binding.partitions if self.options.kafka is None else None
-        kept = () if self.options.allow_changed_functions else kept_functions(self.topology)
+        recorded = found.binding.partitions if options.kafka is None else None
+        kept = () if options.allow_changed_functions else kept_functions(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
     def _schemas(self, found: Found) -> dict[str, Any]:
@@ -227,8 +229,7 @@ class _Start:
             return False
         # other outputs come behind the topics, at one of which it failed
         plan, written = self.topology.plan, Written(planned, place.facts.tasks)
-        targets = [sink.target for sink in plan.sinks]
-        mark = Plans.of(place, 0, planned)(planned)
+        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, 0, planned)(planned)
         return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
@@ -384,11 +385,9 @@ class _Start:
         return shards, tasks
 
     def _partitions(self) -> dict[str, int]:
-        read = self.topology.plan.sources
+        read, kafka = self.topology.plan.sources, self.options.kafka
         topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
-        if not topics:
-            return {}
-        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
+        return sources.partition_counts(self.spark, topics, sources.connected(read, kafka)) if topics else {}
 
 
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:

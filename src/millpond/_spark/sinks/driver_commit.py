@@ -209,11 +209,9 @@ class DriverCommit:
             # the id is ours since before this look: who takes the checkpoint over behind it takes the id over too
             self._guard()
             self._sender.commit(batch, plan)
-        except ConfigError:
+        except ConfigError as error:
             self._sender.abandon()
-            # who was passed by is told that, and not that the output is ahead
-            self._guard()
-            raise
+            raise self._why(error) from None
         except BaseException:
             self._sender.abandon()
             raise
@@ -221,9 +219,16 @@ class DriverCommit:
     def _told(self, taken: Future[bool]) -> bool:
         try:
             return taken.result()
-        except ConfigError:
+        except ConfigError as error:
+            raise self._why(error) from None
+
+    def _why(self, error: ConfigError) -> ConfigError:
+        """Who was passed by is told that, and not that the output is ahead."""
+        try:
             self._guard()
-            raise
+        except ConfigError as passed_by:
+            return passed_by
+        return error
 
     def close(self) -> None:
         """Give the producer up; no batch is under way."""
