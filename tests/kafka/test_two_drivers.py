@@ -1,10 +1,13 @@
 """Two drivers on one checkpoint where there is no lock: the second takes over, and nothing is lost or doubled.
 
-The first driver is a process of its own, which stands still in the middle of a batch.
+The first driver is a process of its own, which stands still in the middle of a batch: one record waits, or the system
+has stopped all of its processes.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,19 +31,23 @@ BATCHES = 4
 def standing_still(folder: Path, servers: str, topic: str) -> Iterator[subprocess.Popen[bytes]]:
     """The first driver, in the middle of its second batch."""
     program = [sys.executable, "-m", "tests.kafka.driver_run", str(folder), servers, topic]
-    with (folder / "said").open("wb") as said, subprocess.Popen(program, stdout=said, stderr=said) as first:
+    with (
+        (folder / "said").open("wb") as said,
+        # with all its processes in a group of their own
+        subprocess.Popen(program, stdout=said, stderr=said, start_new_session=True) as first,
+    ):
         try:
             while not (folder / "waiting").exists():
                 assert first.poll() is None, (folder / "said").read_text()
                 time.sleep(0.1)
             yield first
         finally:
-            first.kill()
+            os.killpg(first.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["kafka", "files"])
+@pytest.mark.parametrize(("kind", "stopped"), [("kafka", False), ("kafka", True), ("files", False)])
 def test_a_second_driver_takes_over_and_each_record_is_there_once(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, kind: str
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, kind: str, stopped: bool
 ) -> None:
     folder = tmp_path / kind
     topic = new_topic(broker) if kind == "kafka" else ""
@@ -51,12 +58,20 @@ def test_a_second_driver_takes_over_and_each_record_is_there_once(
     kafka = mp.Kafka(broker.bootstrap_servers) if topic else None
     made = topology(spark, folder, topic, passed_by)
     with standing_still(folder, broker.bootstrap_servers, topic) as first:
+        if stopped:
+            # all of it: JVM, Python and workers, as where a machine pauses
+            os.killpg(first.pid, signal.SIGSTOP)
         checkpoint = elsewhere(spark, folder)
         second = made.start(spark, checkpoint=checkpoint, kafka=kafka, available_now=True, local_cache=None)
         second.awaitTermination()
         (folder / "go").touch()
+        if stopped:
+            os.killpg(first.pid, signal.SIGCONT)
         first.wait()
     ended = (folder / "ended").read_text()
+    if topic:
+        # it has been passed by, whatever its tasks were told
+        assert "taken this checkpoint over" in ended or ended.startswith("SinkError: Another writer"), ended
     assert ended.startswith(("ConfigError: ", "SinkError: ")), ended
     if topic:
         found = sorted((record.time, (record.value or b"").decode()) for record in committed(broker, topic))

@@ -19,6 +19,7 @@ from millpond._plan.change.change import Change, Item
 from millpond._plan.change.compare import compare, other_columns
 from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.fencing.records import holding
 from millpond._spark.query.warned import warn
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
@@ -63,6 +64,7 @@ class Checkpoint:
     recorded : whether its record is written.
     logs : the folder below it in which Spark's logs and state lie; empty: they lie in itself.
     change : what is yet to be handed over to it from the folder of the topology before; None: nothing.
+    epoch : under which its record was written; 0: by an earlier millpond, or not yet.
     """
 
     folder: Folder
@@ -74,6 +76,7 @@ class Checkpoint:
     recorded: bool = False
     logs: str = ""
     change: Change | None = None
+    epoch: int = 0
 
     @property
     def place(self) -> Folder:
@@ -84,12 +87,22 @@ class Checkpoint:
         """What Kafka's groups and transactional ids begin with: the application and this checkpoint."""
         return f"{application}-{self.id}"
 
-    def record(self) -> None:
-        """Write its record, where that is to be done."""
+    def anew(self) -> Checkpoint:
+        """The same, to be recorded once more: so that it holds against a record that somebody else writes late."""
+        return replace(self, recorded=False, number=self.number + 1) if self.recorded else self
+
+    def record(self, epoch: int = 0) -> None:
+        """Write its record, where that is to be done.
+
+        Parameters
+        ----------
+        epoch : under which it is written.
+        """
         if not self.recorded:
             # appended, never overwritten: a crash in between must leave what was there
             body = {"version": VERSION, "number": self.number, "id": self.id, "facts": asdict(self.facts)}
             body |= {"logs": self.logs} if self.logs else {}
+            body |= {"epoch": epoch} if epoch else {}
             text = json.dumps({**body, "sha256": _digest(body)}, sort_keys=True)
             self.folder.append("millpond/topology", text)
 
@@ -277,12 +290,14 @@ def look(folder: Folder) -> Found:
                 "folder millpond/.",
             )
         return Found(folder, None, batches=False)
-    last = max((_read(row, folder) for row in rows), key=lambda row: int(row["number"]))
+    last = holding(_read(row, folder) for row in rows)
     logs = str(last.get("logs", ""))
     batches = bool(folder.below(logs).names("offsets/[0-9]*")) if logs else batches
     begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     facts, number = Facts(**last["facts"]), int(last["number"])
-    return Found(folder, Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs), batches)
+    epoch = int(last.get("epoch", 0))
+    held = Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs, epoch=epoch)
+    return Found(folder, held, batches)
 
 
 def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:

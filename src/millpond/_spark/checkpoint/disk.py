@@ -1,4 +1,4 @@
-"""What a change of topology does with files of a checkpoint, on any file system that Spark knows.
+"""Files of a checkpoint by their names, on any file system that Spark knows: a change of topology, epochs, plans.
 
 Spark's public ways write folders, not files of a given name; so this asks Hadoop, as Spark itself does, which also
 keeps its sums beside the files of a disk (law 8: nothing else depends on this).
@@ -12,6 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from millpond.errors import ConfigError
+
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""Hadoop's option and capability (HADOOP-19256)."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,51 @@ class Disk:
             out.write(bytearray(text.encode()))
         finally:
             out.close()
+
+    def create(self, path: str, text: str) -> bool:
+        """Write a file that is not there yet, in one step; False: it is there, from whomever.
+
+        Raises
+        ------
+        OSError : the file system does not do it.
+        """
+        files, place = self._at(path)
+        try:
+            if self.is_conditional(path):
+                # S3A: If-None-Match, judged when the stream is closed
+                out = files.createFile(place).overwrite(True).recursive().must(_CONDITIONAL, True).build()
+            else:
+                out = files.create(place, False)
+            try:
+                out.write(bytearray(text.encode()))
+            finally:
+                out.close()
+        except Exception as error:  # each file system has a word of its own for it
+            if files.exists(place):
+                return False
+            raise OSError(f"{path} could not be written: {_first_line(error)}") from None
+        return True
+
+    def read(self, path: str) -> str:
+        """What a file holds; "" where it is not there."""
+        files, place = self._at(path)
+        if not files.exists(place):
+            return ""
+        stream = files.open(place)
+        try:
+            return bytes(stream.readAllBytes()).decode("utf-8", "replace")
+        finally:
+            stream.close()
+
+    def kind(self, path: str) -> str:
+        """The class of the file system."""
+        files, _ = self._at(path)
+        return str(files.getClass().getName())
+
+    def is_conditional(self, path: str) -> bool:
+        """Whether the file system is an object store that can refuse to write what is there."""
+        files, place = self._at(path)
+        return bool(files.hasPathCapability(place, _CONDITIONAL))
 
     def names(self, path: str) -> list[str]:
         """Names of what lies in a folder; none, where there is no such folder."""
@@ -61,12 +109,18 @@ class Disk:
         found = getattr(self.spark, "_jvm", None)
         if found is None:
             raise ConfigError(
-                "A topology cannot be changed over Spark Connect: files of the checkpoint are out of reach.",
-                hint="Start it once, with evolve=True, in a session on the driver.",
+                "Files of the checkpoint are out of reach over Spark Connect.",
+                hint="Start the topology in a session on the driver.",
             )
         return found
 
     @property
     def _settings(self) -> Any:
+        # with what the session has set, as Spark's own logs are written
         state: Any = self.spark
-        return state._jsc.hadoopConfiguration()
+        return state._jsparkSession.sessionState().newHadoopConf()
+
+
+def _first_line(error: Exception) -> str:
+    said = getattr(error, "java_exception", error)
+    return str(said).partition("\n")[0]

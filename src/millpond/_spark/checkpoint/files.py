@@ -11,6 +11,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -19,6 +20,7 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from millpond._spark.checkpoint.disk import Disk
 from millpond._spark.session.settings import alone, defaults_to_this_machine, path_on_this_machine
 from millpond.errors import CorruptData
 
@@ -56,7 +58,7 @@ class Folder:
         ------
         CorruptData : one of them cannot be read, or does not have its sum.
         """
-        here = self._here()
+        here = self.here()
         if here is not None:
             return {str(file): _checked(file) for pattern in patterns for file in here.glob(pattern)}
         frame = self._frame(patterns)
@@ -73,9 +75,18 @@ class Folder:
         # Spark lists empty files, and then leaves them out
         return found if len(listed) == len(found) else dict.fromkeys(listed, b"") | found
 
+    def text(self, name: str) -> str:
+        """What one file below it holds, read without a job; "" where it is not there."""
+        here = self.here()
+        if here is None:
+            return Disk(self.spark).read(self.below(name).path)
+        with suppress(FileNotFoundError):
+            return (here / name).read_text(encoding="utf-8")
+        return ""
+
     def names(self, *patterns: str) -> list[str]:
         """Names of the files that the patterns name; none of them is opened."""
-        here = self._here()
+        here = self.here()
         if here is not None:
             return [file.name for pattern in patterns for file in here.glob(pattern)]
         frame = self._frame(patterns)
@@ -83,7 +94,7 @@ class Folder:
 
     def append(self, name: str, text: str) -> None:
         """Write a line into a file of its own in the folder `name` below it; what is there stays as it is."""
-        here = self._here()
+        here = self.here()
         if here is None:
             rows = self.spark.createDataFrame([(text,)], "value string")
             rows.coalesce(1).write.mode("append").text(self.below(name).path)
@@ -100,7 +111,7 @@ class Folder:
         ------
         OSError : what is above that folder is gone.
         """
-        here = self._here()
+        here = self.here()
         if here is None:
             rows = self.spark.createDataFrame([(text,)], "value string")
             rows.coalesce(1).write.mode("overwrite").text(self.below(name).path)
@@ -111,7 +122,7 @@ class Folder:
             folder.mkdir(exist_ok=True)
         _put(folder / "part-00000-c000.txt", text)
 
-    def _here(self) -> Path | None:
+    def here(self) -> Path | None:
         """The folder, if it is one of this machine; it need not be there."""
         path = path_on_this_machine(self.path)
         if path is None:

@@ -7,7 +7,7 @@ of it, set at the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -20,7 +20,8 @@ from pyspark.sql.types import DataType
 from millpond._engine.databases.columns import DatabaseColumn, columns_of
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.databases.changes import DELETED, place
-from millpond._spark.databases.checks import GivenColumn, Mark, check_columns, check_writer, take_over
+from millpond._spark.databases.checks import GivenColumn, Mark, check_columns, check_writer, has_batch, take_over
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond._spark.formats.arrow_types import arrow_type, spark_type
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond.errors import ConfigError
@@ -28,6 +29,7 @@ from millpond.io.databases import CatalogTable
 
 WRITER = "millpond.writer"
 _BATCH = "millpond.batch"
+_PLAN = "millpond.plan"
 _CHANGES = "millpond_changes"
 """The view of a batch's changes; a batch has a session of its own."""
 _WIDER = {
@@ -42,54 +44,73 @@ _WIDER = {
 class _Format(Protocol):
     """How a format keeps the number of a batch with the rows."""
 
-    knows_again: bool
-    """Whether it leaves a batch out by itself that it has had."""
-
-    def settings(self, writer: str, batch: int) -> Mapping[str, str]:
+    def settings(self, mark: Mark) -> Mapping[str, str]:
         """Of the session, while the batch is merged."""
 
-    def last(self, spark: SparkSession, table: str, writer: str) -> int:
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
         """The last batch of this writer's; -1: there is none that the table remembers."""
 
 
 class _Delta:
     """Its own transactions by application (Delta's documentation, "Idempotent table writes")."""
 
-    knows_again = True
     looked_at = 1000
 
-    def settings(self, writer: str, batch: int) -> Mapping[str, str]:
+    def settings(self, mark: Mark) -> Mapping[str, str]:
         delta = "spark.databricks.delta"
         return {
-            f"{delta}.write.txnAppId": writer,
-            f"{delta}.write.txnVersion": str(batch),
+            # two that merge at once: Delta leaves the second one out
+            f"{delta}.write.txnAppId": mark.writer,
+            f"{delta}.write.txnVersion": str(mark.batch),
             # what Delta remembers of an application cannot be asked for, but the history can
-            f"{delta}.commitInfo.userMetadata": f"{_BATCH} {writer} {batch}",
+            f"{delta}.commitInfo.userMetadata": f"{_BATCH} {mark.writer} {mark.batch} {mark.plan}".rstrip(),
         }
 
-    def last(self, spark: SparkSession, table: str, writer: str) -> int:
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
+        begin = f"{_BATCH} {writer} "
         history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {self.looked_at}")
-        said = history.filter(F.col("userMetadata").startswith(f"{_BATCH} {writer} ")).select("userMetadata")
-        return max((int(text.rpartition(" ")[2]) for (text,) in said.collect()), default=-1)
+        said = history.filter(F.col("userMetadata").startswith(begin)).select("userMetadata")
+        return max(
+            (_told(writer, text.removeprefix(begin)) for (text,) in said.collect()), key=_number, default=_none(writer)
+        )
 
 
 class _Iceberg:
     """Properties of a snapshot's summary (Iceberg's documentation, "Spark configuration", SQL options)."""
 
-    knows_again = False
-
-    def settings(self, writer: str, batch: int) -> Mapping[str, str]:
+    def settings(self, mark: Mark) -> Mapping[str, str]:
         summary = "spark.sql.iceberg.snapshot-property"
-        return {f"{summary}.{WRITER}": writer, f"{summary}.{_BATCH}": str(batch)}
+        said = {WRITER: mark.writer, _BATCH: str(mark.batch), _PLAN: mark.plan}
+        return {f"{summary}.{name}": text for name, text in said.items()}
 
-    def last(self, spark: SparkSession, table: str, writer: str) -> int:
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
         summary = F.col("summary")
         ours = spark.table(f"{table}.snapshots").filter(summary[WRITER] == writer)
-        found = ours.agg(F.max(summary[_BATCH].cast("bigint"))).first()
-        return -1 if found is None or found[0] is None else int(found[0])
+        number = summary[_BATCH].cast("bigint")
+        found = ours.agg(F.max(F.struct(number.alias("batch"), summary[_PLAN].alias("plan"))).alias("last")).first()
+        last = None if found is None else found["last"]
+        return (
+            _none(writer)
+            if last is None or last["batch"] is None
+            else Mark(writer, int(last["batch"]), last["plan"] or "")
+        )
 
 
 _FORMATS: dict[str, _Format] = {"delta": _Delta(), "iceberg": _Iceberg()}
+
+
+def _none(writer: str) -> Mark:
+    return Mark(writer, -1)
+
+
+def _told(writer: str, text: str) -> Mark:
+    """What the history says of a batch: its number, and its plan."""
+    batch, _, plan = text.partition(" ")
+    return Mark(writer, int(batch), plan)
+
+
+def _number(mark: Mark) -> int:
+    return mark.batch
 
 
 class MergedTable:
@@ -121,13 +142,15 @@ class MergedTable:
         check_columns(self._target, wanted, self._given(), _fits, statement)
         take_over(self, self._target, self._identity, planned)
 
-    def write(self, rows: DataFrame, batch: int) -> None:
+    def write(
+        self, rows: DataFrame, batch: int, plan: BatchPlan = UNKNOWN, guard: Callable[[], None] = lambda: None
+    ) -> None:
         """See `TableWriter`."""
         # once, whatever the merge reads and however often: the levels' state is saved with it
         changes = last_of_each_key(rows, self._columns).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             if changes.count():
-                self._merge(changes, batch)
+                self._merge(changes, batch, plan, guard)
         finally:
             changes.unpersist()
 
@@ -138,21 +161,22 @@ class MergedTable:
     def mark(self) -> Mark | None:
         """What it has; None: nobody has written it."""
         writer = self._writer(self._spark)
-        return None if writer is None else Mark(writer, self._format.last(self._spark, self._table, writer))
+        return None if writer is None else self._format.last(self._spark, self._table, writer)
 
     def set_mark(self, mark: Mark) -> None:
         """Write down who writes it; the batch goes with its rows."""
         self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_text(WRITER)} = {_text(mark.writer)})")
 
-    def _merge(self, changes: DataFrame, batch: int) -> None:
+    def _merge(self, changes: DataFrame, batch: int, plan: BatchPlan, guard: Callable[[], None]) -> None:
         spark, kind = changes.sparkSession, self._format
         writer = self._writer(spark)
         check_writer(None if writer is None else Mark(writer, -1), self._target, self._identity)
-        if not kind.knows_again and batch <= kind.last(spark, self._table, self._identity):
+        if has_batch(kind.last(spark, self._table, self._identity), self._target, batch, plan):
             return
+        guard()
         changes.createOrReplaceTempView(_CHANGES)
         try:
-            with _set(spark, kind.settings(self._identity, batch)):
+            with _set(spark, kind.settings(Mark(self._identity, batch, plan.text()))):
                 spark.sql(self._statement())
         finally:
             spark.catalog.dropTempView(_CHANGES)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from millpond._spark.fencing.plans import BatchPlan, Marker, is_in
 from millpond.errors import ConfigError, CorruptData, SinkError
 from millpond.io.databases import TableTarget
 
@@ -18,10 +19,12 @@ class Mark:
     ----------
     writer : who writes it.
     batch : number of the last batch that it has; -1: none.
+    plan : of that batch, as text; "": an earlier millpond has written it.
     """
 
     writer: str
     batch: int
+    plan: str = ""
 
 
 class Marked(Protocol):
@@ -130,6 +133,16 @@ def check_writer(mark: Mark | None, target: TableTarget, identity: str) -> Mark:
             hint="A table has one writer: stop one of the two queries, or give each a table of its own.",
         )
     return mark
+
+
+def has_batch(mark: Mark, target: TableTarget, batch: int, plan: BatchPlan) -> bool:
+    """Whether a table has a batch, made of this plan.
+
+    Raises
+    ------
+    ConfigError : it has a later batch, or this one with another plan.
+    """
+    return is_in(Marker.of(mark.batch, mark.plan), batch, plan, repr(target))
 
 
 def _check_history(table: Marked, target: TableTarget, planned: int | None) -> None:

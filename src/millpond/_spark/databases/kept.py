@@ -7,7 +7,7 @@ batch that is run again finds its number and changes nothing; a query whose tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark import StorageLevel
@@ -19,9 +19,10 @@ from millpond._engine.databases.columns import columns_of
 from millpond._engine.rows import blob
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.databases.changes import LastChanges, last_of
-from millpond._spark.databases.checks import Mark, check_writer, take_over
+from millpond._spark.databases.checks import Mark, check_writer, has_batch, take_over
 from millpond._spark.databases.postgres import PostgresTable
 from millpond._spark.databases.sqlite import SqliteTable
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json import readable
 from millpond._spark.sinks.driver_commit import limit
@@ -56,7 +57,9 @@ class KeptTable:
             take_over(transaction, self._target, self._identity, planned)
             transaction.commit()
 
-    def write(self, rows: DataFrame, batch: int) -> None:
+    def write(
+        self, rows: DataFrame, batch: int, plan: BatchPlan = UNKNOWN, guard: Callable[[], None] = lambda: None
+    ) -> None:
         """See `TableWriter`."""
         tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
         pieces = last_of(rows, LastChanges(self._columns, self._target.dialect, limit(tasks)))
@@ -64,21 +67,32 @@ class KeptTable:
         pieces = pieces.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             told = pieces.select("small", F.when(F.col("small"), F.col("changes")).alias("changes")).collect()
-            self._commit(batch, [bytes(row["changes"]) for row in told if row["small"]], pieces, len(told))
+            small = [bytes(row["changes"]) for row in told if row["small"]]
+            self._commit(batch, plan, guard, small, pieces, len(told))
         finally:
             pieces.unpersist()
 
-    def _commit(self, batch: int, small: list[bytes], pieces: DataFrame, count: int) -> None:
+    def _commit(
+        self,
+        batch: int,
+        plan: BatchPlan,
+        guard: Callable[[], None],
+        small: list[bytes],
+        pieces: DataFrame,
+        count: int,
+    ) -> None:
         with self._database.transaction() as transaction:
             mark = check_writer(transaction.mark(), self._target, self._identity)
-            if batch <= mark.batch:
+            # behind the lock of the mark: who takes the checkpoint over later waits for it, and sees what is done here
+            guard()
+            if has_batch(mark, self._target, batch, plan):
                 return
             for piece in small:
                 transaction.apply(blob.decode(piece))
             if len(small) < count:
                 for piece in _large(pieces):
                     transaction.apply(blob.decode(piece))
-            transaction.set_mark(Mark(self._identity, batch))
+            transaction.set_mark(Mark(self._identity, batch, plan.text()))
             transaction.commit()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond._spark.databases.catalog import MergedTable
 from millpond._spark.databases.kept import KeptTable
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
 from millpond.io.origins import SinkTarget
 
@@ -29,11 +30,19 @@ class TableWriter(Protocol):
         CorruptData : it has batches that the checkpoint has not.
         """
 
-    def write(self, rows: DataFrame, batch: int) -> None:
+    def write(
+        self, rows: DataFrame, batch: int, plan: BatchPlan = UNKNOWN, guard: Callable[[], None] = lambda: None
+    ) -> None:
         """Write a batch: a frame with the columns key, value and sequence.
+
+        Parameters
+        ----------
+        plan : of the batch.
+        guard : raises where the checkpoint is another query's; asked when the table is locked, before the commit.
 
         Raises
         ------
+        ConfigError : the table has the batch with another plan, or a later one.
         SinkError : the database refuses it, or another query has taken the table over.
         """
 

@@ -21,7 +21,8 @@ from millpond.errors import ConfigError
 from millpond.io.databases import DatabaseTable
 
 BATCHES = "millpond_batches"
-_BATCHES_COLUMNS = "(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL)"
+_PLAN = "plan"
+_BATCHES_COLUMNS = f"(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL, {_PLAN} text)"
 
 
 class Database(ABC):
@@ -88,8 +89,12 @@ class Transaction(ABC):
         wanted = [(column.name, kind) for column, kind in zip(self._columns, self._types, strict=True)]
         check_columns(self._target, wanted, given, self._fits, statement)
         self._check_key()
-        if not self._given(*self._batches):
+        batches = {column.name for column in self._given(*self._batches)}
+        if not batches:
             self._run(f"CREATE TABLE {quoted(*self._batches)} {_BATCHES_COLUMNS}")
+        elif _PLAN not in batches:
+            # an earlier millpond has made it
+            self._run(f"ALTER TABLE {quoted(*self._batches)} ADD COLUMN {_PLAN} text")
 
     def is_empty(self) -> bool:
         """Whether the table has no rows."""
@@ -98,7 +103,8 @@ class Transaction(ABC):
     def mark(self) -> Mark | None:
         """What the table has, which is locked from now on; None: nobody has written it."""
         found = self._run(
-            f"SELECT writer, batch FROM {quoted(*self._batches)} WHERE table_name = {self.parameter}{self.locking}",
+            f"SELECT writer, batch, coalesce({_PLAN}, '') FROM {quoted(*self._batches)}"
+            f" WHERE table_name = {self.parameter}{self.locking}",
             (self._target.table,),
         )
         return Mark(*found[0]) if found else None
@@ -106,9 +112,10 @@ class Transaction(ABC):
     def set_mark(self, mark: Mark) -> None:
         """Write down what the table has."""
         self._run(
-            f"INSERT INTO {quoted(*self._batches)} VALUES ({', '.join([self.parameter] * 3)})"
-            " ON CONFLICT (table_name) DO UPDATE SET writer = excluded.writer, batch = excluded.batch",
-            (self._target.table, mark.writer, mark.batch),
+            f"INSERT INTO {quoted(*self._batches)} (table_name, writer, batch, {_PLAN})"
+            f" VALUES ({', '.join([self.parameter] * 4)}) ON CONFLICT (table_name) DO UPDATE"
+            f" SET writer = excluded.writer, batch = excluded.batch, {_PLAN} = excluded.{_PLAN}",
+            (self._target.table, mark.writer, mark.batch, mark.plan),
         )
 
     def apply(self, changes: pa.Table) -> None:

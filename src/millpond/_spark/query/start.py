@@ -1,12 +1,13 @@
 """Starting a topology as one streaming query.
 
-Owns the order of things at a start: settings, the checkpoint's facts (a changed topology is refused before
+Owns the order of things at a start: settings, the lease, the checkpoint's facts (a changed topology is refused before
 the first batch), sources, levels, sinks; what a start records is recorded last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from millpond._engine.state.manifest import VERSION as STATE_VERSION
 from millpond._plan.change.change import Change
 from millpond._plan.change.described import described
 from millpond._plan.dead_letters import letters_kept, without_dead_letters
+from millpond._plan.domains import with_known_domains
 from millpond._plan.explain import explain
 from millpond._plan.kept import kept_functions
 from millpond._plan.nodes import Source
@@ -30,9 +32,11 @@ from millpond._spark.checkpoint import batches, policies
 from millpond._spark.checkpoint.checkpoint import Checkpoint, Found, look, not_started
 from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
+from millpond._spark.checkpoint.plans import Plans
 from millpond._spark.dataflow.compile import Compiled, Layout, compile_plan
 from millpond._spark.dataflow.processor import DEFAULT_CACHE
 from millpond._spark.dataflow.wire import addresses, metric_names, spread_labels
+from millpond._spark.fencing.records import may_be_shared
 from millpond._spark.formats.registered import settled
 from millpond._spark.functions.function_texts import function_texts
 from millpond._spark.metrics import log_line
@@ -47,7 +51,8 @@ from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
-from millpond._spark.sinks import sinks
+from millpond._spark.sinks import driver_commit, sinks
+from millpond._spark.sinks.driver_commit import Written
 from millpond._spark.sources import bootstrap, sources, wall_clock
 from millpond._spark.stores.shown import shown_stores
 from millpond.errors import ConfigError, EncodingError
@@ -85,6 +90,10 @@ def handover_of(
     return start._handover(found, place, batches.last_planned(found.place, 0)), place
 
 
+class _Meanwhile(Exception):
+    """Somebody has written into the checkpoint since this start looked at it, before it had the lease."""
+
+
 @dataclass(frozen=True)
 class _Start:
     """One start.
@@ -106,11 +115,16 @@ class _Start:
 
     def launched(self, trigger: dict[str, Any]) -> Query:
         """The query, upon a checkpoint that no other one has."""
-        lease = leases.take(self.folder.path)
+        lease: leases.Lease | None = None
         try:
+            lease = leases.take(self.folder.path, self.folder)
+            with suppress(_Meanwhile):
+                return self._begun(trigger, lease)
+            # what is there now was not when this start looked; from here on nobody else writes
             return self._begun(trigger, lease)
         except BaseException as failure:
-            lease.release_at_end()
+            if lease is not None:
+                lease.release_at_end()
             found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
             if found is failure:
                 raise
@@ -119,13 +133,12 @@ class _Start:
 
     def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Totals | None = None) -> Query:
         found = look(self.folder)
-        effects = {
-            "record_cache": self.options.record_cache,
-            "idle_after_ms": self.options.idle_after_ms,
-            "session": settings.effects(self.spark),
-        } | self._schemas(found)
-        effects |= policies.recorded(self.topology.plan)
+        options = self.options
+        effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
+        effects["session"] = settings.effects(self.spark)
+        effects |= self._schemas(found) | policies.recorded(self.topology.plan)
         place = self._place(found, effects)
+        self._fence(found, lease)
         logs = found.place
         planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
         if place.change is not None:
@@ -153,6 +166,18 @@ class _Start:
             self.spark,
         )
 
+    @staticmethod
+    def _is_shared(place: Checkpoint, lease: leases.Lease) -> bool:
+        known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
+        return known and not place.created
+
+    def _fence(self, found: Found, lease: leases.Lease) -> None:
+        """Have whoever had the checkpoint commit nothing more: then the logs say all that there is."""
+        last, plan = found.last, self.topology.plan
+        if last is not None and found.batches and self._is_shared(last, lease):
+            targets = [sink.target for sink in plan.sinks]
+            driver_commit.fence(targets, self.options.kafka, last.identity(plan.application), last.facts.tasks)
+
     def planned_change(self) -> Change:
         """What the topology does to the checkpoint.
 
@@ -160,11 +185,11 @@ class _Start:
         ------
         ConfigError : nothing has been started upon it.
         """
-        found = look(self.folder)
+        found, options = look(self.folder), self.options
         if found.binding is None:
             raise not_started(self.folder)
-        recorded = found.binding.partitions if self.options.kafka is None else None
-        kept = () if self.options.allow_changed_functions else kept_functions(self.topology)
+        recorded = found.binding.partitions if options.kafka is None else None
+        kept = () if options.allow_changed_functions else kept_functions(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
     def _schemas(self, found: Found) -> dict[str, Any]:
@@ -203,9 +228,9 @@ class _Start:
         if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
             return False
         # other outputs come behind the topics, at one of which it failed
-        plan, written = self.topology.plan, sinks.Written(planned, place.facts.tasks)
-        targets = [sink.target for sink in plan.sinks]
-        return sinks.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written)
+        plan, written = self.topology.plan, Written(planned, place.facts.tasks)
+        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, 0, planned)(planned)
+        return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
@@ -234,6 +259,8 @@ class _Start:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
                 compiled, metrics = self._compiled(topology, place, read, found)
+                if lease.secure(make=True) and found is not None and look(self.folder) != found:
+                    raise _Meanwhile
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in topology.plan.sinks],
@@ -243,16 +270,16 @@ class _Start:
                     trigger=trigger,
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
-                    written=sinks.Written(planned, 0 if place.created else facts.tasks),
-                    at_end=lease.at_end,
+                    written=Written(planned, 0 if place.created else facts.tasks),
+                    lease=lease,
+                    plans=Plans.of(place, lease.epoch, planned),
                 )
             # everything has been checked
             if place.change is not None and found is not None:
-                lease.secure()
                 with settings.query_settings(*given):
                     self._handover(found, place, planned).run()
-            place.record()
-            lease.secure()
+            lease.check()
+            (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
             barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
@@ -358,11 +385,9 @@ class _Start:
         return shards, tasks
 
     def _partitions(self) -> dict[str, int]:
-        read = self.topology.plan.sources
+        read, kafka = self.topology.plan.sources, self.options.kafka
         topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
-        if not topics:
-            return {}
-        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
+        return sources.partition_counts(self.spark, topics, sources.connected(read, kafka)) if topics else {}
 
 
 def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
@@ -372,21 +397,3 @@ def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
             given=f"idle_after={options.idle_after!r}",
             hint="Leave it out: it is for windowed joins of streams.",
         )
-
-
-def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins: Collection[str]) -> Physical:
-    """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
-
-    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition, and so
-    is what an input begins with.
-    """
-    physical, plan = topology, topology.plan
-    for operator, kept in topology.timed:
-        if not kept.domains:
-            continue
-        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
-        counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
-        counts |= {1 for s in sources if s.name in begins}
-        if len(counts) > 1:
-            physical = physical.with_one_domain(operator.node)
-    return physical

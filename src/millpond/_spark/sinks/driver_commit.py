@@ -17,16 +17,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import position_columns, stacked
 from millpond._engine.rows.position import sort_by_position
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
+from millpond._spark.sinks.kafka_client import client_settings
 from millpond._spark.sinks.kafka_sink import send
 from millpond._spark.sinks.producers import TransactionalSender
+from millpond.errors import ConfigError
+from millpond.io.kafka import Kafka
+from millpond.io.origins import SinkTarget
+from millpond.io.topics import TopicSink
+
+T = TypeVar("T")
 
 TASK_BYTES = 256 << 10
 """Of records that a task hands back, at most."""
@@ -51,7 +60,9 @@ def task_name(identity: str, task: int) -> str:
     return f"{identity}-{task}"
 
 
-def has_it(sender_of: Callable[..., TransactionalSender], names: Sequence[str], batch: int) -> list[bool]:
+def has_it(
+    sender_of: Callable[..., TransactionalSender], names: Sequence[str], batch: int, plan: BatchPlan = UNKNOWN
+) -> list[bool]:
     """Whether Kafka has a batch of these transactional ids, which are taken over: whoever had them writes no more.
 
     Parameters
@@ -59,15 +70,84 @@ def has_it(sender_of: Callable[..., TransactionalSender], names: Sequence[str], 
     sender_of : makes a sender of a `name`.
     """
 
-    def is_in(name: str) -> bool:
+    return _of_each(sender_of, names, lambda own: own.holds(batch, plan))
+
+
+def _fence(sender_of: Callable[..., TransactionalSender], names: Sequence[str]) -> None:
+    """Take these transactional ids over: whoever had them commits nothing more."""
+    _of_each(sender_of, names, lambda own: own.fence())
+
+
+def _of_each(
+    sender_of: Callable[..., TransactionalSender], names: Sequence[str], call: Callable[[TransactionalSender], T]
+) -> list[T]:
+    def called(name: str) -> T:
         own = sender_of(name=name)
         try:
-            return own.holds(batch)
+            return call(own)
         finally:
             own.abandon()
 
     with ThreadPoolExecutor(_LOOKERS) as pool:
-        return list(pool.map(is_in, names))
+        return list(pool.map(called, names))
+
+
+@dataclass(frozen=True)
+class Written:
+    """What earlier starts can have written.
+
+    Parameters
+    ----------
+    planned : number of the last batch that the checkpoint has a plan of; -1: none.
+    tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
+    """
+
+    planned: int
+    tasks: int
+
+
+def writers(identity: str, written: Written) -> list[str]:
+    """The transactional ids of those that have written batches: the driver and its tasks."""
+    return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
+
+
+def fence(targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, tasks: int) -> None:
+    """Have whoever wrote these topics until now commit nothing more.
+
+    Parameters
+    ----------
+    tasks : of each batch; the others as of `prepared`.
+    """
+    topics = [target for target in targets if isinstance(target, TopicSink)]
+    if kafka is not None and is_once(topics):
+        _fence(_sender_of(topics, kafka), writers(identity, Written(0, tasks)))
+
+
+def _sender_of(topics: Sequence[TopicSink], kafka: Kafka) -> Callable[..., TransactionalSender]:
+    return partial(TransactionalSender, client_settings(kafka), topic=min(sink.name for sink in topics))
+
+
+def is_unwritten(
+    targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, written: Written, plan: BatchPlan
+) -> bool:
+    """Whether Kafka has nothing of the last planned batch, and will not get anything of it any more.
+
+    False where that cannot be known: where results are written plainly.
+
+    Parameters
+    ----------
+    targets, kafka, identity, written : as of `prepared`.
+    plan : of that batch.
+    """
+    topics = [target for target in targets if isinstance(target, TopicSink)]
+    if kafka is None or not is_once(topics):
+        return False
+    return not any(has_it(_sender_of(topics, kafka), writers(identity, written), written.planned, plan))
+
+
+def is_once(topics: Sequence[TopicSink]) -> bool:
+    """Whether a task's records are one transaction: it holds all sinks, so the stronger wish decides."""
+    return any(sink.delivery == "exactly_once" for sink in topics)
 
 
 class DriverCommit:
@@ -79,44 +159,76 @@ class DriverCommit:
     identity : what transactional ids and groups begin with.
     topics : names of the topics that the records' column `topic` counts.
     planned : number of the last batch that was planned before this start: up to it a batch may have been run before.
+    guard : raises where the checkpoint is this query's no more; asked behind each takeover, and before the commit.
     """
 
-    def __init__(self, settings: Mapping[str, Any], identity: str, topics: Sequence[str], planned: int) -> None:
-        self._topics, self._planned = topics, planned
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        identity: str,
+        topics: Sequence[str],
+        planned: int,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._topics, self._planned, self._guard = topics, planned, guard
         self._sender_of = partial(TransactionalSender, settings, topic=min(topics))
         self._sender = self._sender_of(name=driver_name(identity))
         self._identity = identity
         self._taken: Future[bool] | None = None
 
-    def begins(self, batch: int) -> bool:
+    def begins(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Called before the job of a batch: whether Kafka has all of it.
 
         Where it cannot have been run before, the producer is made ready while the job runs.
         """
-        self._taken = _in_background(partial(self._sender.holds, batch))
-        return batch <= self._planned and self._taken.result()
+        self._taken = _in_background(partial(self._sender.holds, batch, plan))
+        return batch <= self._planned and self._told(self._taken)
 
-    def write(self, batch: int, held: Mapping[int, bytes], slots: int | None) -> None:
+    def write(self, batch: int, held: Mapping[int, bytes], slots: int | None, plan: BatchPlan = UNKNOWN) -> None:
         """Write what tasks hand back of a batch whose job has succeeded.
 
         Parameters
         ----------
         held : by task; not empty.
         slots : path slots of the records' positions; None where they come without.
+        plan : of the batch.
+
+        Raises
+        ------
+        ConfigError : Kafka has this batch with another plan, or a later one; or the checkpoint is another query's.
         """
         assert self._taken is not None
-        self._taken.result()
+        self._told(self._taken)
         before = self._sender.takeovers
         try:
-            if not self._sender.begin(batch):
+            if not self._sender.begin(batch, plan):
                 return
             if batch <= self._planned or self._sender.takeovers > before:
-                held = self._missing(batch, held)
+                held = self._missing(batch, held, plan)
             send(self._sender, self._topics, _in_order(held, slots))
-            self._sender.commit(batch)
+            # the id is ours since before this look: who takes the checkpoint over behind it takes the id over too
+            self._guard()
+            self._sender.commit(batch, plan)
+        except ConfigError as error:
+            self._sender.abandon()
+            raise self._why(error) from None
         except BaseException:
             self._sender.abandon()
             raise
+
+    def _told(self, taken: Future[bool]) -> bool:
+        try:
+            return taken.result()
+        except ConfigError as error:
+            raise self._why(error) from None
+
+    def _why(self, error: ConfigError) -> ConfigError:
+        """Who was passed by is told that, and not that the output is ahead."""
+        try:
+            self._guard()
+        except ConfigError as passed_by:
+            return passed_by
+        return error
 
     def close(self) -> None:
         """Give the producer up; no batch is under way."""
@@ -124,10 +236,10 @@ class DriverCommit:
             self._taken.exception()
         self._sender.abandon()
 
-    def _missing(self, batch: int, held: Mapping[int, bytes]) -> dict[int, bytes]:
+    def _missing(self, batch: int, held: Mapping[int, bytes], plan: BatchPlan) -> dict[int, bytes]:
         """What tasks have not written themselves; from now on none of them can that began before."""
 
-        found = has_it(self._sender_of, [task_name(self._identity, task) for task in held], batch)
+        found = has_it(self._sender_of, [task_name(self._identity, task) for task in held], batch, plan)
         return {task: content for (task, content), is_in in zip(held.items(), found, strict=True) if not is_in}
 
 

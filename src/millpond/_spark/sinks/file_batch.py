@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -144,9 +144,15 @@ def written(outputs: Sequence[FileOutput], batch: int) -> Iterator[FileWrite]:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def publish(write: FileWrite, job: DataFrame) -> None:
-    """Run the job, which writes, and make visible what its tasks say they have written."""
+def publish(write: FileWrite, job: DataFrame, guard: Callable[[], None] = lambda: None) -> None:
+    """Run the job, which writes, and make visible what its tasks say they have written.
+
+    Parameters
+    ----------
+    guard : raises where the checkpoint is another query's; asked when the job has ended.
+    """
     told = [(row["sink"], row["file"]) for row in job.collect()]
+    guard()
     for number, (output, place) in enumerate(zip(write.outputs, map(Path, write.places), strict=True)):
         names = {file for sink, file in told if sink == number}
         # readers learn the columns from files, also where no batch had a row

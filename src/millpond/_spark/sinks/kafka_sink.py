@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 from millpond._engine.keys.murmur import murmur2
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import array, stacked, valid
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
 from millpond._spark.session.credentials import received
@@ -53,6 +54,7 @@ class KafkaWrite:
     batch : number of the batch.
     limit : bytes of records up to which a task hands them back, for the driver to write (`driver_commit`).
     done : whether Kafka has the whole batch: then the rows are only read.
+    plan : of the batch.
     """
 
     client: bytes = field(repr=False)
@@ -61,6 +63,7 @@ class KafkaWrite:
     batch: int
     limit: int = 0
     done: bool = False
+    plan: BatchPlan = UNKNOWN
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
@@ -89,7 +92,7 @@ class KafkaWrite:
                     continue
                 if out is None:
                     out = sender(received(self.client), name, min(self.topics))
-                    fresh = out.begin(self.batch)
+                    fresh = out.begin(self.batch, self.plan)
                 for part in (*held, batch) if fresh else ():
                     send(out, self.topics, part)
                 held = []
@@ -100,7 +103,7 @@ class KafkaWrite:
                     hint="Nothing of it is written; the error above, if there is one, says why.",
                 )
             if out and fresh:
-                out.commit(self.batch)
+                out.commit(self.batch, self.plan)
         except BaseException:
             if out:
                 out.abandon()

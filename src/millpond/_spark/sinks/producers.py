@@ -1,9 +1,10 @@
 """Writes records to Kafka from a Python worker: plainly, or as one transaction per task and batch.
 
-Exactly once: the number of the batch is committed as an offset of the task's own consumer group in the
-transaction that writes the batch, so both are in or neither is. A task that is run again finds its number
-there and writes nothing. The transactional id fences a writer that was given up but still lives. A producer
-outlives the task: making one costs a connection and a round of fencing.
+Exactly once: the number of the batch is committed as an offset of the task's own consumer group, with the batch's plan
+as its metadata, in the transaction that writes the batch, so both are in or neither is. A task that is run again
+finds its number there and writes nothing; where the number has another plan, it fails. The transactional id fences a
+writer that was given up but still lives. A producer outlives the task: making one costs a connection and a round of
+fencing.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, older
 from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, returning, seconds
-from millpond.errors import ConfigError, SinkError
+from millpond.errors import SinkError
 from millpond.io.kafka import Kafka
 
 DEFAULTS: dict[str, Any] = {
@@ -35,7 +37,6 @@ _LEEWAY = 3
 KEPT = 4
 """Producers that a worker keeps: each has threads and connections, and tasks move from worker to worker."""
 
-NEVER = -1
 BY_KEY = -1
 """The partition of a record whose key decides it: the client's own word for it."""
 Headers = list[tuple[str, bytes | None]]
@@ -57,7 +58,7 @@ class Sender:
         """Whether the client puts a record where murmur2 of its key says, and one without a key anywhere."""
         return bool(self._settings["partitioner"] == DEFAULTS["partitioner"])
 
-    def begin(self, batch: int) -> bool:
+    def begin(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Open a batch; False: it is in already."""
         self._counts = {}
         if self._producer is None:
@@ -97,7 +98,7 @@ class Sender:
             self._counts[topic] = len(found.topics[topic].partitions) or 1
         return self._counts[topic]
 
-    def commit(self, batch: int) -> None:
+    def commit(self, batch: int, plan: BatchPlan = UNKNOWN) -> None:
         """Return when all is written."""
         left = self._producer.flush()
         self._check()
@@ -155,17 +156,16 @@ class TransactionalSender(Sender):
         self._timeout = timeout / 1000
         # an offset is of a partition of a topic that exists
         self._mark = (topic, 0)
-        self._marker = NEVER
+        self._marker: Marker | None = None
         self._group: Any = None
         self.takeovers = 0
 
-    def holds(self, batch: int) -> bool:
-        """Whether Kafka has the batch: asked where this id is yet to be taken over, else as it was seen last.
+    def fence(self) -> None:
+        """Take the id over, where that is not done: whoever had it commits nothing more.
 
         Raises
         ------
-        ConfigError : it has a later one.
-        SinkError : it does not say.
+        SinkError : Kafka does not say.
         """
         try:
             if self._producer is None:
@@ -173,28 +173,38 @@ class TransactionalSender(Sender):
         except client().KafkaException as error:
             self.abandon()
             raise explained(error.args[0], f"transactional id {self._name!r}") from None
-        return self._is_in(batch)
 
-    def begin(self, batch: int) -> bool:
+    def holds(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
+        """Whether Kafka has the batch: asked where this id is yet to be taken over, else as it was seen last.
+
+        Raises
+        ------
+        ConfigError : it has a later one, or this one with another plan.
+        SinkError : it does not say.
+        """
+        self.fence()
+        return self._is_in(batch, plan)
+
+    def begin(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Open the transaction with its marker.
 
         The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
         now, before a record is read that could not be read again.
         """
         self._counts = {}
-        if self._marker >= batch:
+        if self._marker is not None and self._marker.batch >= batch:
             # others may have written since: what Kafka says now decides, not what this worker remembers
             self.abandon()
         kept = self._producer is not None
         try:
-            return self._begin(batch)
+            return self._begin(batch, plan)
         except client().KafkaException as error:
             self.abandon()
             if not kept:
                 raise explained(error.args[0], f"transactional id {self._name!r}") from None
-        return self.begin(batch)
+        return self.begin(batch, plan)
 
-    def commit(self, batch: int) -> None:
+    def commit(self, batch: int, plan: BatchPlan = UNKNOWN) -> None:
         """Commit records and marker together."""
         try:
             # it writes out what is left first, which may take as long as the transaction may
@@ -204,7 +214,7 @@ class TransactionalSender(Sender):
             self._check()
             raise explained(error.args[0], f"transactional id {self._name!r}") from None
         self._check()
-        self._marker = batch
+        self._marker = Marker(batch, plan)
 
     def abandon(self) -> None:
         """Abort what is under way."""
@@ -214,21 +224,19 @@ class TransactionalSender(Sender):
                 self._producer.abort_transaction(10)
         super().abandon()
 
-    def _begin(self, batch: int) -> bool:
+    def _begin(self, batch: int, plan: BatchPlan) -> bool:
         if self._producer is None:
             self._take_over()
-        if self._is_in(batch):
+        if self._is_in(batch, plan):
             return False
-        mark = client().TopicPartition(*self._mark, batch)
+        mark = client().TopicPartition(*self._mark, batch, plan.text())
         self._producer.begin_transaction()
         given = ([mark], self._group, self._wait)
         patiently(lambda: self._asked("send_offsets_to_transaction", *given), self._wait)
         return True
 
-    def _is_in(self, batch: int) -> bool:
-        if self._marker > batch:
-            raise _older(f"batch {batch} is to be written, batch {self._marker} is in ({self._name})")
-        return self._marker == batch
+    def _is_in(self, batch: int, plan: BatchPlan) -> bool:
+        return is_in(self._marker, batch, plan, self._name)
 
     def _asked(self, name: str, *given: Any, limit: float = 0.0) -> Any:
         """What a transactional call of the client returns; one that hangs is left behind with its client."""
@@ -281,29 +289,20 @@ def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -
             raise explained(error.args[0], f"group {name!r}") from None
         finally:
             consumer.close()
-        if marker > planned:
-            raise _older(f"the last batch planned is {planned}, batch {marker} is in ({name})")
+        if marker is not None and marker.batch > planned:
+            raise older(f"the last batch planned is {planned}, batch {marker.batch} is in ({name})")
 
 
-def _read_marker(consumer: Any, mark: tuple[str, int], wait: float) -> int:
-    """The batch that the consumer's group has committed as offset of this partition; NEVER if none."""
+def _read_marker(consumer: Any, mark: tuple[str, int], wait: float) -> Marker | None:
+    """The batch that the consumer's group has committed as offset of this partition, and its plan; None: none."""
 
-    def look() -> int:
+    def look() -> Marker | None:
         found = consumer.committed([client().TopicPartition(*mark)], timeout=wait)[0]
         if found.error is not None:
             raise client().KafkaException(found.error)
-        return int(found.offset) if found.offset >= 0 else NEVER
+        return Marker.of(int(found.offset), found.metadata) if found.offset >= 0 else None
 
     return patiently(look, wait)
-
-
-def _older(given: str) -> ConfigError:
-    return ConfigError(
-        "The checkpoint is older than the output: Kafka already has later batches of this query.",
-        given=given,
-        hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
-        "again from the start).",
-    )
 
 
 def sender(settings: Mapping[str, Any], name: str | None, topic: str) -> Sender:

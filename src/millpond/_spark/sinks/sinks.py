@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -23,19 +23,20 @@ from millpond._spark.checkpoint.files import Folder
 from millpond._spark.databases.tables import TableWriter, table_writers
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
+from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.query.drain import StopBarrier
 from millpond._spark.session.credentials import handed_over
 from millpond._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, serdes_of
-from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, has_it, limit, task_name
+from millpond._spark.sinks.driver_commit import DriverCommit, Written, is_once, limit, writers
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
 from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
 from millpond._spark.sinks.kafka_client import check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
-from millpond._spark.sinks.producers import TransactionalSender, refuse_later
+from millpond._spark.sinks.producers import refuse_later
 from millpond._spark.sinks.selection import Selection
 from millpond.errors import ConfigError, CorruptData
 from millpond.io.databases import TableTarget
@@ -49,6 +50,24 @@ EVERY_BATCH = 2**62
 """As the last batch that may have been run before: nothing is known of any."""
 
 
+class Lease(Protocol):
+    """The right of a query upon its checkpoint."""
+
+    def check(self) -> None:
+        """Raise where it is another's."""
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Have something done when it is given back."""
+
+
+def _untold(batch: int) -> BatchPlan:
+    return UNKNOWN
+
+
+def _always() -> None:
+    pass
+
+
 def prepared(
     compiled: Compiled,
     sinks: Sequence[tuple[Any, SinkTarget]],
@@ -60,7 +79,8 @@ def prepared(
     identity: str,
     barrier: StopBarrier | None = None,
     written: Written | None = None,
-    at_end: Callable[[Callable[[], None]], None] | None = None,
+    lease: Lease | None = None,
+    plans: Callable[[int], BatchPlan] = _untold,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
 
@@ -74,7 +94,8 @@ def prepared(
         transactional ids begin with it.
     barrier : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
-    at_end : takes what is to be done when the query has ended.
+    lease : the query's upon its checkpoint; None: nobody asks for one.
+    plans : the plan of each batch.
 
     Raises
     ------
@@ -101,9 +122,10 @@ def prepared(
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
-        batch = BatchSinks(*given, table_writers(spark, sinks, identity, written.planned if written else None))
-        if at_end is not None:
-            at_end(batch.close)
+        tables = table_writers(spark, sinks, identity, written.planned if written else None)
+        batch = BatchSinks(*given, tables, plans, _always if lease is None else lease.check)
+        if lease is not None:
+            lease.at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -180,20 +202,6 @@ def _file_outputs(frame: DataFrame, chosen: Sequence[Chosen]) -> dict[Writer, Fi
     return found
 
 
-@dataclass(frozen=True)
-class Written:
-    """What earlier starts can have written.
-
-    Parameters
-    ----------
-    planned : number of the last batch that the checkpoint has a plan of; -1: none.
-    tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
-    """
-
-    planned: int
-    tasks: int
-
-
 def _check_list(spark: SparkSession, path: str, planned: int) -> None:
     """Raise where Spark's file sink has listed later batches: it would leave out those of the same numbers."""
     listed = max((int(name.split(".")[0]) for name in Folder(spark, path).names("_spark_metadata/[0-9]*")), default=-1)
@@ -207,34 +215,8 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
 
 def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
     """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
-    if _is_once(topics):
-        refuse_later(kafka, _writers(identity, written), min(sink.name for sink in topics), written.planned)
-
-
-def _writers(identity: str, written: Written) -> list[str]:
-    """The transactional ids of those that have written batches: the driver and its tasks."""
-    return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
-
-
-def is_unwritten(targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, written: Written) -> bool:
-    """Whether Kafka has nothing of the last planned batch, and will not get anything of it any more.
-
-    False where that cannot be known: where results are written plainly.
-
-    Parameters
-    ----------
-    targets, kafka, identity, written : as of `prepared`.
-    """
-    topics = [target for target in targets if isinstance(target, TopicSink)]
-    if kafka is None or not _is_once(topics):
-        return False
-    sender_of = partial(TransactionalSender, client_settings(kafka), topic=min(sink.name for sink in topics))
-    return not any(has_it(sender_of, _writers(identity, written), written.planned))
-
-
-def _is_once(topics: Sequence[TopicSink]) -> bool:
-    """Whether a task's records are one transaction: it holds all sinks, so the stronger wish decides."""
-    return any(sink.delivery == "exactly_once" for sink in topics)
+    if is_once(topics):
+        refuse_later(kafka, writers(identity, written), min(sink.name for sink in topics), written.planned)
 
 
 def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
@@ -272,6 +254,8 @@ class BatchSinks:
     files : of the sinks those that tasks write.
     planned : number of the last batch that may have been run before.
     tables : of the sinks those that are kept as tables, in databases and catalogs.
+    plans : the plan of each batch.
+    guard : raises where the checkpoint is another query's.
     """
 
     chosen: tuple[Chosen, ...]
@@ -284,15 +268,21 @@ class BatchSinks:
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
     planned: int = EVERY_BATCH
     tables: Mapping[TableTarget, TableWriter] = field(default_factory=dict)
+    plans: Callable[[int], BatchPlan] = _untold
+    guard: Callable[[], None] = _always
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
-        self._write(frame, batch)
+        # who was passed by begins no job: its tasks would take transactional ids that are another's now
+        self.guard()
+        self._write(frame, batch, self.plans(batch))
+        # what follows is Spark's commit
+        self.guard()
         self.barrier.behind_batch(batch)
 
-    def _write(self, frame: DataFrame, batch: int) -> None:
+    def _write(self, frame: DataFrame, batch: int, plan: BatchPlan) -> None:
         if self.direct_sinks is not None:
-            self._write_directly(frame, batch, self.direct_sinks)
+            self._write_directly(frame, batch, plan, self.direct_sinks)
             return
         topics = [(t, s) for t, s in self.chosen if isinstance(t, TopicSink)]
         files = [(self.files[t], s) for t, s in self.chosen if isinstance(t, Writer) and t in self.files]
@@ -301,47 +291,63 @@ class BatchSinks:
         readers = len(others) + bool(topics) + bool(files) + len(kept)
         with _held(frame, readers, whole=_may_leave_rows(others)) as shared:
             if topics:
-                self._write_topics(shared, topics, batch)
+                self._write_topics(shared, topics, batch, plan)
             if files:
-                _write_files(shared, files, batch)
+                self._write_files(shared, files, batch)
             for table, selection in kept:
-                table.write(selection.visible(shared, batch), batch)
+                table.write(selection.visible(shared, batch), batch, plan, self.guard)
             for target, selection in others:
                 self._write_other(selection.visible(shared, batch), target, batch)
 
-    def _write_directly(self, frame: DataFrame, batch: int, sinks: DirectSinks) -> None:
+    def _write_directly(self, frame: DataFrame, batch: int, plan: BatchPlan, sinks: DirectSinks) -> None:
         if not sinks.files:
-            self._run(in_order(frame), sinks.topics, batch, sinks)
+            self._run(in_order(frame), sinks.topics, batch, plan, sinks)
             return
         with written(sinks.files, batch) as write:
-            publish(write, in_order(frame).mapInArrow(FilesFromBlobs(write, sinks.exits), FILES_WRITTEN))
+            job = in_order(frame).mapInArrow(FilesFromBlobs(write, sinks.exits), FILES_WRITTEN)
+            publish(write, job, self.guard)
 
-    def _write_topics(self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int) -> None:
+    def _write_files(self, frame: DataFrame, files: Sequence[tuple[FileOutput, Selection]], batch: int) -> None:
+        with written([output for output, _ in files], batch) as write:
+            rows = columns_of(frame, [selection for _, selection in files], batch)
+            publish(write, rows.mapInArrow(FilesFromColumns(write), FILES_WRITTEN), self.guard)
+
+    def _write_topics(
+        self, frame: DataFrame, topics: Sequence[tuple[TopicSink, Selection]], batch: int, plan: BatchPlan
+    ) -> None:
         targets = [target for target, _ in topics]
-        rows = kafka_rows(frame, topics, self.ends if _is_once(targets) else None)
-        self._run(rows, targets, batch)
+        rows = kafka_rows(frame, topics, self.ends if is_once(targets) else None)
+        self._run(rows, targets, batch, plan)
 
-    def _run(self, rows: DataFrame, topics: Sequence[TopicSink], batch: int, direct: DirectSinks | None = None) -> None:
+    def _run(
+        self,
+        rows: DataFrame,
+        topics: Sequence[TopicSink],
+        batch: int,
+        plan: BatchPlan,
+        direct: DirectSinks | None = None,
+    ) -> None:
         """Write records, or what wire rows bring to these sinks."""
-        names, driver = tuple(sink.name for sink in topics), self._driver if _is_once(topics) else None
+        names, driver = tuple(sink.name for sink in topics), self._driver if is_once(topics) else None
         with handed_over(rows.sparkSession, self.settings) as client:
             if driver is None:
                 write = KafkaWrite(client, names, None, batch)
             else:
                 tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-                write = KafkaWrite(client, names, self.identity, batch, limit(tasks), driver.begins(batch))
+                begun = driver.begins(batch, plan)
+                write = KafkaWrite(client, names, self.identity, batch, limit(tasks), begun, plan)
             made = write if direct is None else WriteDirectly(write, direct.exits, direct.serdes)
             told = rows.mapInArrow(made, WRITTEN).collect()
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
         if driver is not None and held:
-            driver.write(batch, held, None if direct is None else direct.exits.slots)
+            driver.write(batch, held, None if direct is None else direct.exits.slots, plan)
 
     @cached_property
     def _driver(self) -> DriverCommit:
         """What writes small output: one for all batches, which have the same topics."""
         direct = self.direct_sinks.topics if self.direct_sinks is not None else ()
         topics = [sink.name for sink in (*direct, *(t for t, _ in self.chosen)) if isinstance(sink, TopicSink)]
-        return DriverCommit(self.settings, self.identity, topics, self.planned)
+        return DriverCommit(self.settings, self.identity, topics, self.planned, self.guard)
 
     def close(self) -> None:
         """Called when the query has ended."""
@@ -349,16 +355,11 @@ class BatchSinks:
             self._driver.close()
 
     def _write_other(self, rows: DataFrame, target: SinkTarget, batch: int) -> None:
+        self.guard()
         if isinstance(target, ForeachBatch):
             target.function(rows, batch)
         elif isinstance(target, Writer):
             write_batch(rows, target, batch, self.identity, self.spark)
-
-
-def _write_files(frame: DataFrame, files: Sequence[tuple[FileOutput, Selection]], batch: int) -> None:
-    with written([output for output, _ in files], batch) as write:
-        rows = columns_of(frame, [selection for _, selection in files], batch)
-        publish(write, rows.mapInArrow(FilesFromColumns(write), FILES_WRITTEN))
 
 
 def _may_leave_rows(others: Sequence[Chosen]) -> bool:

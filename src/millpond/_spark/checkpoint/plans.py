@@ -1,0 +1,46 @@
+"""The plans of a query's batches, as Spark's offset log has them when a batch is written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from millpond._spark.checkpoint.batches import NONE
+from millpond._spark.checkpoint.checkpoint import Checkpoint
+from millpond._spark.checkpoint.files import Folder
+from millpond._spark.fencing.plans import BatchPlan, of_topology, planned
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Gives the plan of a batch by its number.
+
+    Parameters
+    ----------
+    logs : where Spark's logs lie.
+    topology : digest of what makes results.
+    epoch : of the query's lease.
+    untold_up_to : the last batch that an earlier millpond can have planned, which marked it by its number alone.
+    """
+
+    logs: Folder
+    topology: str
+    epoch: int
+    untold_up_to: int = NONE
+
+    @staticmethod
+    def of(place: Checkpoint, epoch: int, last: int) -> Plans:
+        """Those of a start.
+
+        Parameters
+        ----------
+        place : the checkpoint, before this start has written its record.
+        epoch : of the start's lease.
+        last : number of the last batch that is planned.
+        """
+        return Plans(place.place, of_topology(asdict(place.facts)), epoch, NONE if place.epoch else last)
+
+    def __call__(self, batch: int) -> BatchPlan:
+        """The plan of a batch that Spark has planned."""
+        name = f"offsets/{batch}"
+        given = {"may_be_untold": batch <= self.untold_up_to, "where": f"{self.logs}/{name}"}
+        return planned(self.logs.text(name), self.topology, epoch=self.epoch, **given)  # type: ignore[arg-type]
