@@ -18,6 +18,7 @@ from millpond._plan.nodes import Source
 from millpond._spark.formats.dead_letters import HEADERS, Origin
 from millpond._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
 from millpond._spark.formats.formats import serde_of
+from millpond._spark.formats.guarded import guard
 from millpond._spark.formats.values import Unfit, fitted
 from millpond.errors import SourceError, TopologyError
 from millpond.io.topics import DeadLetter, Topic
@@ -105,7 +106,7 @@ class Inlet:
             return _Part(fitted(given, kind, part))
         form = getattr(origin, part)
         serde = serde_of(form)
-        found = serde.read(pa.array([bytes(given) if raw else None], pa.binary()))
+        found = guard.read(serde, pa.array([bytes(given) if raw else None], pa.binary()))
         if found.ignored is not None and found.ignored[0]:
             return _Part(None, IGNORED)
         if not found.bad[0]:

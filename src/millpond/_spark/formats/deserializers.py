@@ -22,6 +22,7 @@ from millpond._engine.arrays import Bools
 from millpond._engine.keys import keyform
 from millpond._engine.rows.columns import ints
 from millpond._spark.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out
+from millpond._spark.formats.guarded import guard
 from millpond._spark.formats.serdes import Decoded, Serde
 from millpond._spark.session.worker import settle
 from millpond.errors import SourceError
@@ -72,7 +73,7 @@ class Deserializer:
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
-        return refused(self.part, self.topic, self.kind, partition, offset, self.serde.fault(raw))
+        return refused(self.part, self.topic, self.kind, partition, offset, guard.fault(self.serde, raw))
 
     def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> list[SourceError]:
         """The same of many records."""
@@ -130,7 +131,7 @@ class Deserializers:
         ignored = np.zeros(len(frame), dtype=np.bool_)
         for part in self.parts:
             mine, raw = root == part.root, given[part.part]
-            found = _read(part.serde, raw, mine)
+            found = _read(part, raw, mine, frame)
             frame = frame.append_column(part.name, found.values)
             faults.append((part, found.bad))
             if found.ignored is not None:
@@ -170,13 +171,12 @@ class Decode:
                 yield from decoded.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
 
 
-def _read(serde: Serde, raw: pa.Array, mine: Bools) -> Decoded:
+def _read(part: Deserializer, raw: pa.Array, mine: Bools, frame: pa.Table) -> Decoded:
     """What the bytes of these rows are; of the others, nothing. Rows of one source mostly come together."""
-    if mine.all():
-        return serde.read(raw)
     if mine.any():
-        return serde.read(pc.if_else(pa.array(mine), raw, None))
-    nothing = serde.read(pa.nulls(1, raw.type))
+        given = raw if mine.all() else pc.if_else(pa.array(mine), raw, None)
+        return guard.read(part.serde, given, f"{part.topic}/{part.part}", frame)
+    nothing = part.serde.read(pa.nulls(1, raw.type))
     return Decoded(pa.nulls(len(raw), nothing.values.type), np.zeros(len(raw), dtype=np.bool_))
 
 

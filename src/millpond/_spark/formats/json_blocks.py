@@ -1,7 +1,9 @@
 """Many JSON objects at once, by Arrow's parser: their columns, or nothing where a text could be anything else.
 
 Who gets nothing reads the texts one by one (`json_decode`), which also says what is wrong with which; so this may
-refuse what is fine, and must never accept what is not (law 6). Texts are put together with line ends. Since each begins
+refuse what is fine, and must never accept what is not (law 6). What the type does not name is looked at, too, as long
+as the first texts have the same names: Arrow is told them, and never finds out by itself, which would take a column
+for each name that any text has. Texts are put together with line ends. Since each begins
 with `{` and ends with `}`, one that is broken cannot be mended by its neighbour: behind a `}` outside of a string no
 `{` may come, and within a string no line end. As many rows as texts then means that each is one object.
 """
@@ -27,16 +29,12 @@ from pyspark.sql.types import (
 )
 
 from millpond._engine.keys import keyform
+from millpond._spark.formats import json_others
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json_leaves import TIMES, times
 
 _AS_THEY_ARE = (BooleanType, ByteType, ShortType, IntegerType, LongType, DoubleType, StringType)
 _OPEN, _CLOSE = ord("{"), ord("}")
-_CASE = np.uint8(0x20)
-"""The bit by which [ and { differ."""
-_MOST_OPENED = 1_000
-"""Objects and arrays that a text may open, where the parser builds what the type does not name: it goes as deep as the
-text, and its stack ends somewhere."""
 
 
 def read(kind: DataType, texts: pa.Array) -> pa.Array | None:
@@ -58,9 +56,11 @@ def read(kind: DataType, texts: pa.Array) -> pa.Array | None:
     if not _are_objects(starts, lengths, content):
         return None
     (together,) = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(there)], pa.int32()), there), "\n")
-    rows, others = _parsed(together.as_buffer(), schema, "error"), False
-    if rows is None and _are_flat(starts, content):
-        rows, others = _parsed(together.as_buffer(), schema, "infer"), True
+    rows, others = _parsed(together.as_buffer(), schema), False
+    if rows is None:
+        wider = json_others.widened(schema, there)
+        if wider is not None:
+            rows, others = _parsed(together.as_buffer(), wider), True
     if rows is None or len(rows) != len(there):
         return None
     try:
@@ -95,15 +95,10 @@ def _are_objects(starts: np.ndarray, lengths: np.ndarray, content: np.ndarray) -
     return bool(begin_and_end and content[starts[0] : ends[-1]].all())
 
 
-def _are_flat(starts: np.ndarray, content: np.ndarray) -> bool:
-    opened = np.add.reduceat((content | _CASE) == _OPEN, starts, dtype=np.int64)
-    return bool(opened.max() <= _MOST_OPENED)
-
-
-def _parsed(together: pa.Buffer, schema: pa.Schema, others: str) -> pa.Table | None:
-    """The rows; behind the schema's fields those that it has not, if they are to be inferred."""
+def _parsed(together: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+    """The rows; None where a text has a name that the schema has not, or is none."""
     read = pj.ReadOptions(use_threads=False, block_size=together.size + 1)
-    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     try:
         return pj.read_json(pa.BufferReader(together), read_options=read, parse_options=parse)
     except pa.ArrowInvalid:

@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringT
 
 from millpond._spark.formats import json_blocks, json_leaves
 from millpond._spark.formats.arrow_types import arrow_type
+from millpond._spark.formats.guarded.budgets import JSON_LEVELS, nests_beyond
 
 _SHOWN = 200
 _BLOCK_ROWS = 4_096
@@ -85,6 +86,7 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
         value = None
         if text is not None:
             try:
+                _check_levels(text)
                 value, end = raw(text) if text[:1] in _BEGINS else (whole(text), len(text))
                 if end < len(text):
                     # white space may follow, nothing else
@@ -105,6 +107,11 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
 
 class _Refused(ValueError):
     """What is JSON by the letter, and no value that can be told."""
+
+
+def _check_levels(text: str) -> None:
+    if nests_beyond(text, JSON_LEVELS):
+        raise _Refused(f"it has more than {JSON_LEVELS} levels")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

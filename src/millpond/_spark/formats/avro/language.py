@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from millpond._spark.formats.avro.types import Schema, record_name, schema_for, schema_of, type_of_schema
+from millpond._spark.formats.avro.types import (
+    Schema,
+    record_name,
+    schema_for,
+    schema_of,
+    type_of_schema,
+    written_schema,
+)
 from millpond._spark.formats.avro.values import AvroWriter, WriterSchema, columns_of
 from millpond._spark.formats.registered.language import Language, Reading, References, Values, Writer
 
@@ -54,7 +61,7 @@ class _Reading:
         return WriterSchema(self._read, self._read)
 
     def written(self, text: str, references: References) -> Values:
-        return WriterSchema(_schema(text, references), self._read)
+        return WriterSchema(written_schema(text, [each for _, each in references]), self._read)
 
     def columns(self, values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
         return columns_of(self._read, values)

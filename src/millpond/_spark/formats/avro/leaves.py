@@ -62,7 +62,8 @@ def _fits(value: Any) -> bool:
 def _timestamps(logical: str, values: Sequence[Any]) -> tuple[pa.Array, Bad]:
     made, bad = pa.array(values, pa.int64()), []
     if logical.endswith("millis"):
-        beyond = pc.greater(pc.abs(made), _MOST_MILLIS).fill_null(False)
+        # not by pc.abs: of the smallest number that is itself
+        beyond = pc.or_(pc.greater(made, _MOST_MILLIS), pc.less(made, -_MOST_MILLIS)).fill_null(False)
         if pc.any(beyond).as_py():
             bad = [(at, "a timestamp is beyond its range") for at in np.flatnonzero(beyond.to_numpy(False)).tolist()]
             made = pc.if_else(beyond, None, made)

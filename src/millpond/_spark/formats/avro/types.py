@@ -1,8 +1,8 @@
 """Avro's schemas: what types of Spark's they are of, what schema a type makes, and what may be read as what.
 
 Values are read and written without logical types: dates, timestamps and decimals become columns by Arrow, exactly,
-where fastavro would round a decimal to its precision and make an object of each date. So it is looked at here whether
-a writer's logical types are the reader's: resolution by itself reads milliseconds as microseconds (law 6).
+where fastavro would round a decimal to its precision and make an object of each date. Whether a writer's logical types
+are the reader's is looked at elsewhere (`resolution`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millpond._spark.formats.guarded.budgets import SCHEMA_FIELDS, SCHEMA_LEVELS, nests_beyond
 from millpond._spark.formats.registered.language import BadSchema
 from millpond._spark.formats.registered.packages import needed
 
@@ -52,16 +53,6 @@ _LOGICAL: dict[tuple[str, str], DataType] = {
     ("long", "local-timestamp-millis"): TimestampNTZType(),
     ("long", "local-timestamp-micros"): TimestampNTZType(),
 }
-_TIMES = tuple(f"{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros", "nanos"))
-_MEANINGS = frozenset(("decimal", "date", "time-millis", "time-micros", "duration", *_TIMES))
-"""Logical types without which a number is another value."""
-_PROMOTED = {
-    "int": ("long", "float", "double"),
-    "long": ("float", "double"),
-    "float": ("double",),
-    "string": ("bytes",),
-    "bytes": ("string",),
-}
 MOST_DIGITS = 38
 
 
@@ -69,7 +60,7 @@ MOST_DIGITS = 38
 
 
 def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
-    """The schema of a text, with names in full, and what it refers to within it.
+    """The schema to read or write by, of a text, with names in full, and what it refers to within it.
 
     Parameters
     ----------
@@ -77,10 +68,34 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
 
     Raises
     ------
-    BadSchema : it is none, it holds itself, or its arrays may have more elements than bytes.
+    BadSchema : it is none, it holds itself, it is too large, or its arrays may have more elements than bytes.
     """
+    whole = _parsed(text, references, recursive=False)
+    for each in _within(whole):
+        if isinstance(each, dict) and each["type"] == "array" and not _least_bytes(each["items"], names_of(whole)):
+            raise BadSchema("the elements of an array have no bytes, so that nothing limits their number")
+    return whole
+
+
+def written_schema(text: str, references: Sequence[str] = ()) -> Schema:
+    """A schema that values were written by: it may hold itself, and its arrays may have elements without bytes.
+
+    Parameters
+    ----------
+    references : as of `schema_of`.
+
+    Raises
+    ------
+    BadSchema : it is none, or too large.
+    """
+    return _parsed(text, references, recursive=True)
+
+
+def _parsed(text: str, references: Sequence[str], *, recursive: bool) -> Schema:
     avro = needed("fastavro.schema")
     broken = (avro.SchemaParseException, avro.UnknownType, ValueError, KeyError, TypeError, AttributeError)
+    if any(nests_beyond(each, SCHEMA_LEVELS) for each in (text, *references)):
+        raise BadSchema(f"it has more than {SCHEMA_LEVELS} levels")
     try:
         named: dict[str, Any] = {}
         for each in references:
@@ -88,53 +103,80 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
         parsed = avro.parse_schema(json.loads(text), named_schemas=named)
     except (*broken, RecursionError) as error:
         raise BadSchema(f"{type(error).__name__}: {error}") from None
-    whole = _whole(parsed, named, set(), ())
-    for each in _within(whole):
-        if isinstance(each, dict) and each["type"] == "array" and not _least_bytes(each["items"], names_of(whole)):
-            raise BadSchema("the elements of an array have no bytes, so that nothing limits their number")
+    whole = _Whole(named, recursive).of(parsed, ())
+    if _fields(whole, names_of(whole), {}) > SCHEMA_FIELDS:
+        raise BadSchema(f"its values have more than {SCHEMA_FIELDS} fields")
     return whole
 
 
-def _whole(schema: Schema, named: Mapping[str, Any], seen: set[str], above: tuple[str, ...]) -> Schema:
-    """The schema with each named type where it is first used, and by name elsewhere."""
+def _fields(schema: Schema, names: Mapping[str, Any], known: dict[str, int]) -> int:
+    """How many parts the schema has, each named type counted wherever it stands."""
     if isinstance(schema, list):
-        return [_whole(each, named, seen, above) for each in schema]
-    if isinstance(schema, str):
-        if schema in PRIMITIVES or schema == "null":
-            return schema
-        if schema in above:
-            raise BadSchema(f"{schema} holds itself")
-        if schema in seen:
-            return schema
-        schema = named[schema]
-    kept = {name: value for name, value in schema.items() if not name.startswith("__") and name != "doc"}
-    kind = kept["type"]
-    if kind in NAMED:
-        seen.add(kept["name"])
-        above = (*above, kept["name"])
-    for inner in ("items", "values"):
-        if inner in kept:
-            kept[inner] = _whole(kept[inner], named, seen, above)
-    if "fields" in kept:
-        kept["fields"] = [_field(each, named, seen, above) for each in kept["fields"]]
-    if kind not in (*NAMED, "array", "map") and not (isinstance(kind, str) and kind in (*PRIMITIVES, "null")):
-        return _whole(kind, named, seen, above)
-    return kept
+        return sum(_fields(each, names, known) for each in schema)
+    name = schema if isinstance(schema, str) else record_name(schema)
+    if name not in names:
+        return 1 + sum(_fields(each, names, known) for each in ([] if isinstance(schema, str) else inner_of(schema)))
+    assert name is not None
+    if name not in known:
+        # within itself it is one
+        known[name] = 1
+        known[name] = 1 + sum(_fields(each, names, known) for each in inner_of(names[name]))
+    return known[name]
 
 
-def _field(field: Mapping[str, Any], named: Mapping[str, Any], seen: set[str], above: tuple[str, ...]) -> Any:
-    kept = {name: value for name, value in field.items() if name in ("name", "type", "default", "aliases")}
-    return kept | {"type": _whole(field["type"], named, seen, above)}
+class _Whole:
+    """Makes schemas whole: each named type where it is first used, and by name elsewhere.
+
+    Parameters
+    ----------
+    named : the types that have names.
+    recursive : whether one may hold itself.
+    """
+
+    def __init__(self, named: Mapping[str, Any], recursive: bool) -> None:
+        self._named, self._recursive = named, recursive
+        self._seen: set[str] = set()
+
+    def of(self, schema: Schema, above: tuple[str, ...]) -> Schema:
+        """A schema that stands within types of these names."""
+        if isinstance(schema, list):
+            return [self.of(each, above) for each in schema]
+        if isinstance(schema, str):
+            if schema in PRIMITIVES or schema == "null":
+                return schema
+            if schema in above and not self._recursive:
+                raise BadSchema(f"{schema} holds itself")
+            if schema in self._seen:
+                return schema
+            schema = self._named[schema]
+        kept = {name: value for name, value in schema.items() if not name.startswith("__") and name != "doc"}
+        kind = kept["type"]
+        if kind in NAMED:
+            self._seen.add(kept["name"])
+            above = (*above, kept["name"])
+        for inner in ("items", "values"):
+            if inner in kept:
+                kept[inner] = self.of(kept[inner], above)
+        if "fields" in kept:
+            kept["fields"] = [self._field(each, above) for each in kept["fields"]]
+        if kind not in (*NAMED, "array", "map") and not (isinstance(kind, str) and kind in (*PRIMITIVES, "null")):
+            return self.of(kind, above)
+        return kept
+
+    def _field(self, field: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+        kept = {name: value for name, value in field.items() if name in ("name", "type", "default", "aliases")}
+        return kept | {"type": self.of(field["type"], above)}
 
 
 def _within(schema: Schema) -> Iterator[Schema]:
     yield schema
-    inner = schema if isinstance(schema, list) else [] if isinstance(schema, str) else _inner(schema)
+    inner = schema if isinstance(schema, list) else [] if isinstance(schema, str) else inner_of(schema)
     for each in inner:
         yield from _within(each)
 
 
-def _inner(schema: Mapping[str, Any]) -> list[Schema]:
+def inner_of(schema: Mapping[str, Any]) -> list[Schema]:
+    """The schemas of what lies within an array, a map or a record."""
     return [schema[name] for name in ("items", "values") if name in schema] + [
         each["type"] for each in schema.get("fields", ())
     ]
@@ -300,56 +342,3 @@ _SCHEMAS: tuple[tuple[Any, Callable[[Any, str], Schema]], ...] = (
     (TimestampNTZType, lambda *_: _logical("long", "local-timestamp-micros")),
     *((type(kind), lambda _kind, _name, avro=avro: avro) for avro, kind in PRIMITIVES.items()),
 )
-
-
-# -- resolution --------------------------------------------------------------------------------------------
-
-
-def other_meaning(writer: Schema, reader: Schema) -> str | None:
-    """Where a writer's value is of another logical type than the reader takes it for; None: nowhere."""
-    return _differs(writer, reader, names_of(writer), names_of(reader), "value")
-
-
-def _differs(writer: Schema, reader: Schema, written: Any, read: Any, place: str) -> str | None:
-    writer, reader = base(writer, written), base(reader, read)
-    if isinstance(writer, list) or isinstance(reader, list):
-        branches = writer if isinstance(writer, list) else [writer]
-        found = (_differs(each, _partner(base(each, written), reader, read), written, read, place) for each in branches)
-        return next((why for why in found if why), None)
-    kinds = kind_of(writer), kind_of(reader)
-    if kinds == ("record", "record"):
-        return _differs_in_fields(writer, reader, written, read, place)
-    for kind, inner in (("array", "items"), ("map", "values")):
-        if kinds == (kind, kind):
-            return _differs(writer[inner], reader[inner], written, read, f"{place}[]")
-    meanings = tuple(_meaning(each) for each in (writer, reader))
-    if meanings[0] == meanings[1] or "null" in kinds:
-        return None
-    return f"{place} is {meanings[0] or kinds[0]} there, and read as {meanings[1] or kinds[1]}"
-
-
-def _partner(writer: Schema, reader: Schema, read: Any) -> Schema:
-    """The reader's branch that a writer's is read by."""
-    if not isinstance(reader, list):
-        return reader
-    kind = kind_of(writer)
-    branches = {kind_of(base(each, read)): each for each in reader}
-    return next((branches[each] for each in (kind, *_PROMOTED.get(kind, ())) if each in branches), "null")
-
-
-def _differs_in_fields(writer: Any, reader: Any, written: Any, read: Any, place: str) -> str | None:
-    theirs = {each["name"]: each["type"] for each in writer["fields"]}
-    for field in reader["fields"]:
-        name = next((each for each in (field["name"], *field.get("aliases", ())) if each in theirs), None)
-        if name is not None:
-            why = _differs(theirs[name], field["type"], written, read, f"{place}.{field['name']}")
-            if why:
-                return why
-    return None
-
-
-def _meaning(schema: Schema) -> str:
-    logical = logical_of(schema)
-    if logical not in _MEANINGS:
-        return ""
-    return f"decimal with scale {schema.get('scale', 0)}" if logical == "decimal" else logical

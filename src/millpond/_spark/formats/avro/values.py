@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.avro import letters
+from millpond._spark.formats.avro.bounds import unbounded
 from millpond._spark.formats.avro.leaves import column, plain
+from millpond._spark.formats.avro.resolution import other_meaning
 from millpond._spark.formats.avro.types import (
     Schema,
     kind_of,
     names_of,
     nullable_branch,
-    other_meaning,
     type_of_schema,
     without_logical,
 )
@@ -62,6 +63,7 @@ class WriterSchema:
         self._unresolved = needed("fastavro.read").SchemaResolutionError
         self._whole = without_logical(written)
         self._names = names_of(self._whole)
+        self._unbounded = unbounded(self._whole, self._names)
         self._written = avro.parse_schema(self._whole)
         self._read = None if written == read else avro.parse_schema(without_logical(read))
 
@@ -72,12 +74,9 @@ class WriterSchema:
         ------
         Refused : the bytes are none.
         """
-        stream = BytesIO(data)
-        try:
-            value = self._decoded(stream, self._written, None)
-            exact = stream.tell() == len(data) and self._again(value) == data
-        except _BROKEN:
-            exact = False
+        value, exact = None, False
+        if not self._unbounded:
+            value, exact = self._once(data)
         if not exact:
             letters.check(self._whole, self._names, data)
         try:
@@ -91,10 +90,16 @@ class WriterSchema:
             raise Refused("Avro's null (a tombstone has no bytes at all)")
         return value
 
-    def _again(self, value: Any) -> bytes:
-        out = BytesIO()
-        self._encoded(out, self._written, value)
-        return out.getvalue()
+    def _once(self, data: bytes) -> tuple[Any, bool]:
+        """The value by the writer's schema, and whether these are the bytes that fastavro would write for it."""
+        stream = BytesIO(data)
+        try:
+            value = self._decoded(stream, self._written, None)
+            out = BytesIO()
+            self._encoded(out, self._written, value)
+        except _BROKEN:
+            return None, False
+        return value, stream.tell() == len(data) and out.getvalue() == data
 
 
 # -- columns -----------------------------------------------------------------------------------------------

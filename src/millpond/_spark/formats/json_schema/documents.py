@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from millpond._spark.formats.guarded.budgets import SCHEMA_FIELDS, SCHEMA_LEVELS, nests_beyond
 from millpond._spark.formats.registered.language import BadSchema, References
 
 Schema = Any
@@ -41,6 +42,8 @@ def whole(text: str, references: References = ()) -> Schema:
     ------
     BadSchema : it is none, it holds itself, it refers to what is not there, or it has a keyword that is refused.
     """
+    if any(nests_beyond(each, SCHEMA_LEVELS) for each in (text, *(each for _, each in references))):
+        raise BadSchema(f"it has more than {SCHEMA_LEVELS} levels")
     try:
         documents = {"": json.loads(text)} | {name: json.loads(each) for name, each in references}
     except (ValueError, RecursionError) as error:
@@ -55,6 +58,7 @@ def whole(text: str, references: References = ()) -> Schema:
 class _Documents:
     def __init__(self, documents: Mapping[str, Any], own: Mapping[Any, str]) -> None:
         self._documents, self._own = documents, own
+        self._count = 0
 
     def whole(self, schema: Schema, document: str, above: tuple[tuple[str, str], ...]) -> Schema:
         """The schema, which stands in a document, with what it refers to in its place.
@@ -63,6 +67,9 @@ class _Documents:
         ----------
         above : the places that it is referred to from within.
         """
+        self._count += 1
+        if self._count > SCHEMA_FIELDS:
+            raise BadSchema(f"it has more than {SCHEMA_FIELDS} parts")
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):

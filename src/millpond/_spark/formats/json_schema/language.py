@@ -9,7 +9,8 @@ from pyspark.sql.types import DataType
 
 from millpond._spark.formats.json_schema import documents, types
 from millpond._spark.formats.json_schema.types import node_of
-from millpond._spark.formats.json_schema.values import JsonSchemaWriter, Texts, validator
+from millpond._spark.formats.json_schema.validation import validator
+from millpond._spark.formats.json_schema.values import JsonSchemaWriter, Texts
 from millpond._spark.formats.registered.language import Language, Reading, References, Writer
 
 

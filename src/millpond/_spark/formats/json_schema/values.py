@@ -6,10 +6,8 @@ Python look at one value after the other.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,10 @@ from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json_decode import Flaws, decode
 from millpond._spark.formats.json_encode import LEFT_OUT, encoded
 from millpond._spark.formats.json_schema.types import Node, node_of
-from millpond._spark.formats.registered.language import BadSchema, References, Refused, Values
-from millpond._spark.formats.registered.packages import needed
+from millpond._spark.formats.json_schema.validation import refused
+from millpond._spark.formats.registered.language import References, Refused, Values
 from millpond._spark.formats.serdes import NOT_TEXT, POLICY
 from millpond.errors import EncodingError
-
-_SHOWN = 300
 
 
 class Texts:
@@ -75,34 +71,6 @@ class Texts:
             gone = np.isin(kept, list(flaws.found))
             made = made.take(pa.array(kept, mask=gone))
         return made, flaws.found
-
-
-def refused(text: str, values: Sequence[str | None]) -> Iterator[tuple[int, str]]:
-    """Which JSON texts a schema does not take, and why."""
-    errors = validator(text).iter_errors
-    for row, value in enumerate(values):
-        if value is not None:
-            error = next(errors(json.loads(value)), None)
-            if error is not None:
-                yield row, f"{error.json_path}: {error.message[:_SHOWN]}"
-
-
-@lru_cache(maxsize=64)
-def validator(text: str) -> Any:
-    """What looks at values by all that a schema says.
-
-    Raises
-    ------
-    BadSchema : it is none by its own language.
-    ConfigError : the package that does it is not installed.
-    """
-    validators, schema = needed("jsonschema.validators"), json.loads(text)
-    dialect = validators.validator_for(schema, default=validators.Draft7Validator)
-    try:
-        dialect.check_schema(schema)
-    except needed("jsonschema.exceptions").SchemaError as error:
-        raise BadSchema(f"{error.json_path}: {error.message[:_SHOWN]}") from None
-    return dialect(schema)
 
 
 # -- judging -----------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millpond._spark.formats.guarded.budgets import SCHEMA_FIELDS
 from millpond._spark.formats.registered.language import BadSchema
 
 F = FieldDescriptor
@@ -84,14 +85,25 @@ def type_of_message(message: Descriptor) -> DataType:
 
     Raises
     ------
-    BadSchema : it holds itself.
+    BadSchema : it holds itself, or is too large.
     """
+    if _fields(message, (), {}) > SCHEMA_FIELDS:
+        raise BadSchema(f"{message.full_name} has more than {SCHEMA_FIELDS} fields")
     return _struct(message, ())
 
 
+def _fields(message: Descriptor, above: tuple[str, ...], known: dict[str, int]) -> int:
+    """How many fields there are, those within messages counted wherever these stand."""
+    name = message.full_name
+    if name in above:
+        raise BadSchema(f"{name} holds itself")
+    if name not in known:
+        within = [field.message_type for field in message.fields if field.message_type is not None]
+        known[name] = len(message.fields) + sum(_fields(each, (*above, name), known) for each in within)
+    return known[name]
+
+
 def _struct(message: Descriptor, above: tuple[str, ...]) -> StructType:
-    if message.full_name in above:
-        raise BadSchema(f"{message.full_name} holds itself")
     inner = (*above, message.full_name)
     return StructType([StructField(field.name, _field(field, inner), True) for field in message.fields])
 

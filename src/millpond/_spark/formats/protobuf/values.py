@@ -30,7 +30,9 @@ from millpond.errors import EncodingError
 
 F = FieldDescriptor
 _MICROS, _NANOS = 1_000_000, 1_000
-_MOST_SECONDS = (1 << 63) // _MICROS - 1
+_MOST_NANOS = 999_999_999
+_SECONDS = {TIMESTAMP: (-62_135_596_800, 253_402_300_799), DURATION: (-315_576_000_000, 315_576_000_000)}
+"""The ranges that timestamp.proto (the years 1 to 9999) and duration.proto (10,000 years) give."""
 
 
 class Messages:
@@ -137,13 +139,22 @@ def _moments(name: str, values: Sequence[Any], rows: Sequence[int], flaws: Flaws
     made: list[int | None] = []
     for row, value in zip(rows, values, strict=True):
         number = None
-        if value is not None:
+        if value is not None and _is_in_range(name, value.seconds, value.nanos):
             number = value.seconds * _MICROS + value.nanos // _NANOS
-            if abs(value.seconds) > _MOST_SECONDS:
-                flaws.add(row, f"a {name.rsplit('.', 1)[1].lower()} is beyond its range")
-                number = None
+        elif value is not None:
+            flaws.add(row, _beyond(name))
         made.append(number)
     return pa.array(made, pa.int64()).view(pa.timestamp("us", "UTC") if name == TIMESTAMP else pa.duration("us"))
+
+
+def _is_in_range(name: str, seconds: int, nanos: int) -> bool:
+    least, most = _SECONDS[name]
+    signed = name == DURATION and (seconds < 0 or (not seconds and nanos < 0))
+    return least <= seconds <= most and (-_MOST_NANOS <= nanos <= 0 if signed else 0 <= nanos <= _MOST_NANOS)
+
+
+def _beyond(name: str) -> str:
+    return f"a {name.rsplit('.', 1)[1].lower()} is beyond its range"
 
 
 # -- writing -----------------------------------------------------------------------------------------------
@@ -250,18 +261,20 @@ def _plain_single(field: FieldDescriptor, values: pa.Array, place: str) -> list[
     if message.full_name in (TIMESTAMP, DURATION):
         make = GetMessageClass(message)
         counts = values.view(pa.int64()).to_pylist()
-        return [None if n is None else _moment(make, n, message.full_name == DURATION) for n in counts]
+        return [None if n is None else _moment(make, n, message.full_name, place) for n in counts]
     if message.full_name in WRAPPERS:
         make, inner = GetMessageClass(message), _plain_single(message.fields_by_name["value"], values, place)
         return [None if each is None else make(value=each) for each in inner]
     return _messages(message, values, place)
 
 
-def _moment(make: Callable[..., Any], micros: int, signed: bool) -> Any:
+def _moment(make: Callable[..., Any], micros: int, name: str, place: str) -> Any:
     seconds, rest = divmod(micros, _MICROS)
     # a duration's parts have one sign
-    if signed and seconds < 0 and rest:
+    if name == DURATION and seconds < 0 and rest:
         seconds, rest = seconds + 1, rest - _MICROS
+    if not _is_in_range(name, seconds, rest * _NANOS):
+        raise Unwritable(f"{place}: {_beyond(name)}")
     return make(seconds=seconds, nanos=rest * _NANOS)
 
 

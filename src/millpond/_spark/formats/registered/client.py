@@ -8,19 +8,26 @@ No setting's value gets into a message, since it may be a secret; into a pickled
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+from millpond._spark.formats.guarded.budgets import SCHEMA_REFERENCES
+from millpond._spark.formats.registered.answers import TookTooLong, bounded, seconds_of, within
 from millpond._spark.formats.registered.packages import needed
 from millpond._spark.session.credentials import REGISTRIES, received
 from millpond.errors import ConfigError, MillpondError, SourceError
 
 T = TypeVar("T")
 _NOT_FOUND = 404
+_NO_SCHEMA = (40403,)
+_NO_VERSION = (40401, 40402, *_NO_SCHEMA)
+"""What the registry itself answers; an HTTP 404 alone may come from whatever stands in front of it."""
 _CLIENTS: dict[str, Any] = {}
 """By their settings: a process asks for each schema once."""
+_OTHERS: list[Mapping[str, Any]] = []
+_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,10 @@ class Registered:
 
 class Missing(LookupError):
     """The registry answers that it does not have it; says what."""
+
+
+class Endless(LookupError):
+    """The references of a schema have no end; says which."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,8 @@ class RegistryClient:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         text = json.dumps(dict(settings), sort_keys=True, default=str)
-        self._url = str(settings["url"])
+        self._url, self._name = str(settings["url"]), text
+        self._seconds = seconds_of(settings)
         if text not in _CLIENTS:
             _CLIENTS[text] = _made(settings)
         self._client = _CLIENTS[text]
@@ -106,9 +118,11 @@ class RegistryClient:
         Raises
         ------
         Missing : there is none.
+        Endless : it refers to itself, or to too many others.
         SourceError : the registry does not answer.
         """
-        found = self._asked(lambda: self._client.get_schema(number, fmt=form), f"schema {number}", SourceError)
+        call = partial(self._client.get_schema, number, fmt=form)
+        found = self._asked(call, f"schema {number}", SourceError, _NO_SCHEMA)
         return self._whole(found)
 
     def of_subject(self, subject: str, version: int | None) -> Registered:
@@ -149,30 +163,49 @@ class RegistryClient:
 
     def _whole(self, schema: Any) -> Registered:
         found: dict[str, str] = {}
-        self._collect(schema, found)
-        return Registered(schema.schema_str, schema.schema_type or "AVRO", tuple(found.items()))
+        self._collect(schema, found, ())
+        return Registered(self._text(schema), schema.schema_type or "AVRO", tuple(found.items()))
 
-    def _collect(self, schema: Any, found: dict[str, str]) -> None:
+    def _text(self, schema: Any) -> str:
+        if not isinstance(schema.schema_str, str):
+            raise SourceError(
+                "The Schema Registry does not answer.",
+                given=f"{self._url}: an answer without a schema",
+                hint="See that the address is that of a Schema Registry.",
+            )
+        return schema.schema_str
+
+    def _collect(self, schema: Any, found: dict[str, str], above: tuple[str, ...]) -> None:
         for each in schema.references or ():
+            if each.name in above:
+                raise Endless(f"the registry's schema {each.name} refers to itself")
             if each.name not in found:
                 what = f"version {each.version} of {each.subject}"
                 asked = self._asked(partial(self._client.get_version, each.subject, each.version), what, SourceError)
-                self._collect(asked.schema, found)
-                found[each.name] = asked.schema.schema_str
+                if len(found) + len(above) >= SCHEMA_REFERENCES:
+                    raise Endless(f"it refers to more than {SCHEMA_REFERENCES} others")
+                self._collect(asked.schema, found, (*above, each.name))
+                found[each.name] = self._text(asked.schema)
 
-    def _asked(self, call: Callable[[], T], what: str, kind: type[MillpondError]) -> T:
+    def _asked(
+        self, call: Callable[[], T], what: str, kind: type[MillpondError], missing: Sequence[int] = _NO_VERSION
+    ) -> T:
         errors = needed("confluent_kafka.schema_registry.error")
         try:
-            return call()
+            return within(self._seconds, call)
         except errors.SchemaRegistryError as error:
-            if error.http_status_code == _NOT_FOUND:
+            if error.http_status_code == _NOT_FOUND and error.error_code in missing:
                 raise Missing(f"the registry has no {what}: {error.error_message}") from None
             raise kind(
                 "The Schema Registry refuses.",
-                given=f"{self._url}, {what}: {error.error_message} (HTTP {error.http_status_code}, {error.error_code})",
+                given=f"{self._url}, {what}: {str(error.error_message)[:_SHOWN]} (HTTP {error.http_status_code}, "
+                f"{error.error_code})",
                 hint=_hint(error.http_status_code),
             ) from None
         except Exception as error:
+            if isinstance(error, TookTooLong) and _CLIENTS.get(self._name) is self._client:
+                # what still waits for its answer ends with it, and the next call begins anew
+                _CLIENTS.pop(self._name).__exit__()
             # its text may quote what was sent
             raise kind(
                 "The Schema Registry does not answer.",
@@ -180,6 +213,13 @@ class RegistryClient:
                 hint="See that it is up and the address is right; the query goes on where it stopped when it is "
                 "started again. How long to wait: mp.SchemaRegistry(..., timeout=30, max_retries=3).",
             ) from None
+
+
+def forked() -> None:
+    """In a process that another one has begun as its copy: leave that one's connections alone."""
+    # kept, so that nothing closes them here
+    _OTHERS.append(dict(_CLIENTS))
+    _CLIENTS.clear()
 
 
 def _hint(status: int) -> str:
@@ -196,7 +236,7 @@ def _module() -> Any:
 
 def _made(settings: Mapping[str, Any]) -> Any:
     try:
-        return _module().SchemaRegistryClient(dict(settings))
+        return bounded(_module().SchemaRegistryClient(dict(settings)))
     except MillpondError:
         raise
     except Exception:

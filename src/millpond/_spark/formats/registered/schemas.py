@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,9 +18,10 @@ import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from millpond._spark.formats.avro.language import Avro
+from millpond._spark.formats.guarded.net import PASSED_ON, fallen
 from millpond._spark.formats.json_schema.language import JsonSchema
 from millpond._spark.formats.protobuf.language import Protobuf
-from millpond._spark.formats.registered.client import Handed, Missing, Reached, Registered, RegistryClient
+from millpond._spark.formats.registered.client import Endless, Handed, Missing, Reached, Registered, RegistryClient
 from millpond._spark.formats.registered.language import (
     BadSchema,
     Language,
@@ -43,11 +45,17 @@ _LATEST: WeakKeyDictionary[SchemaFormat, Registered] = WeakKeyDictionary()
 _WRITERS: dict[tuple[str, str, int], Values] = {}
 """By registry, reader's schema and number."""
 _MOST_WRITERS = 1_000
+_REFUSED: dict[tuple[str, str, int], tuple[str, float]] = {}
+"""By the same, why a number's values are not read, and until when that is not asked for again."""
+_REFUSED_SECONDS = 5.0
+_LARGEST = (1 << 31) - 1
+"""Numbers are Java's int in a registry. Asked for a larger one it answers as if it had no such address."""
 
 
 def forget() -> None:
     """Ask registries anew for everything."""
     _WRITERS.clear()
+    _REFUSED.clear()
 
 
 # -- types -------------------------------------------------------------------------------------------------
@@ -94,6 +102,12 @@ def latest(form: SchemaFormat) -> Registered:
         subject = form.subject_of(None) or ""
         try:
             found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
+        except Endless as error:
+            raise TopologyError(
+                "The registry's schema cannot be read by.",
+                given=f"{subject}: {error}, for the {form.part}s of the topic {form.topic!r}",
+                hint="Register it with references that lead somewhere, or give the schema itself.",
+            ) from None
         except Missing as error:
             raise ConfigError(
                 "The registry does not have the schema to read by.",
@@ -164,6 +178,10 @@ class SchemaReader:
                     made = value(data)
                 except Refused as error:
                     flaws[row] = str(error)
+                except PASSED_ON:
+                    raise
+                except Exception as error:
+                    flaws[row] = fallen(error)
             values.append(made)
         column, beyond = reading.columns(values)
         return column, flaws | beyond
@@ -185,6 +203,8 @@ class _Framed:
         if data[:1] != MAGIC:
             raise Refused(f"the first byte is {data[0]}, where values with a registered schema have 0")
         number = int.from_bytes(data[1:HEADER_BYTES], "big")
+        if number > _LARGEST:
+            raise Refused(f"schema {number}: a number that no registry gives")
         writer = self._known.get(number)
         if writer is None:
             writer = self._known[number] = self._writer(number)
@@ -199,18 +219,36 @@ class _Framed:
         place = (self._url, self._text, number)
         if place in _WRITERS:
             return _WRITERS[place]
+        why, until = _REFUSED.get(place, ("", 0.0))
+        if monotonic() < until:
+            return why
+        made = self._asked(number)
+        if isinstance(made, str):
+            # it may be there later, and a batch may have many numbers that are not
+            _keep(_REFUSED, place, (made, monotonic() + _REFUSED_SECONDS))
+        else:
+            _keep(_WRITERS, place, made)
+        return made
+
+    def _asked(self, number: int) -> Values | str:
         try:
             found = self._client().by_id(number, self._language.asked_as)
             if found.kind != self._language.registered_as:
                 return f"schema {number} is of the format {found.kind}"
-            made = self._reading.written(found.text, found.references)
-        except (Missing, BadSchema, Refused) as error:
-            # not kept: it may be there later
+            return self._reading.written(found.text, found.references)
+        except (Missing, Endless, BadSchema, Refused) as error:
             return f"schema {number}: {error}"
-        if len(_WRITERS) >= _MOST_WRITERS:
-            _WRITERS.clear()
-        _WRITERS[place] = made
-        return made
+        except PASSED_ON:
+            raise
+        except Exception as error:
+            # a library's, at a schema that it does not know what to do with
+            return f"schema {number}: {fallen(error)}"
+
+
+def _keep(kept: dict[tuple[str, str, int], Any], place: tuple[str, str, int], made: Any) -> None:
+    if len(kept) >= _MOST_WRITERS:
+        kept.clear()
+    kept[place] = made
 
 
 def reader(form: SchemaFormat) -> SchemaReader:
