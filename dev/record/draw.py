@@ -84,7 +84,13 @@ def _value(random: Random, kind: str, topic: str, number: int) -> str | None:
         case "cogroup" | "window_then_aggregate":
             return f"v{number}"
         case "aggregate_then_fk" | "fk_chain_same":
-            forms = (f"{one}|{other}|v{number}", f"{one}|{other}|v", f"{one}|v{number}", f"|{other}|v{number}", f"{one}|")
+            forms = (
+                f"{one}|{other}|v{number}",
+                f"{one}|{other}|v",
+                f"{one}|v{number}",
+                f"|{other}|v{number}",
+                f"{one}|",
+            )
             return random.choice((forms[0], forms[0], forms[0], *forms))
         case _:
             return random.choice((f"{one}|v{number}", f"{one}|v{number}", f"{one}|v{number}", f"{one}|", f"v{number}"))

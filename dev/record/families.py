@@ -84,7 +84,9 @@ def _suppress_then_aggregate() -> list[Family]:
     ]
     return [
         *families,
-        Family("supp-10-stored-set", kind, {"agg": "set", "input_materialized": True, "input_ops": SUPPRESSED["10"]}, 10),
+        Family(
+            "supp-10-stored-set", kind, {"agg": "set", "input_materialized": True, "input_ops": SUPPRESSED["10"]}, 10
+        ),
         Family("supp-10-log", kind, {"agg": "log", "input_ops": [*SUPPRESSED["10"], {"op": "filter"}]}, 10),
     ]
 
