@@ -16,13 +16,22 @@ NOT_YET = {
     "flat_transform flat_transform_values process process_values transform transform_values",
 }
 _NOT_YET = frozenset(" ".join(NOT_YET.values()).split())
+_FIRST_OF_EACH = (
+    "group_by_key().agg(first=mp.first(lambda value: value), n=mp.count()).to_stream()"
+    ".filter(lambda row: row['n'] == 1).map_values(lambda row: row['first']), which passes the first record of each key"
+)
+_VALUES_OF_ROWS = (
+    "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value and "
+    "says how many rows have it"
+)
+_NO_DUPLICATES = ("distinct", "drop_duplicates", "drop_duplicates_within_watermark")
 _STREAM = {
+    **dict.fromkeys(_NO_DUPLICATES, _FIRST_OF_EACH),
     "aggregate": "group_by_key().aggregate(...)",
     "alias": "name= of the operator before",
     "branch": "split({'name': predicate}, default='rest')",
     "cogroup": "group_by_key().cogroup(aggregator)",
     "count": "group_by_key().count()",
-    "distinct": "to_table()",
     "for_each": "peek(function), or to(mp.ForeachBatch(function), name=...)",
     "foreach": "peek(function), or to(mp.ForeachBatch(function), name=...)",
     "foreach_batch": "to(mp.ForeachBatch(function), name=...)",
@@ -49,6 +58,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "KTable": {
         **_STREAM,
         **_TABLE,
+        **dict.fromkeys(_NO_DUPLICATES, _VALUES_OF_ROWS),
         "aggregate": "group_by(selector).aggregate(...)",
         "count": "group_by(selector).count()",
         "group_by_key": "group_by(selector), or to_stream().group_by_key()",
@@ -65,7 +75,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "builder.table(...): a global table is there to be looked up, and gives no results of its own accord",
     ),
     "WTable": {
-        **{name: f"to_stream(key=...).{name}(...)" for name in ("flat_map", "group_by", "merge", "peek", "select_key")},
+        **{name: f"to_stream(key=...).{name}(...)" for name in ("flat_map", "merge", "peek", "select_key")},
+        **{name: f"group_by(selector).{name}(...)" for name in ("aggregate", "agg", "reduce")},
+        "count": "group_by(selector).count()",
+        "group_by_key": 'group_by(lambda key, value: (key["key"], value)), which puts the windows of each key together',
         "to_table": "to_stream(key=...).to_table()",
         "foreign_key_join": "to_stream(key=...).to_table().join(other, joiner, foreign_key=...)",
         "queryable_store_name": "store=... of the aggregate",

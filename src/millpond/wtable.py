@@ -12,6 +12,7 @@ from millpond._plan.construction import Construction
 from millpond._plan.nodes import How, Node, SelectKey, Shape, ToStream
 from millpond.errors import TopologyError
 from millpond.functions import Function
+from millpond.grouped.tables import KGroupedTable, regrouped
 from millpond.handle import Handle
 from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
 from millpond.suppress import suppress_node
@@ -64,6 +65,25 @@ class WTable(Handle):
         name : name of the operator.
         """
         return self._like(self._mapped_values(mapper, name=name, store=None))
+
+    def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
+        """The rows by group, as Kafka Streams has it as `KTable<Windowed<K>, V>.groupBy` (docs/semantics, section 12).
+
+        A changed window leaves its group before it comes into one, and so does a session that becomes part of a longer
+        one. What emits on close, or is behind `until_window_closes`, comes once for each window.
+
+        Parameters
+        ----------
+        selector : Column function of (value) or (key, value) that returns a pair of Columns: the group, and what is
+            grouped; where one of them is null, the row is in no group. The key is the struct of key, start and end.
+        name : name of the operator.
+
+        Example
+        -------
+        How many users have seen a page in each hour, of views by user and hour:
+        `hours.group_by(lambda key, views: (key["start"], views)).count()`.
+        """
+        return regrouped(self, selector, name)
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> WTable:
         """The table with changes held back, of each key and window the last one sent (KIP-328; section 22).

@@ -29,8 +29,8 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
 from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.parts import window_aggregate
 from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.oracle.topologies import window_aggregate
 from millpond.testing.proof.oracle.windows.aggregate import StreamAggregate
 from millpond.testing.proof.oracle.windows.aggregation import Aggregator
 from millpond.testing.proof.runners.library import as_written

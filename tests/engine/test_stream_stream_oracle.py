@@ -13,10 +13,11 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import functions as text
 from millpond.testing.proof.oracle.graph import Topology as OracleTopology
+from millpond.testing.proof.oracle.parts import stream
 from millpond.testing.proof.oracle.records import Result
 from millpond.testing.proof.oracle.semantics import Semantics
 from millpond.testing.proof.oracle.streams.stream_stream import StreamStreamJoin
-from millpond.testing.proof.oracle.topologies import join_spec, stream
+from millpond.testing.proof.oracle.topologies import join_spec
 from millpond.testing.proof.recordings import History, Step
 from millpond.testing.proof.runners.engine import EngineRunner
 from millpond.windows import JoinWindows

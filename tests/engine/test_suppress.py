@@ -14,9 +14,9 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
 from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.parts import operations, suppressed, window_aggregate
 from millpond.testing.proof.oracle.records import Windowed
 from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.topologies import operations, suppressed, window_aggregate
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.oracle.windows.suppress import Room, Suppress
 from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows

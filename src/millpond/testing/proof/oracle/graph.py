@@ -2,8 +2,7 @@
 
 Owns the order of processing. Laws: a record is processed to completion, children in the order in which they
 were attached, before anything else; a repartition topic is read only when the current record is finished,
-the queue whose head has the smallest timestamp first, and among equals the one that has been non-empty
-longest.
+the queue whose head has the smallest timestamp first.
 """
 
 from __future__ import annotations
@@ -149,10 +148,53 @@ class Repartition(Node):
 
     def enqueue(self, record: Record) -> None:
         """Put a record at the end of the topic."""
-        if not self.queue:
-            self._topology.waiting.append(self)
         # The time of an input record that has got nowhere yet is not known.
         self.queue.append((record, self._topology.now if self._topology.arrived else None))
+        if len(self.queue) == 1:
+            self._topology.waiting.add(self)
+
+
+class Waiting:
+    """The topics that hold records: the one whose head is the earliest comes first.
+
+    Among equals it is as in Java's PriorityQueue, which the engine takes: a binary heap, in which a new one goes up only
+    past later ones, and the last one takes the place of the one that is taken.
+    """
+
+    def __init__(self) -> None:
+        """None."""
+        self._heap: list[Repartition] = []
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return bool(self._heap)
+
+    def add(self, topic: Repartition) -> None:
+        """One more, which holds records."""
+        at = len(self._heap)
+        self._heap.append(topic)
+        while at and _head(topic) < _head(self._heap[(at - 1) // 2]):
+            self._heap[at], at = self._heap[(at - 1) // 2], (at - 1) // 2
+            self._heap[at] = topic
+
+    def take(self) -> Repartition:
+        """The first one, which is taken out."""
+        first, last = self._heap[0], self._heap.pop()
+        if not self._heap:
+            return first
+        at, size = 0, len(self._heap)
+        while (child := 2 * at + 1) < size:
+            if child + 1 < size and _head(self._heap[child + 1]) < _head(self._heap[child]):
+                child += 1
+            if _head(last) <= _head(self._heap[child]):
+                break
+            self._heap[at], at = self._heap[child], child
+        self._heap[at] = last
+        return first
+
+
+def _head(topic: Repartition) -> int:
+    return topic.queue[0][0].ts
 
 
 class Topology:
@@ -171,8 +213,9 @@ class Topology:
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
         self.timed: list[Timed] = []
-        self.waiting: list[Repartition] = []
-        self._topic = ""
+        self.waiting = Waiting()
+        self.topic = ""
+        """Of the record that is processed."""
         self._commits: list[Callable[[], None]] = []
         self._ticks: list[Callable[[], None]] = []
 
@@ -196,7 +239,7 @@ class Topology:
         """Process one input record to the end of the topology and return what it wrote, in order."""
         if topic not in self.sources:
             raise KeyError(f"no source reads {topic!r}. Hint: this topology reads {sorted(self.sources)}")
-        self.results, self._topic, self.arrived = [], topic, False
+        self.results, self.topic, self.arrived = [], topic, False
         if ts >= 0:
             record = Record(key, value, ts)
             for node in self.sources[topic]:
@@ -214,7 +257,7 @@ class Topology:
 
     def _advance(self, ts: int) -> None:
         for timed in self.timed:
-            timed.hear(self._topic, ts)
+            timed.hear(self.topic, ts)
         free, present = not self.waiting, self.now
         while True:
             due = [(place, number) for number, timed in enumerate(self.timed) if (place := timed.due()) is not None]
@@ -230,13 +273,11 @@ class Topology:
 
     def _drain(self) -> None:
         while self.waiting:
-            # min is stable: among equal head timestamps the queue that has waited longest is taken.
-            topic = min(self.waiting, key=lambda queue: queue.queue[0][0].ts)
-            self.waiting.remove(topic)
+            topic = self.waiting.take()
             record, now = topic.queue.popleft()
             self.now = self.source_time if now is None else now
             if topic.queue:
-                self.waiting.append(topic)
+                self.waiting.add(topic)
             topic.forward(record)
             self._commit()
 

@@ -33,8 +33,13 @@ ROWS: dict[int, str] = {
     30: "suppress: while a change is held back, what was sent before is looked up without its timestamp",
     31: "emit on window close: lookups see windows that are still open",
     32: "lookups in a windowed table see a window only as long as its store keeps it",
+    33: "suppress, limits of the buffer: bytes are what an entry is estimated to take in memory",
     34: "aggregate with a history: records older than the deletion by its fold each begin a new one",
     35: "suppress behind a versioned table: joins are told of an old value that was not sent before",
+    36: "windowed cogroup: each stream has a time of its own",
+    37: "suppress: the old value of what is sent is that of the last change, which may never have been sent",
+    38: "the first result of a window has as old value what its aggregate began with",
+    39: "foreign-key joins: messages go through topics, so what one record causes by several ways meets later",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -7,14 +7,26 @@ never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from millpond.testing.proof.oracle.functions import even, mapped, payload, plus, ref
+from millpond.testing.proof.oracle import combinations
+from millpond.testing.proof.oracle.functions import plus, ref
 from millpond.testing.proof.oracle.graph import MapRecord, Node, Repartition, Topology
-from millpond.testing.proof.oracle.records import key_bytes, session_bytes
+from millpond.testing.proof.oracle.parts import (
+    Params,
+    Read,
+    aggregated,
+    aggregator,
+    cached,
+    grouped,
+    operations,
+    stream,
+    suppressed,
+    table,
+    window_aggregate,
+)
 from millpond.testing.proof.oracle.semantics import Semantics
 from millpond.testing.proof.oracle.streams.self_join import SelfJoin
 from millpond.testing.proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
@@ -22,21 +34,11 @@ from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
 from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
 from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
 from millpond.testing.proof.oracle.tables.table import Table, TableSource
-from millpond.testing.proof.oracle.tables.table_filter import TableFilter
-from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
 from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
-from millpond.testing.proof.oracle.vectors.untold import NotToldError, join_type
-from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from millpond.testing.proof.oracle.windows.suppress import Suppress
-from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
-from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
-from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
-from millpond.testing.proof.oracle.windows.windowed import Emission, WindowAggregate
+from millpond.testing.proof.oracle.vectors.untold import NotToldError
+from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES
 from millpond.testing.proof.oracle.windows.wtable_kinds import wtable_join
-
-Params = Mapping[str, Any]
 
 
 def build(kind: str, params: Params, semantics: Semantics) -> Topology:
@@ -55,90 +57,12 @@ def known_kind(kind: str) -> bool:
     return kind in _KINDS
 
 
-class Read(dict[str, Any]):
-    """Parameters that remember which were asked for: one that nobody asks for is one that is not known here."""
-
-    def __init__(self, params: Params) -> None:
-        super().__init__(params)
-        self._asked = {"cache_max_bytes", "store", "emit_interval_ms", "optimization", "retention_ms"}
-
-    def __getitem__(self, name: str) -> Any:
-        self._asked.add(name)
-        if name not in self:
-            raise NotToldError(f"the recording does not tell its {name!r}")
-        value = super().__getitem__(name)
-        return join_type(value) if name in ("type", "type2") else value
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """See `dict.get`."""
-        self._asked.add(name)
-        return super().get(name, default)
-
-    def check(self) -> None:
-        """Raise where a parameter that says something was not asked for."""
-        unknown = sorted(name for name in self.keys() - self._asked if dict.__getitem__(self, name))
-        if unknown:
-            raise NotToldError(f"unknown parameter {unknown[0]!r}")
-
-
-def table(topology: Topology, params: Params, topic: str) -> Table:
-    """A table source with its operations."""
-    source = TableSource(
-        topology,
-        materialized=bool(params.get(f"{topic}_materialized")),
-        history_ms=params.get(f"{topic}_versioned_ms"),
-        cached=topology.caching,
-    )
-    topology.source(topic, source)
-    return operations(topology, source, params.get(f"{topic}_ops", ()))
-
-
-def stream(topology: Topology, topic: str) -> Node:
-    """A stream source."""
-    source = Node()
-    topology.source(topic, source)
-    return source
-
-
-def operations(topology: Topology, parent: Table, ops: Sequence[Params]) -> Table:
-    """A chain of table operations in order of construction."""
-    node = parent
-    for op in ops:
-        node = _operation(topology, node, op)
-    return node
-
-
-def _operation(topology: Topology, parent: Table, op: Params) -> Table:
-    materialized = bool(op.get("materialized"))
-    match op["op"]:
-        case "filter" | "filter_not" as name:
-            node: Table = TableFilter(parent, even, negate=name == "filter_not", materialized=materialized)
-        case "map_values":
-            node = TableMapValues(parent, mapped, materialized=materialized)
-        case "suppress":
-            return Suppress(topology, parent, int(op["ms"]))
-        case "to_table":
-            source = TableSource(topology, materialized=materialized, cached=topology.caching)
-            parent.feed(source)
-            return source
-        case unknown:
-            raise NotToldError(f"unknown table operation {unknown!r}")
-    return _cached(topology, node) if materialized else node
-
-
-def _cached(topology: Topology, stored: Table) -> Table:
-    """A table with a store of its own, behind the record cache where that is on."""
-    if topology.caching:
-        stored.enable_cache(topology)
-    return stored
-
-
 def _table_table(topology: Topology, params: Params) -> None:
     sides = table(topology, params, "left"), table(topology, params, "right")
     materialized = bool(params.get("result_materialized"))
     join: Table = TableTableJoin(topology, sides, params["type"], plus, materialized=materialized)
     if materialized:
-        join = _cached(topology, join)
+        join = cached(topology, join)
     topology.sink(operations(topology, join, params.get("ops", ())))
 
 
@@ -224,57 +148,23 @@ def _global_join(topology: Topology, params: Params) -> None:
     topology.sink(GlobalLookup(topology, left, right, params["type"], lambda _, value: ref(value), plus))
 
 
-def suppressed(topology: Topology, parent: Table, params: Params) -> Table:
-    """A table behind suppress, if the parameters ask for it."""
-    spec = params.get("suppress")
-    if spec is None:
-        return parent
-    window = params.get("window")
-    order = session_bytes if window == "session" else key_bytes
-    if spec["until"] == "time_limit":
-        return Suppress(topology, parent, int(spec["ms"]), key_order=order)
-    if spec["until"] != "window_closes" or window is None:
-        raise NotToldError(f"cannot suppress until {spec['until']!r} here")
-    wait = params.get("grace_ms", 0) + params.get("gap_ms", 0)
-    strict = window in ("sliding", "session") and topology.semantics.repaired(17)
-    length = params.get("size_ms", params.get("difference_ms", 0))
-    return Suppress(topology, parent, wait + int(strict), window_ms=length, key_order=order)
-
-
 def _stream_aggregate(topology: Topology, params: Params) -> None:
     source = stream(topology, "input")
-    aggregate = _aggregated(topology, source, aggregator(params))
+    aggregate = aggregated(topology, source, aggregator(params))
     topology.sink(suppressed(topology, aggregate, params))
 
 
-def _aggregated(topology: Topology, parent: Node, aggregate: Aggregator) -> Table:
-    return _cached(topology, StreamAggregate(topology, parent, aggregate))
-
-
-def aggregator(params: Params) -> Aggregator:
-    """The aggregator by its name; the kinds that name none use log."""
-    name = params.get("agg", "log")
-    if name not in AGGREGATORS:
-        raise NotToldError(f"unknown aggregate {name!r}")
-    return AGGREGATORS[name]
-
-
 def _table_aggregate(topology: Topology, params: Params) -> None:
-    aggregate = _grouped(topology, table(topology, params, "input"), params)
+    aggregate = grouped(topology, table(topology, params, "input"), params)
     topology.sink(operations(topology, suppressed(topology, aggregate, params), params.get("ops", ())))
 
 
-def _grouped(topology: Topology, parent: Table, params: Params) -> Table:
-    groups = GroupTable(topology, parent, lambda _, value: (ref(value), payload(value)))
-    return _cached(topology, TableAggregate(topology, groups.topic, aggregator(params)))
-
-
 def _stream_table_count(topology: Topology, params: Params) -> None:
-    topology.sink(_aggregated(topology, stream_table(topology, params), AGGREGATORS["count"]))
+    topology.sink(aggregated(topology, stream_table(topology, params), AGGREGATORS["count"]))
 
 
 def _stream_stream_count(topology: Topology, params: Params) -> None:
-    topology.sink(_aggregated(topology, stream_stream(topology, params), AGGREGATORS["count"]))
+    topology.sink(aggregated(topology, stream_stream(topology, params), AGGREGATORS["count"]))
 
 
 def _table_join_then_fk(topology: Topology, params: Params) -> None:
@@ -284,11 +174,11 @@ def _table_join_then_fk(topology: Topology, params: Params) -> None:
 
 
 def _fk_then_aggregate(topology: Topology, params: Params) -> None:
-    topology.sink(_grouped(topology, fk_join(topology, params), params))
+    topology.sink(grouped(topology, fk_join(topology, params), params))
 
 
 def _aggregate_join_table(topology: Topology, params: Params) -> None:
-    aggregate = _aggregated(topology, stream(topology, "left"), AGGREGATORS["log"])
+    aggregate = aggregated(topology, stream(topology, "left"), AGGREGATORS["log"])
     right = table(topology, params, "right")
     topology.sink(TableTableJoin(topology, (aggregate, right), params["type"], plus))
 
@@ -300,7 +190,7 @@ def _rekeyed(topology: Topology, topic: str, *, null_keys: bool) -> Node:
 
 
 def _rekey_count(topology: Topology, params: Params) -> None:
-    topology.sink(_aggregated(topology, _rekeyed(topology, "input", null_keys=False), aggregator(params)))
+    topology.sink(aggregated(topology, _rekeyed(topology, "input", null_keys=False), aggregator(params)))
 
 
 def _rekey_stream_stream(topology: Topology, params: Params) -> None:
@@ -318,46 +208,20 @@ def _merge_count(topology: Topology, params: Params) -> None:
     merged = Node()
     for topic in ("left", "right"):
         stream(topology, topic).feed(merged)
-    topology.sink(_aggregated(topology, merged, aggregator(params)))
-
-
-def window_aggregate(topology: Topology, parent: Node, params: Params, aggregate: Aggregator) -> WindowAggregate:
-    """A windowed aggregate of any kind of window."""
-    emission = Emission(
-        on_close=params.get("emit", "update") == "close",
-        interval_ms=params.get("emit_interval_ms", 0),
-        retention_ms=params.get("retention_ms"),
-        in_memory=params.get("store") == "in_memory",
-    )
-    grace = params.get("grace_ms", 0)
-    match params["window"]:
-        case "tumbling" | "hopping":
-            size = params["size_ms"]
-            spec = TimeWindows(size, params.get("advance_ms", size), grace)
-            return TimeWindowAggregate(topology, parent, aggregate, spec, emission)
-        case "sliding":
-            difference = params["difference_ms"]
-            return SlidingWindowAggregate(
-                topology, parent, aggregate, emission, difference_ms=difference, grace_ms=grace
-            )
-        case "session":
-            gap = params["gap_ms"]
-            return SessionWindowAggregate(topology, parent, aggregate, emission, gap_ms=gap, grace_ms=grace)
-        case unknown:
-            raise NotToldError(f"unknown window {unknown!r}")
+    topology.sink(aggregated(topology, merged, aggregator(params)))
 
 
 def _windowed_aggregate(topology: Topology, params: Params) -> None:
     aggregate: Table = window_aggregate(topology, stream(topology, "input"), params, aggregator(params))
     if params.get("emit", "update") != "close":
-        aggregate = _cached(topology, aggregate)
+        aggregate = cached(topology, aggregate)
     topology.sink(suppressed(topology, aggregate, params))
 
 
 def _stream_stream_window(topology: Topology, params: Params) -> None:
     window = {"window": "tumbling", "size_ms": params["size_ms"], "grace_ms": params["window_grace_ms"]}
     joined = stream_stream(topology, params)
-    topology.sink(_cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
+    topology.sink(cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
 
 
 def _wtable(topology: Topology, params: Params, kind: str) -> None:
@@ -393,5 +257,6 @@ _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "merge_count": _merge_count,
     "windowed_aggregate": _windowed_aggregate,
     "stream_stream_window": _stream_stream_window,
+    **combinations.KINDS,
     **{kind: partial(_wtable, kind=kind) for kind in WTABLES},
 }

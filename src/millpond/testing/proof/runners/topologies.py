@@ -21,7 +21,8 @@ from millpond.ktable import KTable
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.conformance_runners import untold
 from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.topologies import Read, known_kind
+from millpond.testing.proof.oracle.parts import Read
+from millpond.testing.proof.oracle.topologies import known_kind
 from millpond.testing.proof.oracle.vectors.untold import NotToldError
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES

@@ -56,7 +56,8 @@ def _swapped(function: Any) -> Any:
     return lambda value, aggregate: function(aggregate, value)
 
 
-def _folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> list[Any]:
+def folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> list[Any]:
+    """The aggregate of what is grouped, by the fold that was drawn."""
     if params["fold"] == "count":
         return [_counted(site, grouped, params)]
     fold = AGGREGATORS[params["fold"]]
@@ -68,7 +69,7 @@ def _folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> li
 
 
 def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
-    return _folded(site, inputs[0].group_by_key(), params, takes_back=False)
+    return folded(site, inputs[0].group_by_key(), params, takes_back=False)
 
 
 def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
@@ -104,12 +105,17 @@ def _cogroup_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
 def _table(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     group, value = site.library.lift(text.referrer(site.keys), site.keys), site.library.lift(_value, "string")
     grouped = inputs[0].group_by(lambda row: (group(row), value(row)), name=f"{site.name}-group")
-    return _folded(site, grouped, params, takes_back=True)
+    return folded(site, grouped, params, takes_back=True)
 
 
 def _table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     referrer = text.referrer(site.keys)
     groups = GroupTable(site.topology, inputs[0], lambda _, value: (referrer(value), _value(value)))
+    return grouped_node(site, groups, params)
+
+
+def grouped_node(site: OracleSite, groups: GroupTable, params: Params) -> list[Any]:
+    """The aggregate of a grouped table, by the fold that was drawn."""
     history = params.get("history")
     aggregate = TableAggregate(site.topology, groups.topic, AGGREGATORS[params["fold"]], history_ms=history)
     return _shown(aggregate, params)

@@ -17,6 +17,7 @@ from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params
 from millpond.testing.proof.oracle.graph import MapRecord
 from millpond.testing.proof.oracle.tables.table import TableSource
 from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
+from millpond.testing.proof.oracle.windows.aggregate import GroupTable
 from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Cogrouped
 from millpond.testing.proof.oracle.windows.window_session import SessionWindowAggregate
 from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
@@ -111,6 +112,26 @@ def _stream_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
 
 
+def _group_params(choices: Choices, generation: str) -> Params:
+    """Groups by what a value refers to, or the windows of each key together."""
+    return {**_GROUP.draw(choices, generation), "by": choices.pick(("value", "key"))}
+
+
+def _group(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    if params["by"] == "value":
+        return _GROUP.handles(site, inputs, params)
+    key_of = site.builder._construction.functions.field
+    grouped = inputs[0].group_by(lambda key, value: (key_of(key, "key"), value), name=f"{site.name}-group")
+    return aggregates.folded(site, grouped, params, takes_back=True)
+
+
+def _group_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    if params["by"] == "value":
+        return _GROUP.nodes(site, inputs, params)
+    groups = GroupTable(site.topology, inputs[0], lambda windowed, value: (windowed.key, value))
+    return aggregates.grouped_node(site, groups, params)
+
+
 def _as_table(inputs: list[Any]) -> list[Any]:
     return [each.to_stream().to_table() for each in inputs]
 
@@ -149,11 +170,12 @@ KINDS: dict[str, Kind] = {
     "windowed_filter": Kind(WINDOWED, WINDOWED, _filter, _FILTER.nodes, _negate, weight=1, generations=CURRENT),
     "windowed_map_values": Kind(WINDOWED, WINDOWED, _map_values, _MAPPED.nodes, weight=1, generations=CURRENT),
     "windowed_stream": Kind(WINDOWED, STREAM, _stream, _stream_node, weight=4, generations=CURRENT),
-    "windowed_group": replace(
+    "windowed_group": replace(_GROUP, takes=WINDOWED, handles=_group, nodes=_group_node, draw=_group_params),
+    "windowed_table_group": replace(
         _GROUP,
         takes=WINDOWED,
         handles=lambda site, inputs, params: _GROUP.handles(site, _as_table(inputs), params),
         nodes=lambda site, inputs, params: _GROUP.nodes(site, _as_table_nodes(site, inputs), params),
-        weight=3,
+        weight=2,
     ),
 }

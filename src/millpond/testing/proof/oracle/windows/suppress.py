@@ -1,6 +1,6 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repairs of rows 17, 28 and 30. Law: one pending entry per key, the latest
+Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key, the latest
 change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the record that moves time
 past it.
 """
@@ -22,6 +22,8 @@ class _Pending:
     time: int
     record: Record
     before: Value
+    topic: str
+    """Of the input record that caused the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,14 @@ class Room:
     size: float = float("inf")
     refuses: bool = False
     size_of: Callable[[bytes, Value], int] = lambda key, value: len(key) + len(str(value or "").encode())
+
+
+def _estimated(key: bytes, held: _Pending) -> int:
+    """What the engine takes an entry of texts to need in memory, behind an input without headers."""
+    change, told_once = held.record, held.before == held.record.old
+    values = (held.before, None if told_once else change.old, change.value)
+    context = 8 + 8 + len(held.topic) + 4  # timestamp, offset, topic, partition
+    return 8 + len(key) + sum(len(str(value).encode()) for value in values if value is not None) + context
 
 
 class Suppress(Table):
@@ -113,9 +123,9 @@ class Suppress(Table):
             if self._window_close:
                 assert isinstance(record.key, Windowed)
                 time = record.key.end
-            self._pending[record.key] = _Pending(time, record, record.old)
+            self._pending[record.key] = _Pending(time, record, record.old, self._topology.topic)
         else:
-            held.record = record
+            held.record, held.topic = record, self._topology.topic
         self._release()
         while self._pending and self._is_full():
             if self._room is not None and self._room.refuses:
@@ -126,8 +136,16 @@ class Suppress(Table):
         room = self._room
         if room is None:
             return False
-        sizes = (room.size_of(self._key_order(key), held.record.value) for key, held in self._pending.items())
-        return len(self._pending) > room.records or sum(sizes) > room.size
+        if len(self._pending) > room.records or room.size == float("inf"):
+            return len(self._pending) > room.records
+        estimated = not self._topology.semantics.repaired(33)
+        sizes = (
+            _estimated(self._key_order(key), held)
+            if estimated
+            else room.size_of(self._key_order(key), held.record.value)
+            for key, held in self._pending.items()
+        )
+        return sum(sizes) > room.size
 
     def _release(self) -> None:
         due = [
@@ -170,7 +188,8 @@ class Suppress(Table):
         held = self._pending.pop(key)
         change = held.record
         if change.value is not None or not self._window_close:
-            old = held.before if self.send_old else None
+            told = held.before if self._topology.semantics.repaired(37) else change.old
+            old = told if self.send_old else None
             self._sent[key] = change.ts
             self._show(key, change)
             # what is held back is not known to be out of order any more

@@ -64,7 +64,7 @@ class SessionWindowAggregate(WindowAggregate):
             for window in merged:
                 self.put(window, None, window.end)
         self._newest_end = max(self._newest_end, session.end)
-        told = self._semantics.repaired(29) if self.send_old and session in merged else True
+        told = self._semantics.repaired(29) if self.send_old else True
         self.put(session, self._aggregator.added(aggregate, record.value), session.end, tells_old=told)
         return True
 

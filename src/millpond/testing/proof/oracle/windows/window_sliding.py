@@ -160,9 +160,8 @@ class SlidingWindowAggregate(WindowAggregate):
         window = Windowed(record.key, start, start + self._difference)
         if window.end < self.close():
             return
-        aggregate, ts = (None, record.ts) if stored is None else (stored.value, max(stored.ts, record.ts))
         self._newest_start = max(self._newest_start, start)
-        self.put(window, self._aggregator.added(aggregate, record.value), ts)
+        self.add(window, stored, record)
 
     def closed_now(self) -> list[Windowed]:
         """What closed since the last emission and, faithfully, is still in the store."""

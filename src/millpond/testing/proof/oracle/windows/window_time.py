@@ -30,6 +30,23 @@ class TimeWindows:
         return range(first, ts + 1, self.advance_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class UnlimitedWindows:
+    """One window, from a moment on, without an end; it is told by the largest number of 64 bits."""
+
+    start_ms: int = 0
+    grace_ms: int = 0
+
+    @property
+    def size_ms(self) -> int:
+        """As long as there is time."""
+        return 2**63 - 1 - self.start_ms
+
+    def starts(self, ts: int) -> range:
+        """The one window, for what is not before it."""
+        return range(self.start_ms, self.start_ms + (ts >= self.start_ms))
+
+
 class TimeWindowAggregate(WindowAggregate):
     """Aggregates each record into every open window that contains it."""
 
@@ -38,7 +55,7 @@ class TimeWindowAggregate(WindowAggregate):
         topology: Topology,
         parent: Node,
         aggregator: Aggregator,
-        spec: TimeWindows,
+        spec: TimeWindows | UnlimitedWindows,
         emission: Emission,
         *cogrouped: Cogrouped,
     ) -> None:
@@ -70,9 +87,8 @@ class TimeWindowAggregate(WindowAggregate):
             if window.end <= self.close():
                 continue
             before = self.shown(window)
-            aggregate, ts = (None, record.ts) if before is None else (before.value, max(before.ts, record.ts))
             self._newest_start = max(self._newest_start, start)
-            self.put(window, self._aggregator.added(aggregate, record.value), ts)
+            self.add(window, before, record)
         return True
 
     def stored(self, window: Windowed) -> bool:

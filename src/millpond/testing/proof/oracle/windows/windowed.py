@@ -52,7 +52,11 @@ class WindowAggregate(Table):
         self._aggregators = (aggregator, *(other for _, other in cogrouped))
         self._emission = emission
         self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
-        self.clock = self._made_clock()
+        # row 36: in the engine a processor, and with it a time, for each cogrouped stream
+        apart = bool(cogrouped) and not self._semantics.repaired(36)
+        self._clocks = [self._made_clock() for _ in (cogrouped if apart else ())]
+        self._clocks = [self._made_clock(), *self._clocks]
+        self.clock = self._clocks[0]
         self._emitted: set[Windowed] = set()
         self._last_close = -1
         self._next_emit = 0
@@ -100,6 +104,7 @@ class WindowAggregate(Table):
         skips = self.skips_null_values or self._semantics.repaired(10)
         if record.key is None or (record.value is None and skips):
             return
+        self.clock = self._clocks[port if len(self._clocks) > 1 else 0]
         self.clock.move(record.ts, port)
         self._aggregator = self._aggregators[port]
         if self.aggregate(record):
@@ -143,14 +148,22 @@ class WindowAggregate(Table):
         """The order of the store: time windows by start."""
         return (window.start, key_bytes(window.key))
 
-    def put(self, window: Windowed, value: Value, ts: int, *, tells_old: bool = True) -> None:
+    def put(self, window: Windowed, value: Value, ts: int, *, tells_old: bool = True, began: Value = None) -> None:
         """Write one window and forward the change, with its old value where that is asked for and told."""
         before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
         if value is not None:
             self._rows[window.key][window.start, window.end] = Stored(value, ts)
         if not self._emission.on_close:
             old = None if before is None else before.value
-            self.emit(Record(window, value, ts, old if self.send_old and tells_old else None), old)
+            told = old if began is None or not self.send_old or self._semantics.repaired(38) else began
+            self.emit(Record(window, value, ts, told if self.send_old and tells_old else None), old)
+
+    def add(self, window: Windowed, stored: Stored | None, record: Record) -> None:
+        """Add a record to what a window has, or begins with; the engine tells that as its old value (row 38)."""
+        fold = self._aggregator
+        aggregate, ts = (None, record.ts) if stored is None else (stored.value, max(stored.ts, record.ts))
+        began = fold.initial() if aggregate is None and fold.initial is not None else aggregate
+        self.put(window, fold.added(aggregate, record.value), ts, began=began)
 
     def windows(self, key: Key) -> list[tuple[int, int, Stored]]:
         """All windows of a key as (start, end, aggregate), by start."""

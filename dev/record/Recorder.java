@@ -1,0 +1,305 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.TestInputTopic;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.Stores;
+
+/**
+ * Runs histories through Kafka Streams' own test driver: a line of JSON in (id, kind, params, steps), the same line out,
+ * with what each step made under "expect". The kinds and their parameters are those of tests/recordings/README.md.
+ */
+public final class Recorder {
+    private static final String VERSION = "4.3.0";
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Serde<String> TEXT = Serdes.String();
+    private static final Grouped<String, String> GROUPED = Grouped.with(TEXT, TEXT);
+    private static final Initializer<String> ZERO = () -> "0";
+    private static final Aggregator<String, String, String> ADD = (key, value, all) -> all + "+" + value;
+    private static final Aggregator<String, String, String> TAKE = (key, value, all) -> all + "-" + value;
+    private static final Aggregator<String, String, String> TIMES = (key, value, all) -> all + "*" + value;
+    private static final List<Aggregator<String, String, String>> OF_STREAMS = List.of(ADD, TAKE, TIMES);
+    private static final Merger<String, String> MERGE = (key, one, other) -> one + "&" + other;
+    private static final ValueJoiner<String, String, String> PLUS = (left, right) -> left + "+" + right;
+
+    private final StreamsBuilder builder = new StreamsBuilder();
+    private final JsonNode params;
+    private final List<Record<?, String>> results = new ArrayList<>();
+
+    private Recorder(JsonNode params) {
+        this.params = params;
+    }
+
+    static String ref(String value) {
+        int bar = value == null ? -1 : value.indexOf('|');
+        return bar <= 0 ? null : value.substring(0, bar);
+    }
+
+    static String payload(String value) {
+        if (value == null) {
+            return null;
+        }
+        String rest = value.substring(value.indexOf('|') + 1);
+        return rest.isEmpty() ? null : rest;
+    }
+
+    static boolean even(String value) {
+        for (int at = value == null ? -1 : value.length() - 1; at >= 0; at--) {
+            if (Character.isDigit(value.charAt(at))) {
+                return (value.charAt(at) - '0') % 2 == 0;
+            }
+        }
+        return false;
+    }
+
+    private static Duration ms(JsonNode number) {
+        return Duration.ofMillis(number.asLong());
+    }
+
+    private Topology topology(String kind) {
+        switch (kind) {
+            case "cogroup" -> end(cogroup());
+            case "suppress_then_aggregate" -> end(aggregated(table("input")));
+            case "fk_then_suppress" -> end(ops(fk(table("left"), table("right"), "type", "fk"), params.path("ops")));
+            case "aggregate_then_fk" -> {
+                KTable<String, String> left = aggregated(table("left"));
+                end(fk(left, table("right"), "type", "fk"));
+            }
+            case "window_then_aggregate" -> end(grouped(windowed(stream("input").groupByKey(GROUPED))));
+            case "fk_chain_same" -> {
+                KTable<String, String> left = table("left");
+                KTable<String, String> right = table("right");
+                end(fk(fk(left, right, "type", "fk"), right, "type2", "fk2"));
+            }
+            default -> throw new IllegalArgumentException("no such kind: " + kind);
+        }
+        return builder.build();
+    }
+
+    private KStream<String, String> stream(String topic) {
+        return builder.stream(topic, Consumed.with(TEXT, TEXT));
+    }
+
+    private KTable<String, String> table(String topic) {
+        Consumed<String, String> consumed = Consumed.with(TEXT, TEXT);
+        KTable<String, String> table;
+        if (params.has(topic + "_versioned_ms")) {
+            table = builder.table(topic, consumed, Materialized.<String, String>as(
+                    Stores.persistentVersionedKeyValueStore(topic + "-store", ms(params.get(topic + "_versioned_ms"))))
+                .withKeySerde(TEXT).withValueSerde(TEXT));
+        } else if (params.path(topic + "_materialized").asBoolean()) {
+            table = builder.table(topic, consumed, Materialized.as(topic + "-store"));
+        } else {
+            table = builder.table(topic, consumed);
+        }
+        return ops(table, params.path(topic + "_ops"));
+    }
+
+    private static KTable<String, String> ops(KTable<String, String> table, JsonNode all) {
+        for (JsonNode op : all) {
+            table = switch (op.get("op").asText()) {
+                case "filter" -> table.filter((key, value) -> even(value));
+                case "filter_not" -> table.filterNot((key, value) -> even(value));
+                case "map_values" -> table.mapValues(value -> value.endsWith("3") ? null : "m(" + value + ")");
+                case "suppress" -> table.suppress(Suppressed.<String>untilTimeLimit(ms(op.get("ms")), buffer(op)));
+                default -> throw new IllegalArgumentException("no such operation: " + op);
+            };
+        }
+        return table;
+    }
+
+    private static Suppressed.BufferConfig<?> buffer(JsonNode spec) {
+        if (!spec.has("max_records") && !spec.has("max_bytes")) {
+            return Suppressed.BufferConfig.unbounded();
+        }
+        Suppressed.EagerBufferConfig config = Suppressed.BufferConfig.maxRecords(
+            spec.path("max_records").asLong(Long.MAX_VALUE));
+        return spec.has("max_bytes") ? config.withMaxBytes(spec.get("max_bytes").asLong()) : config;
+    }
+
+    private KTable<String, String> aggregated(KTable<String, String> table) {
+        return folded(table.groupBy((key, value) -> KeyValue.pair(ref(value), payload(value)), GROUPED));
+    }
+
+    private KTable<String, String> folded(KGroupedTable<String, String> grouped) {
+        Materialized<String, String, org.apache.kafka.streams.state.KeyValueStore<org.apache.kafka.common.utils.Bytes, byte[]>>
+            stored = Materialized.with(TEXT, TEXT);
+        return switch (params.path("agg").asText("log")) {
+            case "log" -> grouped.aggregate(ZERO, ADD, TAKE, stored);
+            case "reduce" -> grouped.reduce((all, value) -> all + "+" + value, (all, value) -> all + "-" + value, stored);
+            case "set" -> grouped.aggregate(() -> "", (key, value, all) -> with(all, value),
+                (key, value, all) -> without(all, value), stored);
+            default -> throw new IllegalArgumentException("no such aggregate");
+        };
+    }
+
+    private static String with(String set, String value) {
+        List<String> members = new ArrayList<>(set.isEmpty() ? List.of() : Arrays.asList(set.split(",", -1)));
+        members.add(value);
+        members.sort(null);
+        return String.join(",", members);
+    }
+
+    private static String without(String set, String value) {
+        List<String> members = new ArrayList<>(Arrays.asList(set.split(",", -1)));
+        members.remove(value);
+        return members.isEmpty() ? null : String.join(",", members);
+    }
+
+    private KTable<String, String> fk(
+        KTable<String, String> left, KTable<String, String> right, String type, String key) {
+        boolean second = params.path(key).asText("ref").equals("payload_ref");
+        java.util.function.Function<String, String> foreign = value -> ref(second ? payload(value) : value);
+        return params.get(type).asText().equals("inner")
+            ? left.join(right, foreign, PLUS) : left.leftJoin(right, foreign, PLUS);
+    }
+
+    private KTable<?, String> cogroup() {
+        CogroupedKStream<String, String> all = null;
+        for (int number = 0; number < params.get("streams").asInt(); number++) {
+            KGroupedStream<String, String> one = stream("s" + number).groupByKey(GROUPED);
+            all = number == 0 ? one.cogroup(ADD) : all.cogroup(one, OF_STREAMS.get(number));
+        }
+        if (!params.has("window")) {
+            return all.aggregate(ZERO, Materialized.with(TEXT, TEXT));
+        }
+        return suppressed(switch (params.get("window").asText()) {
+            case "session" -> all.windowedBy(sessions()).aggregate(ZERO, MERGE, Materialized.with(TEXT, TEXT));
+            case "sliding" -> all.windowedBy(sliding()).aggregate(ZERO, Materialized.with(TEXT, TEXT));
+            case "unlimited" -> all.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(
+                params.path("start_ms").asLong()))).aggregate(ZERO, Materialized.with(TEXT, TEXT));
+            default -> all.windowedBy(times()).aggregate(ZERO, Materialized.with(TEXT, TEXT));
+        });
+    }
+
+    private KTable<Windowed<String>, String> windowed(KGroupedStream<String, String> grouped) {
+        EmitStrategy emit = params.path("emit").asText("update").equals("close")
+            ? EmitStrategy.onWindowClose() : EmitStrategy.onWindowUpdate();
+        return suppressed(switch (params.get("window").asText()) {
+            case "session" -> grouped.windowedBy(sessions()).emitStrategy(emit)
+                .aggregate(ZERO, ADD, MERGE, Materialized.with(TEXT, TEXT));
+            case "sliding" -> grouped.windowedBy(sliding()).emitStrategy(emit)
+                .aggregate(ZERO, ADD, Materialized.with(TEXT, TEXT));
+            default -> grouped.windowedBy(times()).emitStrategy(emit)
+                .aggregate(ZERO, ADD, Materialized.with(TEXT, TEXT));
+        });
+    }
+
+    private SessionWindows sessions() {
+        return SessionWindows.ofInactivityGapAndGrace(ms(params.get("gap_ms")), ms(params.get("grace_ms")));
+    }
+
+    private SlidingWindows sliding() {
+        return SlidingWindows.ofTimeDifferenceAndGrace(ms(params.get("difference_ms")), ms(params.get("grace_ms")));
+    }
+
+    private TimeWindows times() {
+        TimeWindows windows = TimeWindows.ofSizeAndGrace(ms(params.get("size_ms")), ms(params.get("grace_ms")));
+        return params.has("advance_ms") ? windows.advanceBy(ms(params.get("advance_ms"))) : windows;
+    }
+
+    private KTable<Windowed<String>, String> suppressed(KTable<Windowed<String>, String> table) {
+        JsonNode spec = params.path("suppress");
+        return switch (spec.path("until").asText()) {
+            case "window_closes" -> table.suppress(
+                Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
+            case "time_limit" -> table.suppress(
+                Suppressed.<Windowed<?>>untilTimeLimit(ms(spec.get("ms")), buffer(spec)));
+            default -> table;
+        };
+    }
+
+    private KTable<String, String> grouped(KTable<Windowed<String>, String> table) {
+        boolean byStart = params.path("group").asText("key").equals("start");
+        return folded(table.groupBy((window, value) -> KeyValue.pair(
+            byStart ? Long.toString(window.window().start()) : window.key(), value), GROUPED));
+    }
+
+    private <K> void end(KTable<K, String> table) {
+        table.toStream().process(() -> (Processor<K, String, Void, Void>) results::add);
+    }
+
+    private static Properties settings(JsonNode params) {
+        Properties settings = new Properties();
+        settings.put("application.id", "recorded");
+        settings.put("bootstrap.servers", "none:1");
+        settings.put("state.dir", System.getProperty("java.io.tmpdir") + File.separator + "recorded-state");
+        settings.put("statestore.cache.max.bytes", "0");
+        settings.put("default.key.serde", Serdes.StringSerde.class.getName());
+        settings.put("default.value.serde", Serdes.StringSerde.class.getName());
+        settings.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
+        if (params.path("store").asText().equals("in_memory")) {
+            settings.put("dsl.store.suppliers.class",
+                "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers");
+        }
+        return settings;
+    }
+
+    private void run(ObjectNode history) {
+        Topology topology = topology(history.get("kind").asText());
+        Map<String, TestInputTopic<String, String>> inputs = new HashMap<>();
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology, settings(params), Instant.ofEpochMilli(0))) {
+            for (JsonNode step : history.get("steps")) {
+                inputs.computeIfAbsent(step.get("topic").asText(),
+                        topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()))
+                    .pipeInput(text(step.get("key")), text(step.get("value")), step.get("ts").asLong());
+                ArrayNode expect = ((ObjectNode) step).putArray("expect");
+                results.forEach(record -> write(expect.addObject(), record));
+                results.clear();
+            }
+        }
+    }
+
+    private static String text(JsonNode node) {
+        return node.isNull() ? null : node.asText();
+    }
+
+    private static void write(ObjectNode result, Record<?, String> record) {
+        if (record.key() instanceof Windowed<?> window) {
+            result.putObject("key").put("key", (String) window.key())
+                .put("start", window.window().start()).put("end", window.window().end());
+        } else {
+            result.put("key", (String) record.key());
+        }
+        result.put("value", record.value()).put("ts", record.timestamp());
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            ObjectNode given = (ObjectNode) JSON.readTree(line);
+            ObjectNode history = JSON.createObjectNode();
+            for (String name : List.of("id", "kind", "params")) {
+                history.set(name, given.get(name));
+            }
+            history.put("semantics", "current").put("kafka_version", VERSION).set("steps", given.get("steps"));
+            new Recorder(history.get("params")).run(history);
+            out.println(JSON.writeValueAsString(history));
+        }
+        out.flush();
+    }
+}

@@ -1,0 +1,158 @@
+"""The topologies that are recorded: per file its families, each a name and the parameters of a kind.
+
+Owns which parameters stand together; what they mean is said in tests/recordings/README.md. A family is small, so that
+one run of a topology takes many histories.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Family(NamedTuple):
+    """Histories of one topology.
+
+    Parameters
+    ----------
+    name : the first part of each history's id.
+    kind, params : the topology.
+    span : about how long its windows or limits are, in ms: what is drawn around.
+    """
+
+    name: str
+    kind: str
+    params: dict[str, Any]
+    span: int
+
+
+def _windows() -> list[tuple[str, dict[str, Any], int]]:
+    return [
+        ("tumbling-10-g0", {"window": "tumbling", "size_ms": 10, "grace_ms": 0}, 10),
+        ("tumbling-10-g15", {"window": "tumbling", "size_ms": 10, "grace_ms": 15}, 10),
+        ("hopping-12-4-g0", {"window": "hopping", "size_ms": 12, "advance_ms": 4, "grace_ms": 0}, 12),
+        ("hopping-10-7-g6", {"window": "hopping", "size_ms": 10, "advance_ms": 7, "grace_ms": 6}, 10),
+        ("sliding-10-g0", {"window": "sliding", "difference_ms": 10, "grace_ms": 0}, 10),
+        ("sliding-6-g9", {"window": "sliding", "difference_ms": 6, "grace_ms": 9}, 6),
+        ("session-10-g0", {"window": "session", "gap_ms": 10, "grace_ms": 0}, 10),
+        ("session-5-g7", {"window": "session", "gap_ms": 5, "grace_ms": 7}, 5),
+    ]
+
+
+CLOSES = {"until": "window_closes"}
+"""Suppress until windows close: with a buffer without limits, as Kafka Streams takes it."""
+
+
+def _cogroup() -> list[Family]:
+    families = [Family("cog-plain", "cogroup", {"streams": 2}, 10), Family("cog-three", "cogroup", {"streams": 3}, 10)]
+    for number, (name, params, span) in enumerate(_windows()):
+        streams = (2, 3, 1, 2)[number % 4]
+        families.append(Family(f"cog-{name}", "cogroup", {"streams": 2, **params}, span))
+        families.append(
+            Family(f"cog-{name}-s{streams}-closes", "cogroup", {"streams": streams, **params, "suppress": CLOSES}, span)
+        )
+    limits = {"until": "time_limit", "ms": 8, "max_records": 2}
+    tumbling, memory = _windows()[0][1], _windows()[1][1]
+    return [
+        *families,
+        Family("cog-tumbling-limit", "cogroup", {"streams": 2, **tumbling, "suppress": limits}, 10),
+        Family("cog-tumbling-memory", "cogroup", {"streams": 3, **memory, "store": "in_memory"}, 10),
+        Family("cog-unlimited", "cogroup", {"streams": 2, "window": "unlimited"}, 10),
+        Family("cog-unlimited-from-30", "cogroup", {"streams": 1, "window": "unlimited", "start_ms": 30}, 10),
+    ]
+
+
+def _suppress(ms: int, **limits: int) -> dict[str, Any]:
+    return {"op": "suppress", "ms": ms, **limits}
+
+
+SUPPRESSED = {
+    "10": [_suppress(10)],
+    "0": [_suppress(0)],
+    "25-records-2": [_suppress(25, max_records=2)],
+    "25-records-0": [_suppress(25, max_records=0)],
+    "20-bytes": [_suppress(20, max_bytes=120)],
+    "filter": [{"op": "filter"}, _suppress(10)],
+    "twice": [_suppress(5), {"op": "map_values"}, _suppress(10)],
+}
+
+
+def _suppress_then_aggregate() -> list[Family]:
+    kind, folds = "suppress_then_aggregate", ("log", "set", "reduce")
+    families = [
+        Family(f"supp-{name}-{(fold := folds[n % 3])}", kind, {"agg": fold, "input_ops": ops}, 10)
+        for n, (name, ops) in enumerate(SUPPRESSED.items())
+    ]
+    return [
+        *families,
+        Family(
+            "supp-10-stored-set", kind, {"agg": "set", "input_materialized": True, "input_ops": SUPPRESSED["10"]}, 10
+        ),
+        Family("supp-10-log", kind, {"agg": "log", "input_ops": [*SUPPRESSED["10"], {"op": "filter"}]}, 10),
+    ]
+
+
+def _fk_then_suppress() -> list[Family]:
+    kind = "fk_then_suppress"
+    families = [
+        Family(f"fks-{how}-{name}", kind, {"type": how, "ops": SUPPRESSED[name]}, 10)
+        for how in ("inner", "left")
+        for name in ("10", "25-records-2", "filter")
+    ]
+    stored = {"type": "left", "left_materialized": True, "ops": SUPPRESSED["10"]}
+    return [
+        *families,
+        Family("fks-left-stored", kind, stored, 10),
+        Family("fks-inner-twice", kind, {"type": "inner", "ops": SUPPRESSED["twice"]}, 10),
+        Family("fks-left-before", kind, {"type": "left", "left_ops": SUPPRESSED["10"], "ops": SUPPRESSED["0"]}, 10),
+        Family("fks-left-right-held", kind, {"type": "left", "right_ops": SUPPRESSED["10"], "ops": []}, 10),
+    ]
+
+
+def _aggregate_then_fk() -> list[Family]:
+    kind, ops = "aggregate_then_fk", {"left_ops": SUPPRESSED["10"]}
+    families = [
+        Family(f"aggfk-{how}-{fold}", kind, {"type": how, "agg": fold}, 10)
+        for how in ("inner", "left")
+        for fold in ("set", "reduce", "log")
+    ]
+    return [
+        *families,
+        Family("aggfk-inner-held", kind, {"type": "inner", "agg": "set", **ops}, 10),
+        Family("aggfk-left-held", kind, {"type": "left", "agg": "set", **ops}, 10),
+        Family("aggfk-left-stored", kind, {"type": "left", "agg": "set", "right_materialized": True}, 10),
+        Family("aggfk-left-versioned", kind, {"type": "left", "agg": "set", "right_versioned_ms": 30}, 10),
+    ]
+
+
+def _window_then_aggregate() -> list[Family]:
+    kind, families = "window_then_aggregate", []
+    for number, (name, params, span) in enumerate(_windows()):
+        fold, group = ("log", "set", "reduce")[number % 3], ("key", "start")[number // 2 % 2]
+        families.append(Family(f"wagg-{name}-{fold}", kind, {**params, "agg": fold, "group": group}, span))
+        if number % 2 == 0:
+            more = {**params, "agg": "set", "group": "key"}
+            families.append(Family(f"wagg-{name}-close", kind, {**more, "emit": "close"}, span))
+            families.append(Family(f"wagg-{name}-closes", kind, {**more, "suppress": CLOSES}, span))
+    return families
+
+
+def _fk_chain_same() -> list[Family]:
+    return [
+        Family(
+            f"fkfk-{how}-{second}-{key}", "fk_chain_same", {"type": how, "type2": second, "fk": "ref", "fk2": key}, 10
+        )
+        for how in ("inner", "left")
+        for second in ("inner", "left")
+        for key in ("ref", "payload_ref")
+    ]
+
+
+FILES: dict[str, tuple[int, list[Family]]] = {
+    "cogroup": (1200, _cogroup()),
+    "suppress_then_aggregate": (300, _suppress_then_aggregate()),
+    "fk_then_suppress": (300, _fk_then_suppress()),
+    "aggregate_then_fk": (300, _aggregate_then_fk()),
+    "window_then_aggregate": (320, _window_then_aggregate()),
+    "fk_chain_same": (300, _fk_chain_same()),
+}
+"""Per file how many histories it has, and the families that share them out."""
