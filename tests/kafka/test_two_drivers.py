@@ -49,7 +49,8 @@ def standing_still(folder: Path, servers: str, topic: str) -> Iterator[subproces
 def test_a_second_driver_takes_over_and_each_record_is_there_once(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, kind: str, stopped: bool
 ) -> None:
-    folder = tmp_path / kind
+    # a mount keeps its name for the whole session
+    folder = tmp_path / (f"{kind}-stopped" if stopped else kind)
     topic = new_topic(broker) if kind == "kafka" else ""
     for batch in range(BATCHES):
         start = 10 + 10 * batch  # Kafka's client cannot write the time 0

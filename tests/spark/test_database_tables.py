@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StringType
 import millpond as mp
 from dev.postgres import PASSWORD, Postgres
 from millpond._spark.databases.kept import KeptTable
+from millpond._spark.fencing.plans import planned
 from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, TopologyError
 from millpond.testing import TopologyTestDriver
 from tests.databases.places import Place, all_rows
@@ -108,6 +109,48 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
     place.execute("DROP TABLE millpond_batches")
     with pytest.raises(SinkError, match=r"(?s)refuses to write.*millpond_batches"):
         first.write(rows, 4)
+
+
+def test_a_batch_of_another_plan_is_refused_and_who_was_passed_by_writes_nothing(
+    spark: SparkSession, place: Place
+) -> None:
+    one, other = (planned(f"v1\n{{}}\n{end}", "t", epoch=1, may_be_untold=False, where="offsets/0") for end in (5, 6))
+    rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
+    others = spark.createDataFrame([(1, "b")], "key long, value string").coalesce(1)
+    table = kept(place.table("plans", create=True))
+    table.begin(-1)
+
+    def passed_by() -> None:
+        raise ConfigError("taken over")
+
+    with pytest.raises(ConfigError, match="taken over"):
+        table.write(rows, 0, one, passed_by)
+    assert all_rows(place, "plans") == []
+    table.write(rows, 0, one)
+    table.write(rows, 0, one)
+    with pytest.raises(ConfigError, match=r"(?s)Another query has written batch 0.*written: up to 5.*here: up to 6"):
+        table.write(others, 0, other)
+    assert [row["value"] for row in all_rows(place, "plans")] == ["a"]
+    table.write(others, 1, other)
+    with pytest.raises(ConfigError, match="older than the output"):
+        table.write(rows, 0, one)
+
+
+def test_the_marks_of_an_earlier_millpond_are_read_and_get_plans(spark: SparkSession, place: Place) -> None:
+    rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
+    table = kept(place.table("earlier", create=True))
+    table.begin(-1)
+    place.execute("ALTER TABLE millpond_batches DROP COLUMN plan")
+    place.execute("UPDATE millpond_batches SET batch = 2 WHERE table_name = 'earlier'")
+    table = kept(place.table("earlier", create=True))
+    table.begin(2)
+    given = {"epoch": 1, "where": "offsets/2"}
+    table.write(rows, 2, planned("v1\n{}\n5", "t", may_be_untold=True, **given))
+    assert all_rows(place, "earlier") == []
+    with pytest.raises(ConfigError, match="noted the number alone"):
+        table.write(rows, 2, planned("v1\n{}\n5", "t", may_be_untold=False, **given))
+    table.write(rows, 3, planned("v1\n{}\n6", "t", may_be_untold=False, **given))
+    assert len(all_rows(place, "earlier")) == 1
 
 
 def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: Place) -> None:

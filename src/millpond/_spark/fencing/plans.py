@@ -143,7 +143,7 @@ def is_in(found: Marker | None, batch: int, plan: BatchPlan, where: str) -> bool
 def older(given: str) -> ConfigError:
     """What is raised where an output has batches that are yet to come."""
     return ConfigError(
-        "The checkpoint is older than the output: Kafka already has later batches of this query.",
+        "The checkpoint is older than the output, which already has later batches of this query.",
         given=given,
         hint="Restore the newest checkpoint, or start from an empty one (the output is then written "
         "again from the start).",

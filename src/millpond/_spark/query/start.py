@@ -49,7 +49,7 @@ from millpond._spark.query.drain import StopBarrier, is_unfinished
 from millpond._spark.query.handover import Handover, check_change
 from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
-from millpond._spark.query.start_options import StartOptions
+from millpond._spark.query.start_options import StartOptions, refuse_idle_time
 from millpond._spark.session import settings
 from millpond._spark.sinks import driver_commit, sinks
 from millpond._spark.sinks.driver_commit import Written
@@ -62,7 +62,7 @@ from millpond.io.topics import Topic, TopicSink
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
     """Start the topology; see `Topology.start`."""
     settings.check(spark)
-    _refuse_idle_time(topology, options)
+    refuse_idle_time(topology, options)
     sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
     shown = Shown(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
@@ -166,6 +166,15 @@ class _Start:
             self.spark,
         )
 
+    def _secure(self, lease: leases.Lease, found: Found | None) -> None:
+        """Have the lease, before anything is written."""
+        if lease.secure(make=True) and found is not None and look(self.folder) != found:
+            raise _Meanwhile
+
+    def _record(self, place: Checkpoint, lease: leases.Lease) -> None:
+        lease.check()
+        (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
+
     @staticmethod
     def _is_shared(place: Checkpoint, lease: leases.Lease) -> bool:
         known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
@@ -259,8 +268,7 @@ class _Start:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
                 compiled, metrics = self._compiled(topology, place, read, found)
-                if lease.secure(make=True) and found is not None and look(self.folder) != found:
-                    raise _Meanwhile
+                self._secure(lease, found)
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in topology.plan.sinks],
@@ -278,8 +286,7 @@ class _Start:
             if place.change is not None and found is not None:
                 with settings.query_settings(*given):
                     self._handover(found, place, planned).run()
-            lease.check()
-            (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
+            self._record(place, lease)
             barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
@@ -388,12 +395,3 @@ class _Start:
         read, kafka = self.topology.plan.sources, self.options.kafka
         topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
         return sources.partition_counts(self.spark, topics, sources.connected(read, kafka)) if topics else {}
-
-
-def _refuse_idle_time(topology: Physical, options: StartOptions) -> None:
-    if options.idle_after_ms and not topology.timed:
-        raise ConfigError(
-            "Nothing in this topology waits for time.",
-            given=f"idle_after={options.idle_after!r}",
-            hint="Leave it out: it is for windowed joins of streams.",
-        )

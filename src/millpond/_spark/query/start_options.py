@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from millpond._plan.physical import Physical
 from millpond.errors import ConfigError
 from millpond.io.kafka import Kafka
 from millpond.windows import Duration, duration_ms
@@ -93,3 +94,18 @@ class StartOptions:
             return {"availableNow": True}
         interval = 0 if self.trigger is None else duration_ms(self.trigger, "trigger")
         return {"processingTime": f"{interval} milliseconds"}
+
+
+def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
+    """Raise where an idle time is given, and nothing waits for time.
+
+    Raises
+    ------
+    ConfigError : so it is.
+    """
+    if options.idle_after_ms and not topology.timed:
+        raise ConfigError(
+            "Nothing in this topology waits for time.",
+            given=f"idle_after={options.idle_after!r}",
+            hint="Leave it out: it is for windowed joins of streams.",
+        )
