@@ -153,7 +153,8 @@ def _decimals(values: list[Any], kind: DecimalType) -> tuple[pa.Array, Bad]:
             raise ValueError(value)
         number = Decimal(value)
         fitted = number.quantize(step, context=_WIDE)
-        if fitted != number or abs(fitted) >= limit:
+        # not abs, which rounds to the 28 digits of Python's own context
+        if fitted != number or fitted.copy_abs() >= limit:
             raise InvalidOperation
         return fitted
 

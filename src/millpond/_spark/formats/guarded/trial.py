@@ -6,6 +6,7 @@ halved; a single record has to do so twice.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import time
@@ -67,6 +68,8 @@ def _tried(decode: Callable[[pa.Array], object], raw: pa.Array) -> int | None:
         child = os.fork()
     if not child:
         try:
+            # many may end like this, and each would show where
+            faulthandler.disable()
             decode(raw)
         finally:
             # whatever was raised is raised once more where it can be handled
