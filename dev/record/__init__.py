@@ -1,0 +1,1 @@
+"""Records histories of the real Kafka Streams: see README.md."""

@@ -274,6 +274,59 @@ def test_row_35_no_tombstone_for_a_row_that_a_join_was_not_told_of(rows: Any, se
     assert [(result.value, result.ts) for results in found for result in results] == sent
 
 
+def test_row_33_bytes_are_those_of_key_and_value_or_what_an_entry_takes_in_memory() -> None:
+    held = {"op": "suppress", "ms": 10, "max_bytes": 20}
+    steps = [("input", "k", "p|a", 1), ("input", "m", "p|b", 2)]
+    engine, repaired = both("suppress_then_aggregate", {"input_ops": [held]}, steps, 33)
+    # in memory each takes 37: time, key, value, and the record's timestamp, offset, topic and partition; here 12
+    assert engine == [[Result("p", "0+a", 1)], [Result("p", "0+a+b", 2)]]
+    assert repaired == [[], [Result("p", "0+a", 1)]]
+
+
+def test_row_36_cogrouped_streams_have_one_time() -> None:
+    params = {"streams": 2, "window": "tumbling", "size_ms": 10, "grace_ms": 0}
+    steps = [("s0", "k", "a", 100), ("s1", "k", "b", 5)]
+    engine, repaired = both("cogroup", params, steps, 36)
+    assert engine[1] == [window("k", 0, 10, "0-b", 5)]
+    assert repaired[1] == []
+
+
+def test_row_36_a_window_that_was_final_is_final() -> None:
+    params = {"streams": 2, "window": "tumbling", "size_ms": 10, "grace_ms": 0, "suppress": {"until": "window_closes"}}
+    steps = [("s0", "k", "a", 5), ("s0", "k", "b", 10), ("s1", "k", "c", 6)]
+    engine, repaired = both("cogroup", params, steps, 36)
+    # the store has forgotten the window, so it begins anew
+    assert engine[1:] == [[window("k", 0, 10, "0+a", 5)], [window("k", 0, 10, "0-c", 6)]]
+    assert repaired[1:] == [[window("k", 0, 10, "0+a", 5)], []]
+
+
+def test_row_37_a_group_behind_a_suppress_takes_back_what_it_was_given() -> None:
+    params = {"agg": "log", "input_ops": [{"op": "suppress", "ms": 5}]}
+    steps = [("c", "y|9", 0), ("a", "x|1", 10), ("a", "y|2", 11), ("a", "z|3", 12), ("b", "q", 40)]
+    engine, repaired = both("suppress_then_aggregate", params, [("input", *step) for step in steps], 37)
+    assert engine[1] == repaired[1] == [Result("y", "0+9", 0)]
+    # y never had 2
+    assert engine[4] == [Result("y", "0+9-2", 12), Result("z", "0+3", 12)]
+    assert repaired[4] == [Result("z", "0+3", 12)]
+
+
+@pytest.mark.parametrize("spec", [windows("tumbling", 0, size_ms=10), windows("sliding", 0, difference_ms=10)])
+def test_row_38_what_a_window_begins_with_is_no_old_value(spec: dict[str, Any]) -> None:
+    steps = [("input", "k", "a", 5), ("input", "k", "b", 25)]
+    engine, repaired = both("window_then_aggregate", spec, steps, 38)
+    assert engine[1][-1].value == "0+0+a-0+0+b"
+    assert repaired[1][-1].value == "0+0+a+0+b"
+
+
+def test_row_39_what_one_record_causes_by_two_ways_is_joined_where_it_comes() -> None:
+    params = {"type": "inner", "type2": "inner", "fk": "ref", "fk2": "ref"}
+    steps = [("right", "p", "b", 1), ("left", "k", "p|a", 2), ("right", "p", "c", 3)]
+    engine, repaired = both("fk_chain_same", params, steps, 39)
+    assert engine[1] == repaired[1] == [Result("k", "p|a+b+b", 2)]
+    assert engine[2] == [Result("k", "p|a+c+c", 3)]
+    assert repaired[2] == [Result("k", "p|a+c+b", 3), Result("k", "p|a+c+c", 3)]
+
+
 def test_a_row_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown rows of section A: \[99\]"):
         Semantics(rows=frozenset({99}))

@@ -51,7 +51,19 @@ class Windowing(Grouped):
         self._emit = emit or EmitStrategy.on_window_update()
 
     def emit_strategy(self: W, strategy: EmitStrategy) -> W:
-        """The same with results at each update (the default), or once a window has closed (KIP-825)."""
+        """The same with results at each update (the default), or once a window has closed (KIP-825).
+
+        Raises
+        ------
+        TopologyError : results are to come once a window has closed, and the windows never close.
+        """
+        if strategy.on_close and isinstance(self._windows, UnlimitedWindows):
+            raise TopologyError(
+                "UnlimitedWindows never close, so nothing would ever be emitted on close.",
+                given=repr(strategy),
+                hint="EmitStrategy.on_window_update(), or windows that close: mp.TimeWindows, mp.SlidingWindows, "
+                "mp.SessionWindows.",
+            )
         other = copy(self)
         other._emit = strategy
         return other

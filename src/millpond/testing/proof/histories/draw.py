@@ -13,7 +13,7 @@ from millpond.testing.proof.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.proof.histories.case import Case, Input
 from millpond.testing.proof.histories.kinds.choices import Choices, Dice
 from millpond.testing.proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
-from millpond.testing.proof.histories.kinds.registry import KINDS, SOURCES, sources_of
+from millpond.testing.proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
@@ -95,7 +95,7 @@ def draw_case(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> Case
         blueprint,
         records,
         cuts=_cuts(choices, len(records)),
-        shards=choices.pick((1, 2, 3, 7)),
+        shards=1 if is_limited(blueprint) else choices.pick((1, 2, 3, 7)),
         replay=choices.chance(40),
         shuffle=choices.number(0, 999),
     )

@@ -157,8 +157,8 @@ class Repartition(Node):
 class Waiting:
     """The topics that hold records: the one whose head is the earliest comes first.
 
-    Among equals it is as in Java's PriorityQueue, which the engine takes: a binary heap, in which a new one goes up only
-    past later ones, and the last one takes the place of the one that is taken.
+    Among equals it is as in Java's PriorityQueue, which the engine takes: a binary heap, in which a new one goes up
+    only past later ones, and the last one takes the place of the one that is taken.
     """
 
     def __init__(self) -> None:

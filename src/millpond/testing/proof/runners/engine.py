@@ -10,7 +10,7 @@ from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle.records import Result, Windowed
 from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.library import ArrowLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, unsupported
+from millpond.testing.proof.runners.topologies import build_recorded, shards_of, unsupported
 from millpond.testing.proof.runners.vectors import new_values
 from millpond.topology import Topology
 
@@ -44,7 +44,7 @@ class EngineRunner:
     def run(self, history: History) -> list[list[Result]]:
         """Results of each step of one history."""
         topology, outputs = self._topology(history)
-        driver = EngineDriver(topology, shards=self._shards)
+        driver = EngineDriver(topology, shards=shards_of(history, self._shards))
         size = self._cuts or len(history.steps) or 1
         for start in range(0, len(history.steps), size):
             for step in history.steps[start : start + size]:

@@ -13,7 +13,7 @@ from millpond.testing.proof.oracle.records import Result
 from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.engine import by_step
 from millpond.testing.proof.runners.library import ColumnLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, unsupported
+from millpond.testing.proof.runners.topologies import build_recorded, shards_of, unsupported
 from millpond.testing.proof.runners.vectors import new_values
 
 
@@ -55,7 +55,8 @@ class SparkRunner:
         )
         if not outputs:
             return [[[] for _ in history.steps] for history in histories]
-        driver = TopologyTestDriver(builder.build(), self._spark, shards=self._shards)
+        shards = shards_of(histories[0], self._shards)
+        driver = TopologyTestDriver(builder.build(), self._spark, shards=shards)
         for number, history in enumerate(histories):
             for step in history.steps:
                 if step.topic is not None:  # the wall clock moves nothing here

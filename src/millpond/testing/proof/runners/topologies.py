@@ -5,104 +5,43 @@ Owns the meaning of the kinds whose operators exist, in the order in which the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from millpond.aggregates import python
 from millpond.builder import StreamsBuilder
 from millpond.errors import MillpondError
-from millpond.grouped.streams import KGroupedStream
-from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
-from millpond.kstream import KStream
-from millpond.ktable import KTable
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.conformance_runners import untold
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.parts import Read
+from millpond.testing.proof.oracle.combinations import cogrouped_folds
 from millpond.testing.proof.oracle.topologies import known_kind
 from millpond.testing.proof.oracle.vectors.untold import NotToldError
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from millpond.testing.proof.oracle.windows.wtable_kinds import KINDS as WTABLES
 from millpond.testing.proof.recordings import History, topology_key
 from millpond.testing.proof.runners.library import ArrowLibrary, Library, as_written
-from millpond.testing.proof.runners.vectors import VectorTopology, history, unsupported_vector
+from millpond.testing.proof.runners.pieces import LIMITS, Pieces
+from millpond.testing.proof.runners.vectors import VectorTopology, unsupported_vector
 from millpond.testing.proof.runners.wtables import wtable_join
-from millpond.windows import (
-    DAY_MS,
-    BufferConfig,
-    EmitStrategy,
-    JoinWindows,
-    SessionWindows,
-    SlidingWindows,
-    Suppressed,
-    TimeWindows,
-    Windows,
-)
+from millpond.windows import TimeWindows
 
 OUTPUT = "out"
 GENERATIONS = {"0.10.0.1": "old-0.10.0", "0.10.1.1": "old", "0.10.2.2": "spurious"}
 Params = Mapping[str, Any]
 
 
-class Recorded:
-    """Builds one recorded topology."""
+def shards_of(history: History, shards: int) -> int:
+    """How many shards a history is run on: one, as Kafka Streams' one task, where a buffer is limited (row 33)."""
+    return 1 if any(f'"{limit}"' in topology_key(history) for limit in LIMITS) else shards
 
-    def __init__(self, builder: StreamsBuilder, library: Library, params: Params) -> None:
-        self._builder = builder
-        self._library = library
-        self._params = Read(params)
-        self._plus = library.lift(text.plus, "string")
-        self._even = library.lift(lambda value: text.even(None, value), "boolean")
-        self._mapped = library.lift(text.mapped, "string")
-        self._ref = library.lift(text.ref, "string")
-        self._payload = library.lift(text.payload, "string")
+
+class Recorded(Pieces):
+    """Builds one recorded topology."""
 
     def build(self, kind: str) -> None:
         """Add the topology of this kind to the builder."""
         KINDS[kind](self)
         self._params.check()
-
-    def _table(self, topic: str) -> KTable:
-        store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
-        kept = history(self._params.get(f"{topic}_versioned_ms"))
-        table = self._builder.table(topic, key="string", value="string", store=store, history=kept)
-        return self._operations(table, self._params.get(f"{topic}_ops", ()))
-
-    def _stream(self, topic: str) -> KStream:
-        return self._builder.stream(topic, key="string", value="string")
-
-    def _operations(self, table: KTable, ops: Sequence[Params]) -> KTable:
-        for number, op in enumerate(ops):
-            store = f"{table.name}-{number}" if op.get("materialized") else None
-            match op["op"]:
-                case "filter":
-                    table = table.filter(self._even, store=store)
-                case "filter_not":
-                    table = table.filter_not(self._even, store=store)
-                case "map_values":
-                    table = table.map_values(self._mapped, store=store)
-                case "suppress":
-                    table = table.suppress(Suppressed(int(op["ms"]), BufferConfig.unbounded()))
-                case "to_table":
-                    table = table.to_stream().to_table(store=store)
-                case unknown:
-                    raise NotToldError(f"unknown table operation {unknown!r}")
-        return table
-
-    def _looked_up(self) -> KStream:
-        grace = self._params.get("grace_ms")
-        stream, method = self._stream("left"), {"inner": "join", "left": "left_join"}[self._params["type"]]
-        options = {} if grace is None else {"grace": timedelta(milliseconds=grace)}
-        joined: KStream = getattr(stream, method)(self._right(), self._plus, **options)
-        return joined
-
-    def _joined(self, left: Any, right: KTable, how: str, store: str | None = None) -> Any:
-        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[how]
-        options = {} if store is None else {"store": store}
-        return getattr(left, method)(right, self._plus, **options)
 
     def _table_table(self) -> None:
         left, right = self._table("left"), self._table("right")
@@ -119,10 +58,6 @@ class Recorded:
         left, right = self._table("left"), self._table("right")
         first = self._joined(left, right, self._params["type"])
         self._joined(first, right, self._params["type2"]).to(OUTPUT)
-
-    def _foreign(self, left: KTable, right: KTable, how: str) -> KTable:
-        method = left.join if how == "inner" else left.left_join
-        return method(right, self._plus, foreign_key=self._ref)
 
     def _fk_join(self) -> None:
         joined = self._foreign(self._table("left"), self._table("right"), self._params["type"])
@@ -142,24 +77,8 @@ class Recorded:
     def _table_ops(self) -> None:
         self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
 
-    def _right(self) -> KTable:
-        if not self._params.get("right_to_table"):
-            return self._table("right")
-        return self._operations(self._stream("right").to_table(), self._params.get("right_ops", ()))
-
     def _stream_table(self) -> None:
         self._looked_up().to(OUTPUT)
-
-    def _windows(self) -> JoinWindows:
-        params = self._params
-        window = JoinWindows(params["before_ms"], params["after_ms"], params.get("grace_ms", DAY_MS))
-        # Before 3.1 there was no grace, and stores kept a day.
-        return replace(window, eager=bool(params.get("eager")))
-
-    def _joined_streams(self, left: KStream, right: KStream) -> KStream:
-        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
-        joined: KStream = getattr(left, method)(right, self._plus, self._windows())
-        return joined
 
     def _stream_stream(self) -> None:
         self._joined_streams(self._stream("left"), self._stream("right")).to(OUTPUT)
@@ -171,42 +90,6 @@ class Recorded:
     def _rekey_stream_stream(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined_streams(left, self._stream("right")).to(OUTPUT)
-
-    def _of_stream(self, grouped: KGroupedStream | TimeWindowedKStream | SessionWindowedKStream) -> Any:
-        name = self._params.get("agg", "log")
-        if name == "count":
-            return grouped.count()
-        fold = AGGREGATORS[name]
-        if fold.initial is None:
-            return grouped.reduce(python(fold.add))
-        add = python(lambda value, aggregate: fold.add(aggregate, value))
-        if isinstance(grouped, SessionWindowedKStream):
-            assert fold.merge is not None, "a fold of sessions"
-            return grouped.aggregate(fold.initial, add, python(fold.merge))
-        return grouped.aggregate(fold.initial, add)
-
-    def _of_table(self, table: KTable) -> KTable:
-        ref, payload = self._ref, self._payload
-        grouped = table.group_by(lambda _, value: (ref(value), payload(value)))
-        name = self._params.get("agg", "log")
-        if name == "count":
-            return grouped.count()
-        fold = AGGREGATORS[name]
-        assert fold.subtract is not None, "a fold of a table"
-        add, subtract = fold.add, fold.subtract
-        if fold.initial is None:
-            return grouped.reduce(python(add), python(subtract))
-        steps = (lambda value, aggregate: add(aggregate, value), lambda value, aggregate: subtract(aggregate, value))
-        return grouped.aggregate(fold.initial, *map(python, steps))
-
-    def _suppressed(self, table: Any) -> Any:
-        spec = self._params.get("suppress")
-        if spec is None:
-            return table
-        if spec["until"] not in ("time_limit", "window_closes"):
-            raise NotToldError(f"cannot suppress until {spec['until']!r}")
-        limit = int(spec["ms"]) if spec["until"] == "time_limit" else None
-        return table.suppress(Suppressed(limit, BufferConfig.unbounded()))
 
     def _stream_aggregate(self) -> None:
         self._suppressed(self._of_stream(self._stream("input").group_by_key())).to(OUTPUT)
@@ -237,28 +120,50 @@ class Recorded:
         merged = self._stream("left").merge(self._stream("right"))
         self._of_stream(merged.group_by_key()).to(OUTPUT)
 
-    def _windows_of_aggregate(self) -> Windows:
-        params = self._params
-        grace = params.get("grace_ms", 0)
-        match params["window"]:
-            case "tumbling" | "hopping":
-                size = params["size_ms"]
-                return TimeWindows(size, params.get("advance_ms", size), grace)
-            case "sliding":
-                return SlidingWindows(params["difference_ms"], grace)
-            case "session":
-                return SessionWindows(params["gap_ms"], grace)
-            case unknown:
-                raise NotToldError(f"unknown window {unknown!r}")
-
     def _windowed_aggregate(self) -> None:
-        # how long Kafka's store keeps windows, where it lies, and how often it looks for closed ones (rows 7, 14 to 16)
-        for detail in ("retention_ms", "store", "emit_interval_ms"):
-            self._params.get(detail)
-        windowed = self._stream("input").group_by_key().windowed_by(self._windows_of_aggregate())
-        if self._params.get("emit", "update") == "close":
-            windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
-        self._suppressed(self._of_stream(windowed)).to_stream().to(OUTPUT)
+        self._windowed(self._stream("input").group_by_key()).to_stream().to(OUTPUT)
+
+    def _window_then_aggregate(self) -> None:
+        by_start, field = self._params.get("group", "key") == "start", self._builder._construction.functions.field
+        shown = self._library.lift(str, "string")
+
+        def group(key: Any) -> Any:
+            return shown(field(key, "start")) if by_start else field(key, "key")
+
+        windows = self._windowed(self._stream("input").group_by_key(), "log")
+        self._of_grouped(windows.group_by(lambda key, value: (group(key), value))).to(OUTPUT)
+
+    def _cogroup(self) -> None:
+        folds = cogrouped_folds(self._params["streams"])
+        streams = [self._stream(f"s{number}").group_by_key() for number in range(len(folds))]
+        steps = [python(lambda value, aggregate, add=fold.add: add(aggregate, value)) for fold in folds]
+        cogrouped: Any = streams[0].cogroup(steps[0])
+        for stream, step in zip(streams[1:], steps[1:], strict=True):
+            cogrouped = cogrouped.cogroup(stream, step)
+        initial, merge = folds[0].initial, folds[0].merge
+        assert merge is not None, "sessions are merged"
+        if "window" not in self._params:
+            cogrouped.aggregate(initial).to(OUTPUT)
+            return
+        self._params.get("store")
+        merged = [python(merge)] if self._params["window"] == "session" else []
+        windowed = cogrouped.windowed_by(self._windows_of_aggregate())
+        self._suppressed(windowed.aggregate(initial, *merged)).to_stream().to(OUTPUT)
+
+    def _suppress_then_aggregate(self) -> None:
+        self._of_table(self._table("input")).to(OUTPUT)
+
+    def _fk_then_suppress(self) -> None:
+        self._fk_join()
+
+    def _aggregate_then_fk(self) -> None:
+        left = self._of_table(self._table("left"))
+        self._foreign(left, self._table("right"), self._params["type"]).to(OUTPUT)
+
+    def _fk_chain_same(self) -> None:
+        left, right = self._table("left"), self._table("right")
+        first = self._foreign(left, right, self._params["type"])
+        self._foreign(first, right, self._params["type2"], "fk2").to(OUTPUT)
 
     def _stream_stream_window(self) -> None:
         joined = self._joined_streams(self._stream("left"), self._stream("right"))
@@ -304,6 +209,12 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "merge_count": Recorded._merge_count,
     "windowed_aggregate": Recorded._windowed_aggregate,
     "stream_stream_window": Recorded._stream_stream_window,
+    "cogroup": Recorded._cogroup,
+    "suppress_then_aggregate": Recorded._suppress_then_aggregate,
+    "fk_then_suppress": Recorded._fk_then_suppress,
+    "aggregate_then_fk": Recorded._aggregate_then_fk,
+    "fk_chain_same": Recorded._fk_chain_same,
+    "window_then_aggregate": Recorded._window_then_aggregate,
     **{kind: partial(Recorded._wtable, kind=kind) for kind in WTABLES},
 }
 

@@ -95,6 +95,11 @@ def timed(blueprint: Blueprint) -> bool:
     return any(KINDS[op.kind].timed or "history" in op.params for op in blueprint.ops)
 
 
+def is_limited(blueprint: Blueprint) -> bool:
+    """Whether an operator has a buffer with limits, which are those of one shard."""
+    return any("records" in op.params for op in blueprint.ops)
+
+
 def _relaxed(blueprint: Blueprint, number: int) -> bool:
     """Whether a join that takes null keys stands somewhere below (semantics, section 16)."""
     below = {number}

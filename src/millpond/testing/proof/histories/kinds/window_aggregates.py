@@ -23,22 +23,25 @@ from millpond.testing.proof.oracle.windows.window_session import SessionWindowAg
 from millpond.testing.proof.oracle.windows.window_sliding import SlidingWindowAggregate
 from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate
 from millpond.testing.proof.oracle.windows.window_time import TimeWindows as OracleTimeWindows
+from millpond.testing.proof.oracle.windows.window_time import UnlimitedWindows as OracleUnlimitedWindows
 from millpond.testing.proof.oracle.windows.windowed import Emission
-from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
+from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 FOLDS = ("count", "reduce", "log")
 
 
 def _params(choices: Choices, generation: str) -> Params:
     """Windows of few sizes, so that two tables have some in common."""
-    return {
-        "windows": choices.pick(("tumbling", "hopping", "sliding", "session")),
+    drawn = {
+        "windows": choices.pick(("tumbling", "hopping", "sliding", "session", "tumbling", "hopping", "unlimited")),
         "size": choices.pick((5, 10, 10, 20)),
         "grace": choices.pick((0, 0, 3, 30)),
         "close": choices.chance(40),
         "fold": choices.pick(FOLDS),
         **stored(choices, generation),
     }
+    # what never closes cannot be emitted on close
+    return {**drawn, "close": drawn["close"] and drawn["windows"] != "unlimited"}
 
 
 def _cogroup_params(choices: Choices, generation: str) -> Params:
@@ -52,6 +55,8 @@ def _windows(params: Params) -> Any:
             return SlidingWindows(size, grace)
         case "session":
             return SessionWindows(size, grace)
+        case "unlimited":
+            return UnlimitedWindows(grace)
         case kind:
             return TimeWindows(size, _advance(kind, size), grace)
 
@@ -88,6 +93,8 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
             node = SlidingWindowAggregate(*common, emission, *others, difference_ms=size, grace_ms=grace)
         case "session":
             node = SessionWindowAggregate(*common, emission, *others, gap_ms=size, grace_ms=grace)
+        case "unlimited":
+            node = TimeWindowAggregate(*common, OracleUnlimitedWindows(grace), emission, *others)
         case kind:
             windows = OracleTimeWindows(size, _advance(kind, size), grace)
             node = TimeWindowAggregate(*common, windows, emission, *others)

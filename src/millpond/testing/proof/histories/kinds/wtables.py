@@ -14,6 +14,7 @@ from millpond.testing.proof.histories.kinds import functions as text
 from millpond.testing.proof.histories.kinds.choices import Choices
 from millpond.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of
 from millpond.testing.proof.oracle.records import Key, Value
+from millpond.testing.proof.oracle.windows.window_time import UnlimitedWindows as OracleUnlimitedWindows
 from millpond.testing.proof.oracle.windows.wtable import Window, WindowedSide, previous
 from millpond.testing.proof.oracle.windows.wtable_joins import (
     StreamWTableJoin,
@@ -21,7 +22,7 @@ from millpond.testing.proof.oracle.windows.wtable_joins import (
     WTableTableJoin,
     WTableWTableJoin,
 )
-from millpond.windows import Previous, TimeWindows
+from millpond.windows import Previous, TimeWindows, UnlimitedWindows
 from millpond.wtable import WTable
 
 WINDOW = "struct<start:bigint,end:bigint>"
@@ -116,6 +117,8 @@ def _of_handle(table: WTable) -> Any:
     windows = table._windows
     if isinstance(windows, TimeWindows):
         return "time", windows.size_ms, windows.advance_ms
+    if isinstance(windows, UnlimitedWindows):
+        return "UnlimitedWindows", windows.start_ms
     return type(windows).__name__, getattr(windows, "gap_ms", getattr(windows, "difference_ms", 0))
 
 
@@ -143,6 +146,8 @@ def _aggregate(table: Any) -> tuple[Any, int]:
 def _of_node(table: Any) -> Any:
     aggregate, _ = _aggregate(table)
     spec = getattr(aggregate, "_spec", None)
+    if isinstance(spec, OracleUnlimitedWindows):
+        return "UnlimitedWindows", spec.start_ms
     if spec is not None:
         return "time", spec.size_ms, spec.advance_ms
     gap = getattr(aggregate, "_gap", None)

@@ -1,6 +1,6 @@
 """Foreign-key table joins (KIP-213): inner and left, before and after the fixes of 3.9.1 and 4.0.1.
 
-Owns section 11 of the semantics and the rows 4, 5 and 6. Law: the left row's answer counts only while the
+Owns section 11 of the semantics and the rows 4, 5, 6 and 39. Law: the left row's answer counts only while the
 left row is still the one that asked. Stages as in the engine: send, receive and join at the right, respond,
 resolve at the left, with a topic before each side change.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
-from millpond.testing.proof.oracle.records import Joiner, Key, Record, Value, key_bytes
+from millpond.testing.proof.oracle.records import Joiner, Key, Record, Stored, Value, key_bytes
 from millpond.testing.proof.oracle.tables.table import Table, TableSource, Told
 
 ForeignKey = Callable[[Value], Key]
@@ -114,6 +114,8 @@ class SubscriptionJoin(Node):
         super().__init__()
         self._max_timestamps = topology.semantics.repaired(6)
         self._right = right
+        # row 39: what has arrived here, which may be less than what stands in the right table
+        self._arrived: dict[Key, Stored | None] | None = {} if topology.semantics.repaired(39) else None
         self._subscribed: dict[Key, dict[Key, tuple[Value, int]]] = {}
         right.require_lookup()
         subscriptions.feed(self, 0)
@@ -124,7 +126,12 @@ class SubscriptionJoin(Node):
         if port == 0:
             self._subscribe(record)
         elif record.key is not None and (record.latest or not self._right.versioned):
+            if self._arrived is not None:
+                self._arrived[record.key] = self._right.get(record.key)
             self._tell(record)
+
+    def _find(self, target: Key) -> Stored | None:
+        return self._right.get(target) if self._arrived is None else self._arrived.get(target)
 
     def _subscribe(self, record: Record) -> None:
         message: Message = record.value
@@ -139,7 +146,7 @@ class SubscriptionJoin(Node):
             subscribers.pop(message.left_key, None)
         else:
             subscribers[message.left_key] = (message.asked, record.ts)
-        found = self._right.get(target)
+        found = self._find(target)
         ts = record.ts if found is None else max(record.ts, found.ts)
         if instruction is Instruction.DELETE_AND_ANSWER:
             self._answer(message.left_key, message.asked, None, ts)
@@ -183,14 +190,23 @@ class ResponseJoin(Node):
         self.forward(Record(record.key, joined, record.ts))
 
 
+def _passage(topology: Topology, sender: Node) -> Node:
+    """What messages go through: a topic, or with row 39 repaired nothing that would keep them."""
+    if not topology.semantics.repaired(39):
+        return Repartition(topology, sender, null_keys=True)
+    passage = Node()
+    sender.feed(passage)
+    return passage
+
+
 def foreign_key_join(
     topology: Topology, left: Table, right: Table, how: str, foreign_key: ForeignKey, joiner: Joiner
 ) -> Table:
     """Build all stages; the result is an ordinary table source."""
     send = SubscriptionSend(topology, left, how, foreign_key)
-    subscriptions = Repartition(topology, send, null_keys=True)
+    subscriptions = _passage(topology, send)
     join = SubscriptionJoin(topology, subscriptions, right)
-    responses = Repartition(topology, join, null_keys=True)
+    responses = _passage(topology, join)
     resolve = ResponseJoin(responses, left, how, joiner)
     result = TableSource(topology, cached=topology.caching)
     resolve.feed(result)

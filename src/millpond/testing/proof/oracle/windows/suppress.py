@@ -1,8 +1,8 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key, the latest
-change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the record that moves time
-past it.
+Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key, the
+latest change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the record that moves
+time past it.
 """
 
 from __future__ import annotations

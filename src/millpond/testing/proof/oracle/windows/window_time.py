@@ -62,6 +62,7 @@ class TimeWindowAggregate(WindowAggregate):
         """Read this stream."""
         super().__init__(topology, parent, aggregator, emission, *cogrouped)
         self._spec = spec
+        self.closes = isinstance(spec, TimeWindows)
         self._newest_start = -1
         self._retention = emission.retention_ms
         if self._retention is None:

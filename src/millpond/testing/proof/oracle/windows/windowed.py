@@ -40,6 +40,8 @@ class WindowAggregate(Table):
 
     skips_null_values = False
     stateful = True
+    closes = True
+    """Whether its windows end."""
 
     def __init__(
         self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission, *cogrouped: Cogrouped
@@ -54,8 +56,7 @@ class WindowAggregate(Table):
         self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
         # row 36: in the engine a processor, and with it a time, for each cogrouped stream
         apart = bool(cogrouped) and not self._semantics.repaired(36)
-        self._clocks = [self._made_clock() for _ in (cogrouped if apart else ())]
-        self._clocks = [self._made_clock(), *self._clocks]
+        self._clocks = [self._own_clock() for _ in self._aggregators] if apart else [self._made_clock()]
         self.clock = self._clocks[0]
         self._emitted: set[Windowed] = set()
         self._last_close = -1
@@ -66,6 +67,9 @@ class WindowAggregate(Table):
     def _made_clock(self) -> Clock | SourceTime:
         if self._semantics.repaired(21):
             return SourceTime(self._topology, self, self._due, self._let_go, waits=self._emission.on_close)
+        return self._own_clock()
+
+    def _own_clock(self) -> Clock | SourceTime:
         return Clock(self._topology, self, self._emit_closed)
 
     def require_old(self, *, force: bool) -> bool:
