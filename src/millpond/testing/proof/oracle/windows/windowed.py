@@ -40,6 +40,7 @@ class WindowAggregate(Table):
 
     skips_null_values = False
     stateful = True
+    goes_by_time = True
 
     def __init__(
         self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission, *cogrouped: Cogrouped
@@ -54,6 +55,7 @@ class WindowAggregate(Table):
         self._rows: dict[Key, dict[tuple[int, int], Stored]] = {}
         self.clock = self._made_clock()
         self._emitted: set[Windowed] = set()
+        self._domain_of: dict[Windowed, int] = {}
         self._last_close = -1
         self._next_emit = 0
         for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
@@ -148,6 +150,8 @@ class WindowAggregate(Table):
         before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
         if value is not None:
             self._rows[window.key][window.start, window.end] = Stored(value, ts)
+            if isinstance(self.clock, SourceTime):
+                self._domain_of[window] = self.clock.domain
         if not self._emission.on_close:
             old = None if before is None else before.value
             self.emit(Record(window, value, ts, old if self.send_old and tells_old else None), old)
@@ -169,17 +173,23 @@ class WindowAggregate(Table):
         return min(
             (
                 (self._last_moment(window) + lag, window.start, 0, key_bytes(window.key))
-                for window in self.all_windows()
-                if self._last_moment(window) + lag < now and window not in self._emitted
+                for window in self._waiting()
+                if self._last_moment(window) + lag < now
             ),
             default=None,
         )
 
+    def _waiting(self) -> list[Windowed]:
+        """The windows of the present time domain that have not been emitted."""
+        assert isinstance(self.clock, SourceTime)
+        here = self.clock.domain
+        return [each for each in self.all_windows() if each not in self._emitted and self._domain_of[each] == here]
+
     def _let_go(self, place: Place) -> None:
         assert isinstance(self.clock, SourceTime)
-        for window in self.all_windows():
+        for window in self._waiting():
             here = (self._last_moment(window) + self.clock.lag, window.start, 0, key_bytes(window.key))
-            if here == place and window not in self._emitted:
+            if here == place:
                 self._emitted.add(window)
                 stored = self._rows[window.key][window.start, window.end]
                 self.forward(Record(window, stored.value, stored.ts))
