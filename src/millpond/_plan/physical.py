@@ -129,7 +129,7 @@ class Time:
 
     Parameters
     ----------
-    every : whether every shard is told every time; else the latest of a batch.
+    every : whether every shard is told every record that moves time; else the latest time of a batch.
     told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
         time with (`timing`), as far as partitions have times of their own in both.
     together : the same without that restriction: told where all partitions have one time.
@@ -139,7 +139,7 @@ class Time:
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     """
 
-    every: bool
+    every: bool = False
     told_by: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
     domains: bool = False

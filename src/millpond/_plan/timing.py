@@ -27,6 +27,7 @@ def settle_timing(
     in_place = _in_place(plan, flows, edges, by_id)
     all_together = _together(plan, rules, flows, edges, by_id.values())
     told_together = _together(plan, rules, flows, edges, [by_id[number] for number in sorted(in_place)])
+    late = _late(plan, rules, flows, edges, by_id.values())
     lags: dict[int, int] = {}
     # In order of construction, so that those above are known.
     for key, operator in operators.items():
@@ -45,7 +46,7 @@ def settle_timing(
             domains=domains,
             told_by=_sources_of(plan, [by_id[number].node for number in told_by]),
             together=_sources_of(plan, [by_id[number].node for number in together]),
-            every=any(time.every for number in together if (time := by_id[number].time) is not None),
+            every=operator.id in late,
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:
@@ -74,6 +75,17 @@ def _together(
         whole = frozenset().union(*(groups[o] for o in _behind(flows, edges, operator.id) if o in groups))
         groups |= dict.fromkeys(whole, whole)
     return groups
+
+
+def _late(
+    plan: Plan, rules: TableRules, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
+) -> frozenset[int]:
+    """Operators that hold results back, and those that get such results.
+
+    They must know before which record these stand, and what time it is there.
+    """
+    holding = (operator.id for operator in operators if _hold(plan, rules, operator) is not None)
+    return frozenset().union(*(_behind(flows, edges, number) for number in holding))
 
 
 def _behind(flows: Sequence[Flow], edges: Sequence[Edge], operator: int) -> set[int]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 
-from millpond._engine.rows.columns import HELD_KEY, LET_GO, position_columns
+from millpond._engine.rows.columns import HELD_KEY, position_columns
 from millpond._engine.rows.position import places_of
 from millpond._plan.physical import Physical
 from millpond._spark.dataflow.compile import Compiled, Layout, compile_plan
@@ -115,8 +115,4 @@ def _collected(row: Row, place: tuple[int | bytes, ...]) -> Collected:
     headers = None
     if "headers" in row:
         headers = headers_of(row["headers"])
-    step = row["offset"]
-    if row["srcpart"] >= LET_GO:
-        # Time brought it about: the record behind those that it stands behind did.
-        step = row["order_ts"] + 1
-    return Collected(row["key"], row["value"], row["ts"], headers, step, place)
+    return Collected(row["key"], row["value"], row["ts"], headers, row["offset"], place)

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millpond._engine.exchange.clock import Clock
 from millpond._engine.exchange.routing import Drops
 from millpond._engine.rows import blob
-from millpond._engine.rows.columns import LET_GO, held_keys, ints, position_columns, stacked
+from millpond._engine.rows.columns import held_keys, ints, position_columns, stacked
 from millpond._engine.rows.position import places_of
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore, Snapshot
@@ -226,9 +225,7 @@ class LocalRun:
         pairs = python_rows(rows, (("key", shape.key), ("value", shape.value)))
         columns = {name: ints(rows, name) for name in (*self._position, "ts")}
         places = places_of([columns[name] for name in self._position], held_keys(rows))
-        # what time brought about, the record behind those that it stands behind did
-        late = columns["srcpart"] >= LET_GO
-        steps = np.where(late, columns["order_ts"] + 1, columns["offset"]).tolist()
+        steps = columns["offset"].tolist()
         headers: list[tuple[Header, ...] | None] = [None] * len(rows)
         if "headers" in rows.column_names:
             given = rows.column("headers").to_pylist()

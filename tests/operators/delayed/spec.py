@@ -44,4 +44,4 @@ class Delayed(Spec[Node]):
 
     def timed(self, site: Site[Node]) -> Timed:
         """See `Spec`."""
-        return Timed(every=False, hold=site.node.wait)
+        return Timed(hold=site.node.wait)

@@ -145,7 +145,7 @@ class Events:
     side : side of each row, 0 left.
     own : number of the row within its side's own table, as it was given.
     silent : rows that only say what lookups see.
-    held : serialized keys that rows were held back under, null where one was not; None: none was.
+    held : turns and serialized keys that rows were held back under, null where one was not; None: none was.
     groups : rows by key.
     """
 

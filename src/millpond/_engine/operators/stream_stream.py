@@ -105,7 +105,7 @@ class _Join:
         closes = self._unmatched & (close < self._times.end[self._times.of_row])
         parts = self._context, self._rules, self._log, self._events, self._times, closes, self._numbers
         sources = [UnmatchedRows(*parts, side) for side in SIDES if self._rules.outer[side]]
-        return map(self._alone, release(self._context, sources))
+        return map(self._alone, release(self._context, self._times, sources))
 
     def _alone(self, rows: pa.Table) -> pa.Table:
         """Results of rows that have met none."""

@@ -58,7 +58,7 @@ class UnmatchedRows:
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `held.Source`: matched rows are still among them."""
         times = self._times
-        first, last = times.passing(after.stands)
+        first, last = times.passing()
         wait = int(self._rules.close(np.zeros(1, dtype=np.int64), self._side)[0])
         for hits in self._log.unmatched(self._side, first - wait, last - wait):
             ts, domain = (hits.batch.column(n).to_numpy(zero_copy_only=True)[hits.rows] for n in ("ts", "domain"))

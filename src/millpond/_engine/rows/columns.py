@@ -13,8 +13,8 @@ order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; sou
     left, right, joined                 of a join's result: what the joiner gets, and whether it is called
     old_left, old_right, old_joined     the same for the old result
     headers                             of the record that caused the row
-    held_key                            serialized key that the row was held back under, where time let it go; a
-                                        frame without such rows need not have it
+    held_key                            turn and serialized key that the row was held back under, where time let it
+                                        go; a frame without such rows need not have it
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ PARTITION_BITS = 32
 ARRAY_BYTES = 1 << 30
 """Of one array, at most: Arrow's offsets end at twice as many. What has more stays in chunks."""
 LET_GO = 2**62
-"""Results that time brings about have this and the time of the sources that operators see at them as srcpart: so
-they stand after all records of the order_ts that they have.
+"""Results that time lets go have the position of the record that moved time, and as the first number of the path the
+time of the sources that operators see at them, less this: so they stand directly before that record's own results.
 """
+AT_LAST = 2**61
+"""order_ts of the moment that the wall clock tells: behind all records of its batch."""
 HELD_KEY = "held_key"
-"""The last word on the place of such results: the key that they were held back under, whatever key they get later."""
+"""What follows in the place of such results: their turn, and the key that they were held back under, whatever key they
+get later."""
 
 
 def path_columns(slots: int) -> tuple[str, ...]:
@@ -76,13 +79,18 @@ def held_keys(table: pa.Table) -> pa.Array | None:
 def partitions(position: Sequence[Int64s]) -> Int64s:
     """Partition of the source record of each row, by its position.
 
-    Results that time brought about stand in none of a source: where a partition has a time of its own, their
-    second path slot says which one it was, beside the operator (`released`).
+    Of results that time let go, where a partition has a time of its own, the second path slot says which one it was,
+    beside the operator (`released`): the wall clock's moment is in none.
     """
     said = position[1]
     if len(position) > len(ROOT_POSITION) + 1:
-        said = np.where(said >= LET_GO, position[len(ROOT_POSITION) + 1], said)
+        said = np.where(let_go(position), position[len(ROOT_POSITION) + 1], said)
     return said & ((1 << PARTITION_BITS) - 1)
+
+
+def let_go(position: Sequence[Int64s]) -> Bools:
+    """Which rows, by their positions, time has let go, or were caused by such ones."""
+    return np.asarray(position[len(ROOT_POSITION)] < 0)
 
 
 def array(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:

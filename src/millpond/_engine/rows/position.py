@@ -1,8 +1,8 @@
 """Order by position (law 2): operators sort, they never trust the order in which blobs arrive.
 
-A position is integers, and of results that time brought about also the serialized key that they were held back
-under: the integers have room for its first eight bytes, so where these agree the whole keys are compared. They
-travel beside the position, since the row may have got another key since.
+A position is integers, and of results that time let go also their turn and the serialized key that they were held back
+under, as bytes: where the integers before agree, these are compared. They travel beside the position, since the row may
+have got another key since.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.arrays import Int64s, order_of
-from millpond._engine.rows.columns import LET_GO, held_keys, ints, stacked
+from millpond._engine.rows.columns import held_keys, ints, let_go, stacked
 
 PART_ROWS = 16_384
 """Rows that are handed out at a time."""
 CHUNK_BYTES = 1 << 19
 """Smaller batches are put together before rows are taken from each: less than a blob has where rows are many."""
 BEFORE_KEY = 4
-"""Columns of a position that come before the key: order_ts, srcpart, offset, and the key's first bytes."""
+"""Columns of a position that come before turn and key: order_ts, srcpart, offset, and the time of what time let go."""
 
 
 def order_by(columns: Sequence[Int64s], held: pa.Array | None = None) -> Int64s:
     """Row numbers in ascending order of `columns`, the most significant first; stable.
 
-    With `held` the columns are those of a position, and these keys decide where time let go of several.
+    With `held` the columns are those of a position, and these turns and keys decide where time let go of several.
     Columns that hold one value everywhere are left out and sorted input is recognised, since both are the
     rule: most topologies have one source partition in a shard's blob, and Kafka's order is kept by tasks.
     """
@@ -39,9 +39,10 @@ def order_by(columns: Sequence[Int64s], held: pa.Array | None = None) -> Int64s:
 
 def _by_keys(order: Int64s, columns: Sequence[Int64s], held: pa.Array) -> Int64s:
     """`order`, put right where rows that time let go of have all but their keys in common."""
-    if not len(order) or columns[1].max() < LET_GO:
+    late = let_go(columns)
+    if not late.any():
         return order
-    same = columns[1][order[1:]] >= LET_GO
+    same = late[order[1:]]
     for column in columns[:BEFORE_KEY]:
         same &= column[order[1:]] == column[order[:-1]]
     places = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -56,7 +57,7 @@ def _by_keys(order: Int64s, columns: Sequence[Int64s], held: pa.Array) -> Int64s
 
 
 def ranks(held: pa.Array) -> Int64s:
-    """The place of each serialized key among the different ones; rows that were not held back have none before them."""
+    """The place of each among the different ones; rows that were not held back have none before them."""
     rank: Int64s = pc.rank(held.fill_null(b""), sort_keys="ascending", tiebreaker="dense").to_numpy()
     return rank.astype(np.int64)
 

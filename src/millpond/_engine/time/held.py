@@ -1,8 +1,9 @@
 """Holding back: rows wait until time lets them go, and are released in order, whatever key they get later.
 
-A row is held until it is **due**: when the time of its domain has passed that moment, it stands in the order (place in
-time, turn, serialized key, arrival), the key being the one that it was held under. An operator gives `release` its
-**sources**, each of which says which of its rows are due in this batch and how results are made of them:
+A row is held until it is **due**: it stands directly before the record that moves the time of its domain past that
+moment, in the order (time, turn, serialized key, arrival), the key being the one that it was held under. An operator
+gives `release` its **sources**, each of which says which of its rows are due in this batch and how results are made of
+them:
 
 * a windowed join: its unmatched rows lie in the join's own tables, with a flag (`operators.unmatched_rows`);
 * an aggregate that emits on close: its windows lie in its own table (key, window start), whose `due` finds those that
@@ -35,6 +36,7 @@ from millpond._engine.rows.sizes import cut
 from millpond._engine.state.lookups import Found, gathered
 from millpond._engine.state.search import Hits
 from millpond._engine.time.released import in_order
+from millpond._engine.time.times import Times
 
 ROWS = 262_144
 """Rows that are put in order at a time."""
@@ -62,7 +64,7 @@ class Waiting:
     Parameters
     ----------
     batch, rows : where they lie; columns `NAMED` and what the source's results are made of.
-    stands : order_ts of the records that each stands behind.
+    stands : which of the records that move time in this batch each stands before, by number (`Times.movers`).
     now : the time of the sources that operators are to see at it.
     turn : which comes first of those of one moment, before their keys decide.
     """
@@ -113,7 +115,7 @@ class Source(Protocol):
         ...
 
 
-def release(context: OperatorContext, sources: Sequence[Source]) -> Iterator[pa.Table]:
+def release(context: OperatorContext, times: Times, sources: Sequence[Source]) -> Iterator[pa.Table]:
     """All rows that are due, as results in order of position, a bounded number and size at a time.
 
     Results have the columns of all sources; those that are another source's are null.
@@ -128,7 +130,7 @@ def release(context: OperatorContext, sources: Sequence[Source]) -> Iterator[pa.
             if len(part.rows)
         ]
         if left:
-            yield from _results(context, sources, left)
+            yield from _results(context, times, sources, left)
 
 
 _Picks = list[tuple[int, Waiting]]
@@ -178,11 +180,11 @@ def _count(picked: _Picks) -> int:
     return sum(len(part.rows) for _, part in picked)
 
 
-def _results(context: OperatorContext, sources: Sequence[Source], picked: _Picks) -> Iterator[pa.Table]:
+def _results(context: OperatorContext, times: Times, sources: Sequence[Source], picked: _Picks) -> Iterator[pa.Table]:
     hits = [Hits(part.batch, part.rows, part.rows) for _, part in picked]
     schema = pa.schema([picked[0][1].batch.schema.field(name) for name in NAMED])
     places = [np.concatenate([getattr(part, name) for _, part in picked]) for name in ("stands", "now", "turn")]
-    order, out = in_order(context, gathered(hits, schema, NAMED), *places)
+    order, out = in_order(context, gathered(hits, schema, NAMED), times.movers, *places)
     counts = [len(part.rows) for _, part in picked]
     source = np.repeat(np.array([number for number, _ in picked]), counts)
     values = [_Values(each, picked, number, source) for number, each in enumerate(sources)]

@@ -74,7 +74,7 @@ class HeldRows:
 
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `held.Source`."""
-        for hits in self._table.due(*self._times.passing(after.stands)):
+        for hits in self._table.due(*self._times.passing()):
             yield self._placed(hits.batch, hits.rows)
         for batch in self._own:
             yield self._placed(batch, np.arange(len(batch), dtype=np.int64))

@@ -3,8 +3,8 @@ versioned table.
 
 A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
 section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
-is every millisecond that has a record: so positions travel as differences in as few bytes as hold them, about
-two a step, and are read only where a late record asks. Law 3: the result does not depend on the shards.
+is every millisecond that has a record: so positions travel as differences (`rows.narrow`), and are read only where a
+late record asks. Law 3: the result does not depend on the shards.
 Written by `exchange.pack`, read by `times`.
 """
 
@@ -26,9 +26,8 @@ from millpond._engine.rows.columns import (
     position_columns,
     valid,
 )
+from millpond._engine.rows.narrow import packed, unpacked
 from millpond._engine.rows.position import order_by
-
-_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 
 
 def told_reach(
@@ -62,21 +61,11 @@ def _packed(part: int, steps: dict[str, Int64s], reach: Int64s, held: pa.Array |
     """One row: the partition, its last reach, and the steps, with the keys that they were held back under."""
     columns: dict[str, pa.Array] = {"partition": pa.array([part]), "reach": pa.array(reach[-1:])}
     columns["count"] = pa.array([len(reach)])
-    # As a rule the reach is the order_ts, and so their difference nothing. One turn per column.
-    for name, values in (steps | {"behind": steps["order_ts"] - reach}).items():
-        columns[f"{name}_first"] = pa.array(values[:1])
-        columns[f"{name}_steps"] = pa.array([_narrow(np.diff(values)).tobytes()], pa.binary())
+    # As a rule the reach is the order_ts, and so their difference nothing.
+    columns |= packed(steps | {"behind": steps["order_ts"] - reach})
     if held is not None:
         columns[HELD_KEY] = pa.ListArray.from_arrays(pa.array([0, len(held)], pa.int32()), held)
     return pa.table(columns)
-
-
-def _narrow(values: Int64s) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
-    """The values in the smallest type that holds them; none at all where every one is 0."""
-    if not values.any():
-        return np.zeros(0, dtype=np.int8)
-    kind = next(t for t in _WIDTHS if np.iinfo(t).min <= values.min() and values.max() <= np.iinfo(t).max)
-    return values.astype(kind)
 
 
 class Steps:
@@ -92,8 +81,8 @@ class Steps:
 
     def __init__(self, told: pa.Table, slots: int) -> None:
         count = ints(told, "count")
-        self.position = [_unpacked(told, name, count) for name in position_columns(slots)]
-        self.reach = self.position[0] - _unpacked(told, "behind", count)
+        self.position = [unpacked(told, name, count) for name in position_columns(slots)]
+        self.reach = self.position[0] - unpacked(told, "behind", count)
         self.partition = np.repeat(ints(told, "partition"), count)
         self.held = _held(told, count)
 
@@ -102,19 +91,6 @@ def _held(told: pa.Table, count: Int64s) -> pa.Array | None:
     if HELD_KEY not in told.column_names:
         return None
     return held_together([keys.values if keys.is_valid else None for keys in array(told, HELD_KEY)], count.tolist())
-
-
-def _unpacked(told: pa.Table, name: str, count: Int64s) -> Int64s:
-    firsts, packed = ints(told, f"{name}_first"), array(told, f"{name}_steps")
-    parts = []
-    for first, length, steps in zip(firsts, count, packed, strict=True):
-        content = steps.as_buffer()
-        values = np.full(length, first)
-        if content.size:
-            kind = next(t for t in _WIDTHS if np.dtype(t).itemsize * (length - 1) == content.size)
-            values[1:] += np.cumsum(np.frombuffer(content, dtype=kind), dtype=np.int64)
-        parts.append(values)
-    return np.concatenate(parts)
 
 
 def furthest_before(steps: Int64s, reach: Int64s, events: Int64s, start: int) -> Int64s:

@@ -2,17 +2,14 @@
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
 back; no shard needs to hear of another's records for it. What a shard must be told (`watermark`) is the time
-at the end of the batch and, since stored rows disappear as their own side moves on (docs/semantics, section 6),
-how far the timestamps of each side reach.
-
-In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records
-are processed as they were piped; then every shard is told which records moved the operator's time, and to what.
+at the end of the batch; where results are held back, or come that were, every record that moves time (`told`); and,
+since stored rows disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side
+reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,11 +17,13 @@ import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.operators.operator import Events, OperatorContext
-from millpond._engine.rows.columns import LET_GO, PARTITION_BITS, held_together, ints, partitions
+from millpond._engine.rows.columns import LET_GO, ROOT_POSITION, held_together, ints, let_go, partitions
 from millpond._engine.rows.position import order_by
 from millpond._engine.state.runs import State
 from millpond._engine.time.idle import Quiet, split
 from millpond._engine.time.reach import Steps, furthest_before
+from millpond._engine.time.told import Told
+from millpond._engine.time.turns import turns
 from millpond._plan.physical import TIME_SIDE, reach_side
 
 _TIME, REACH = "time", "reach"
@@ -50,7 +49,7 @@ class Times:
         self._events = events
         self._sides = sides
         told, wall = split(inputs.get(TIME_SIDE))
-        self._told = told = _Told.of(told, context.time.hold_back)
+        self._told = told = Told.of(told, context.time.hold_back)
         told_domain = self._domain(told.partition)
         stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
         mine = self._domain(partitions(events.position))
@@ -60,14 +59,14 @@ class Times:
         self.domains = np.unique(np.concatenate([mine, told_domain, known, *reaching]))
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
-        order_ts, srcpart = events.position[:2]
-        told_at = told.time_at(order_ts)
-        self.now = np.where(srcpart >= LET_GO, srcpart - LET_GO - context.time.hold_back, told_at)
-        self.at_row = np.maximum(self.now, self.start[self.of_row])
+        gone = let_go(events.position)
+        self.now = told.time_at(events.position[0])
         self.end = np.array(self.start)
-        np.maximum.at(self.end, self.of_row, self.now)
+        np.maximum.at(self.end, self.of_row[~gone], self.now[~gone])
         np.maximum.at(self.end, self.index(told_domain), told.time)
         self._quiet = self._rest(state, wall) if context.time.idle_after_ms else None
+        self.now[gone] = self._let_go(np.flatnonzero(gone))
+        self.at_row = np.maximum(self.now, self.start[self.of_row])
         reached = state.get_scalar(REACH, [{} for _ in range(sides)])
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
@@ -84,6 +83,21 @@ class Times:
         self.end = end
         return quiet
 
+    def _let_go(self, rows: Int64s) -> Int64s:
+        """The time at rows that operators above have let go.
+
+        It is the time at which they were, but not less than the records before have made it, nor more than the record
+        or the clock does before which they stand.
+        """
+        at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
+        domain, place = self.of_row[rows], [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
+        told_domain = self.index(self._domain(self._told.partition))
+        for d in np.unique(domain):
+            own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            before, through = own.around([column[mine] for column in place], int(self.start[d]))
+            at[mine] = np.minimum(np.maximum(at[mine], before), through)
+        return at
+
     def index(self, domains: Int64s) -> Int64s:
         """Where these domains stand in `domains`."""
         return np.searchsorted(self.domains, domains)
@@ -92,40 +106,35 @@ class Times:
         """Numbers of domains from their places."""
         return self.domains[row_index]
 
-    @property
-    def stands_at_close(self) -> bool:
-        """Whether results that time lets go stand at their own times, and not where a record moved time."""
-        return not self._context.time.every and not self._told.by_record
-
     def by_domain(self, times: Int64s) -> dict[int, int]:
         """A time of each domain, by the domain's number."""
         return dict(zip(self.domains.tolist(), times.tolist(), strict=True))
 
-    def passing(self, stands: int) -> tuple[int, int]:
-        """(first, end) of the moments that this batch passes in some domain; what stands before `stands` left out."""
-        first, end = int(self.start.min(initial=2**62)), int(self.end.max(initial=-1))
-        return (max(first, stands - self._context.time.hold_back) if self.stands_at_close else first), end
+    def passing(self) -> tuple[int, int]:
+        """(first, end) of the moments that this batch passes in some domain."""
+        return int(self.start.min(initial=2**62)), int(self.end.max(initial=-1))
 
     def passes(self, domain: Int64s, close: Int64s) -> Bools:
         """Which of these moments the batch passes, each in its domain, by its place in `domains`."""
         return np.asarray((close >= self.start[domain]) & (close < self.end[domain]))
 
-    def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
-        """Where results stand that are let go when the time of their domain is past `close`.
+    @property
+    def movers(self) -> list[Int64s]:
+        """Positions of the records that move time in this batch, in order; the wall clock's moment is the last."""
+        return self._told.movers
 
-        Returns order_ts of the records that they stand behind, and the time of the sources just before they go.
+    def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
+        """Where results stand that are let go when the time of their domain is past `close`, in this batch.
+
+        Returns the number of the record in `movers` that each stands before, and the last moment of the sources before
+        that record.
         """
-        lag = self._context.time.hold_back
-        if self.stands_at_close:
-            return close + lag, close + lag
-        stands, latest = close + lag, close + lag
+        stands, latest = np.zeros(len(close), dtype=np.int64), np.zeros(len(close), dtype=np.int64)
         told_domain = self.index(self._domain(self._told.partition))
         for d in np.unique(domain):
-            own, rows = np.flatnonzero(told_domain == d), np.flatnonzero(domain == d)
-            at = np.searchsorted(self._told.time[own], close[rows], side="right")
-            known = at < len(own)
-            stands[rows[known]] = self._told.order[own[at[known]]] - 1
-            latest[rows[known]] = self._told.time[own[at[known]]] - 1 + lag
+            own, rows = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            at = np.searchsorted(own.time, close[rows], side="right")
+            stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
@@ -183,64 +192,11 @@ class Times:
 def moments(events: Events, times: Times) -> Int64s:
     """Twice the time that each row comes at; one more, where it stands behind what an operator lets go then.
 
-    That is where an operator above has let it go: what goes at one time has its turn (`time.held`), and what an
-    operator lets go at a time t has the turn 2t.
+    That is where an operator above has let it go at that time: what goes at one time has its turn (`time.held`), and
+    what an operator lets go at a time t has the turn 2t.
     """
-    _, srcpart, turn, *_ = events.position
     now = 2 * times.at_row
-    return np.asarray(now + ((srcpart >= LET_GO) & (turn > now)))
-
-
-_PARTITION = (1 << PARTITION_BITS) - 1
-_NEVER = -(2**62)
-_AT_LAST = 2**61
-"""Place, among the numbers of piped records, of what the wall clock lets go: behind all of them."""
-
-
-@dataclass(frozen=True)
-class _Told:
-    """What a shard is told of time in a batch, in an order in which `time` never falls within a partition.
-
-    Parameters
-    ----------
-    partition : of the source.
-    order : order_ts of the record that moved time.
-    time : the operator's time from there on.
-    lag : what the operators above hold back.
-    by_record : whether order_ts is the number of a piped record, and time a matter of its own.
-    """
-
-    partition: Int64s
-    order: Int64s
-    time: Int64s
-    lag: int
-    by_record: bool
-
-    @classmethod
-    def of(cls, told: pa.Table | None, lag: int) -> _Told:
-        """What the rows of `TIME_SIDE` say."""
-        if told is None:
-            nothing = np.zeros(0, dtype=np.int64)
-            return cls(nothing, nothing, nothing, lag, by_record=False)
-        by_record = "time" in told.column_names
-        rows = np.argsort(ints(told, "order_ts"), kind="stable")
-        order, time = ints(told, "order_ts")[rows], ints(told, "time" if by_record else "order_ts")[rows]
-        time = np.maximum.accumulate(time) if by_record else time
-        return cls(ints(told, "srcpart")[rows] & _PARTITION, order, time - lag, lag, by_record)
-
-    def time_at(self, order_ts: Int64s) -> Int64s:
-        """The operator's time at records of the sources."""
-        if not self.by_record:
-            return order_ts - self.lag
-        known = np.append(_NEVER, self.time)
-        return known[np.searchsorted(self.order, order_ts, side="right")]
-
-    def behind(self, partition: Int64s, time: Int64s) -> _Told:
-        """With times that no record told: those of domains that rest."""
-        order = np.full(len(time), _AT_LAST) if self.by_record else time + self.lag
-        return replace(
-            self,
-            partition=np.concatenate([self.partition, partition]),
-            order=np.concatenate([self.order, order]),
-            time=np.concatenate([self.time, time]),
-        )
+    if events.held is None:
+        return now
+    there = events.position[len(ROOT_POSITION)] + LET_GO == times.at_row + events.context.time.hold_back
+    return np.asarray(now + (let_go(events.position) & there & (turns(events.held) > now)))

@@ -1,7 +1,6 @@
 """Watermarks: the times of the sources, told to every shard of an operator, records or none.
 
-Rows (srcpart, order_ts): the latest of what was packed, or every one. Law 3. In a test driver, where order_ts is
-the number of a piped record, they say the time as well.
+The latest of what was packed, or every record that moves time (`told`). Law 3.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.exchange.routing import RoutedBatch
 from millpond._engine.rows.columns import bools, ints
 from millpond._engine.time.idle import clock_row
+from millpond._engine.time.told import told_last, told_moves
 from millpond._plan.physical import Operator, Physical
 
 _UNKNOWN = np.iinfo(np.int64).min
@@ -28,7 +28,7 @@ class Watermark:
     Parameters
     ----------
     port, target : where they go.
-    every : whether it is told every time, or the latest.
+    every : whether it is told every record that moves time, or the latest time.
     roots : boolean columns of the frame that mark the rows of the operator's sources; empty: all rows.
     """
 
@@ -59,26 +59,8 @@ def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> It
         marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
         for number in np.unique(case[marked]):
             rows = frame.filter(pa.array(marked & (case == number)))
-            told = _moved(rows) if piped else _told(rows, every=watermark.every)
+            told = told_moves(rows) if piped or watermark.every else told_last(rows)
             yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
-
-
-def _moved(rows: pa.Table) -> pa.Table:
-    """The piped records that moved time, and to what; another stage may know of others between them."""
-    order = np.argsort(ints(rows, "order_ts"))
-    time = np.maximum.accumulate(ints(rows, "time")[order])
-    moved = order[np.append(True, time[1:] > time[:-1])]
-    return rows.select(["srcpart", "order_ts", "time"]).take(pa.array(moved))
-
-
-def _told(rows: pa.Table, *, every: bool) -> pa.Table:
-    order_ts, srcpart = ints(rows, "order_ts"), ints(rows, "srcpart")
-    order = np.lexsort((order_ts, srcpart))
-    order_ts, srcpart = order_ts[order], srcpart[order]
-    last = np.append(srcpart[1:] != srcpart[:-1], True)
-    if every:
-        last[:-1] |= order_ts[1:] != order_ts[:-1]
-    return pa.table({"srcpart": pa.array(srcpart[last]), "order_ts": pa.array(order_ts[last])})
 
 
 def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[RoutedBatch]:

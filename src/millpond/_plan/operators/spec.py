@@ -272,13 +272,11 @@ class Timed:
 
     Parameters
     ----------
-    every : whether it must be told every time of the sources; else the latest of a batch.
     hold : how long it can hold a result back, in ms; None: it never does.
     dropped_move : whether records that end on the way in, without key or value, move its time all the same.
     reaches : whether every shard is told how far the rows of each side reach; or of which sides.
     """
 
-    every: bool
     hold: int | None = None
     dropped_move: bool = True
     reaches: bool | tuple[int, ...] = True

@@ -102,8 +102,5 @@ class StreamStream(Spec[Node]):
     def timed(self, site: Site[Node]) -> Timed:
         """Unmatched records wait until window and grace have passed."""
         node, windows = site.node, site.node.windows
-        # Two kinds of entries that close at different distances from their timestamps are let go by one record
-        # in order of timestamp: then it must be known which records there were between.
-        mixed = node.how == "outer" and windows.before_ms != windows.after_ms and node.waits
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
-        return Timed(mixed, hold if node.waits else None)
+        return Timed(hold=hold if node.waits else None)

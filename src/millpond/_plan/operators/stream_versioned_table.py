@@ -72,7 +72,7 @@ class AsOfJoin(Spec[N]):
 
     def timed(self, site: Site[N]) -> Timed:
         """The table's time is how far its changes reach."""
-        return Timed(every=False, dropped_move=False, reaches=(TABLE,))
+        return Timed(dropped_move=False, reaches=(TABLE,))
 
 
 class StreamVersionedTable(AsOfJoin[Node]):
@@ -104,4 +104,4 @@ class StreamTableGrace(AsOfJoin[GraceNode]):
 
         It is told every time: a record that it lets go sees the table's changes before the record that moves time.
         """
-        return Timed(every=True, hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
+        return Timed(hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))

@@ -77,4 +77,4 @@ class VersionedTable(Spec[Node]):
 
     def timed(self, site: Site[Node]) -> Timed:
         """Its time is how far its own changes reach."""
-        return Timed(every=False, dropped_move=False)
+        return Timed(dropped_move=False)

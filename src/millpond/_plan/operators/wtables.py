@@ -123,7 +123,7 @@ class WindowJoin(Spec[N]):
 
     def timed(self, site: Site[N]) -> Timed:
         """It goes by time, since windows are let go."""
-        return Timed(every=False, dropped_move=False, reaches=False)
+        return Timed(dropped_move=False, reaches=False)
 
 
 def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> TableSchema:

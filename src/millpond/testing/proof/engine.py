@@ -19,7 +19,7 @@ builder = arrow_builder("test")
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.arrays import Int64s
 from millpond._engine.exchange.clock import Clock
 from millpond._engine.exchange.outlets import (
     FlowColumns,
@@ -41,7 +40,7 @@ from millpond._engine.operators.level import run_operator, tables_of
 from millpond._engine.operators.operator import OperatorContext
 from millpond._engine.rows import blob
 from millpond._engine.rows.columns import (
-    LET_GO,
+    AT_LAST,
     PARTITION_BITS,
     held_keys,
     ints,
@@ -69,7 +68,8 @@ class Result:
     Parameters
     ----------
     key, value, ts : the record.
-    step : piping sequence number of the record that caused it; where time did, of the record that moved it.
+    step : piping sequence number of the record that caused it; where time let it go, of the record that moved time, or
+        of the last one, where the wall clock did.
     position : its place in the order of all results, over all outputs.
     """
 
@@ -122,7 +122,7 @@ class EngineDriver:
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
         self._step = 0
-        self._reached: list[int] = []
+        self._batches = 0
         self._results: dict[str, list[Result]] = defaultdict(list)
 
     def pipe(self, input: str, key: Any, value: Any, *, ts: int, partition: int = 0) -> None:
@@ -132,7 +132,6 @@ class EngineDriver:
                 "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
             )
         self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
-        self._reached.append(max(ts, self._reached[-1] if self._reached else ts))
         self._step += 1
 
     def show_wall_clock(self, ms: int) -> None:
@@ -145,7 +144,7 @@ class EngineDriver:
 
     def follow(self, other: EngineDriver) -> None:
         """Number records behind those of another driver, which ran before."""
-        self._step, self._reached = other._step, list(other._reached)
+        self._step, self._batches = other._step, other._batches
 
     def rows_kept(self) -> int:
         """Live rows in all stores."""
@@ -171,9 +170,17 @@ class EngineDriver:
         for level in range(1, self._physical.levels + 1):
             batch.run_level(level)
         for sink, rows in batch.finish():
-            reached = np.array(self._reached, dtype=np.int64)
-            moved = np.arange(self._step) if not self.partitioned else reached
-            self._results[sink] += _results(rows, position_columns(self._physical.slots), moved)
+            self._results[sink] += self._made(rows)
+        self._batches += 1
+
+    def _made(self, rows: pa.Table) -> list[Result]:
+        names = position_columns(self._physical.slots)
+        # the wall clock's moment is behind the last record
+        steps = np.where(ints(rows, "order_ts") == AT_LAST, self._step - 1, ints(rows, "offset")).tolist()
+        columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
+        places = places_of([ints(rows, name) for name in names], held_keys(rows))
+        made = zip(zip(*columns, steps, strict=True), places, strict=True)
+        return [Result(key, value, ts, step, (self._batches, *place)) for (key, value, ts, step), place in made]
 
 
 class Batch:
@@ -197,6 +204,8 @@ class Batch:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
             if negative < len(rows):
                 frames[root.id] = self._source_frame(root, [p for p in rows if p.ts >= 0])
+        if self._driver.partitioned:
+            frames = self._stamped(frames, piped)
         self._run_stage(0, frames)
         for root in self._layout.roots:
             if root.id in frames:
@@ -255,19 +264,31 @@ class Batch:
         columns["key"] = pa.array([p.key for p in rows], type=shape.key)
         columns["value"] = pa.array([p.value for p in rows], type=shape.value)
         columns |= {"headers": pa.nulls(len(rows), HEADERS)} if self._physical.plan.headers else {}
-        frame = pa.table(columns)
-        return self._partitioned(frame, root, rows) if self._driver.partitioned else frame
+        return pa.table(columns)
 
-    def _partitioned(self, frame: pa.Table, root: Flow, rows: list[_Piped]) -> pa.Table:
-        number = self._layout.roots.index(root)
-        part = np.array([(number << PARTITION_BITS) | p.partition for p in rows], dtype=np.int64)
-        ts = np.array([p.ts for p in rows], dtype=np.int64)
-        order_ts = Clock().stamp(part, ts, np.ones(len(rows), dtype=np.bool_))
-        for name, column in (("srcpart", part), ("order_ts", order_ts)):
-            frame = frame.set_column(frame.schema.get_field_index(name), name, pa.array(column))
-        return frame
+    def _stamped(self, frames: dict[int, pa.Table], piped: list[_Piped]) -> dict[int, pa.Table]:
+        """The same in partitions and by time, as topics are read; only records that get somewhere move time."""
+        rows = self._rows(0, frames)
+        for outlet, _, frame in self._ways(0, rows):
+            self._note_moving(outlet, frame)
+        partitions, moving = {p.step: p.partition for p in piped}, sorted(self._counted)
+        stamped = {}
+        for number, root in enumerate(self._layout.roots):
+            if root.id not in frames:
+                continue
+            frame, steps = frames[root.id], ints(frames[root.id], "offset")
+            part = np.array([(number << PARTITION_BITS) | partitions[step] for step in steps.tolist()], dtype=np.int64)
+            order_ts = Clock().stamp(part, ints(frame, "ts"), np.isin(steps, moving))
+            if self._physical.node(root).shape.kind == "global":
+                order_ts[:] = np.iinfo(np.int64).min
+            for name, column in (("srcpart", part), ("order_ts", order_ts)):
+                frame = frame.set_column(frame.schema.get_field_index(name), name, pa.array(column))
+            stamped[root.id] = frame
+        return stamped
 
     def _tell_time(self, root: Flow, rows: pa.Table) -> None:
+        if self._physical.node(root).shape.kind == "global":
+            return
         if not self._driver.partitioned:
             rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
         for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.shards):
@@ -284,34 +305,44 @@ class Batch:
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:
-        physical = self._physical
+        for outlet, sink, frame in self._ways(stage, self._rows(stage, frames, self._count)):
+            if outlet is None:
+                self._direct[sink].append(frame)
+                continue
+            self._post(outlet, frame)
+            if stage == 0:
+                self._note_moving(outlet, frame)
+
+    def _rows(
+        self, stage: int, frames: dict[int, pa.Table], count: Callable[[Flow, pa.Table], None] | None = None
+    ) -> dict[int, pa.Table]:
+        """The rows of each flow; a flow without rows costs nothing, as on Spark."""
         rows: dict[int, pa.Table] = {}
         for flow in self._layout.flows[stage]:
             arriving = frames.get(flow.id) if flow.parent is None else rows.get(flow.parent)
-            # A flow without rows costs nothing, as on Spark.
             if arriving is not None and len(arriving):
-                self._count(flow, arriving)
+                if count is not None:
+                    count(flow, arriving)
                 run = run_root if flow.parent is None else run_flow
-                rows[flow.id] = run(physical, flow, arriving)
+                rows[flow.id] = run(self._physical, flow, arriving)
+        return rows
+
+    def _ways(self, stage: int, rows: dict[int, pa.Table]) -> Iterator[tuple[Outlet | None, str, pa.Table]]:
+        """What leaves a stage: by which outlet, or to which output where no exchange comes last."""
         for edge, outlet in self._layout.edges[stage]:
             if edge.flow in rows:
-                frame = with_extra(physical, edge, rows[edge.flow])
-                self._post(outlet, frame)
-                self._count_moving(stage, outlet, frame)
+                yield outlet, "", with_extra(self._physical, edge, rows[edge.flow])
         for flow_id, sink, exit in self._layout.exits[stage]:
-            if flow_id in rows and exit is not None:
-                self._post(exit, rows[flow_id])
-                self._count_moving(stage, exit, rows[flow_id])
-            elif flow_id in rows:
-                self._direct[sink].append(rows[flow_id])
+            if flow_id in rows:
+                yield exit, sink, rows[flow_id]
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
         if flow.id in self._layout.counted:
             list(pack(arriving, [self._layout.counted[flow.id]], 1, self._physical.slots, self._driver.drops))
 
-    def _count_moving(self, stage: int, outlet: Outlet, rows: pa.Table) -> None:
+    def _note_moving(self, outlet: Outlet | None, rows: pa.Table) -> None:
         """Note the records that get from the sources to somewhere, and so move time."""
-        if stage == 0 and not self._driver.partitioned:
+        if outlet is not None:
             self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
 
     def _post(self, outlet: Outlet, rows: pa.Table) -> None:
@@ -386,13 +417,3 @@ def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:
 
 def _naming(flow: Flow) -> FlowColumns:
     return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent", "late")
-
-
-def _results(rows: pa.Table, position: tuple[str, ...], reached: Int64s) -> list[Result]:
-    srcpart, order_ts = ints(rows, "srcpart"), ints(rows, "order_ts")
-    moved = np.searchsorted(reached, order_ts, side="right")
-    steps = np.where(srcpart >= LET_GO, moved, ints(rows, "offset")).tolist()
-    columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-    places = places_of([ints(rows, name) for name in position], held_keys(rows))
-    rows_and_places = zip(zip(*columns, steps, strict=True), places, strict=True)
-    return [Result(key, value, ts, step, place) for (key, value, ts, step), place in rows_and_places]

@@ -55,7 +55,7 @@ class Closing:
 
     def results(self, fold: Fold, ends: Ends | None = None) -> Iterator[pa.Table]:
         """One result for each window that closes; `ends` gives ends where the table does not have them."""
-        for rows in release(self.context, [self]):
+        for rows in release(self.context, self.times, [self]):
             start = ints(rows, "start")
             end = ints(rows, "end") if ends is None else ends(start)
             value = fold.finish(array(rows, "value"))
@@ -65,7 +65,7 @@ class Closing:
 
     def waiting(self, after: Bound) -> Iterator[Waiting]:
         """See `Source`."""
-        first, end = self.times.passing(after.stands)
+        first, end = self.times.passing()
         for hits in self.table.due(first - self.wait + 1, end - self.wait + 1):
             rows = hits.rows[~self._stale(hits.batch, hits.rows)]
             yield self._closing(hits.batch, rows)

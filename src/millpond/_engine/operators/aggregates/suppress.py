@@ -36,7 +36,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     held.finish()
     times.store(state)
     ordered = replace(context, key=table.schema.field("key").type)
-    released = (_under_windows(rows) if params.suffix else rows for rows in release(ordered, [held]))
+    released = (_under_windows(rows) if params.suffix else rows for rows in release(ordered, times, [held]))
     both = merged(changes.results(going), released, position_columns(context.slots))
     for rows in both:
         rows = rows if context.operator.emits_old else rows.drop_columns(["old"])

@@ -68,4 +68,4 @@ class VersionedAggregate(AggregateSpec[N]):
 
     def timed(self, site: Site[N]) -> Timed:
         """Its time is how far what it takes in reaches."""
-        return Timed(every=False, dropped_move=False)
+        return Timed(dropped_move=False)

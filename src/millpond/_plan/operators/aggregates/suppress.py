@@ -67,7 +67,7 @@ class Suppress(Spec[Node]):
     def timed(self, site: Site[Node]) -> Timed:
         """The last moment in which a change waits is one before the end of its wait."""
         hold = _wait(site.node) + _length(site.node) - 1
-        return Timed(every=False, hold=hold, dropped_move=False, reaches=False)
+        return Timed(hold=hold, dropped_move=False, reaches=False)
 
 
 def _wait(node: Node) -> int:

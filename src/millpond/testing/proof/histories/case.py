@@ -5,7 +5,7 @@ Owns the shape of what is run, and its text as data. Law: a case says everything
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ class Input(NamedTuple):
     key: Any
     value: str | None
     ts: int
+    partition: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Case:
     shards : shards of each operator.
     replay : whether every batch crashes once before its commit and is run again.
     shuffle : seed of the order in which blobs reach the shards, and of how rows are cut into blobs.
+    partitioned : whether inputs have partitions and are merged by time; then the sequence needs further cuts
+        (`sequence`). Else all records are one partition, in the order in which they are piped.
+    clock : what the wall clock shows, in ms, and behind how many records; a batch ends there.
+    idle_after : how long the input rests until time goes on with the wall clock, in ms; 0: it does not.
     """
 
     blueprint: Blueprint
@@ -42,16 +47,33 @@ class Case:
     shards: int = 1
     replay: bool = False
     shuffle: int = 0
+    partitioned: bool = False
+    clock: tuple[tuple[int, int], ...] = ()
+    idle_after: int = 0
 
-    def batches(self) -> list[tuple[Input, ...]]:
-        """The records of each batch."""
-        edges = [0, *self.cuts, len(self.records)]
-        return [self.records[start:end] for start, end in pairwise(edges)]
+    def batches(self, cuts: Sequence[int] | None = None) -> Iterator[tuple[tuple[Input, ...], int | None]]:
+        """The records of each batch, and what the wall clock shows at its end; `cuts`: in place of its own."""
+        edges = [0, *(self.cuts if cuts is None else cuts), len(self.records)]
+        shown = list(self.clock)
+        for start, end in pairwise(edges):
+            now = [wall for place, wall in shown if place == end]
+            yield self.records[start:end], now[0] if now else None
+            for wall in now[1:]:
+                yield (), wall
+            shown = [(place, wall) for place, wall in shown if place != end]
 
     def without_records(self, start: int, end: int) -> Case:
         """The case without some of its records."""
-        cuts = (cut if cut <= start else max(start, cut - (end - start)) for cut in self.cuts)
-        return replace(self, records=self.records[:start] + self.records[end:], cuts=tuple(cuts))
+
+        def moved(place: int) -> int:
+            return place if place <= start else max(start, place - (end - start))
+
+        return replace(
+            self,
+            records=self.records[:start] + self.records[end:],
+            cuts=tuple(map(moved, self.cuts)),
+            clock=tuple((moved(place), wall) for place, wall in self.clock),
+        )
 
 
 def to_json(case: Case) -> dict[str, Any]:
@@ -63,6 +85,9 @@ def to_json(case: Case) -> dict[str, Any]:
         "shards": case.shards,
         "replay": case.replay,
         "shuffle": case.shuffle,
+        "partitioned": case.partitioned,
+        "clock": [list(shown) for shown in case.clock],
+        "idle_after": case.idle_after,
     }
 
 
@@ -75,4 +100,7 @@ def of_json(data: Mapping[str, Any]) -> Case:
         data["shards"],
         data["replay"],
         data["shuffle"],
+        data.get("partitioned", False),
+        tuple((place, wall) for place, wall in data.get("clock", ())),
+        data.get("idle_after", 0),
     )

@@ -8,7 +8,7 @@ Law: an error of the engine is a difference like any other, never swallowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -18,9 +18,11 @@ from millpond.testing.proof.histories.blueprint import Blueprint
 from millpond.testing.proof.histories.case import Case
 from millpond.testing.proof.histories.driver import ReplayDiffersError, RoughDriver
 from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
-from millpond.testing.proof.histories.kinds.registry import build, deferred, oracle_of, sinks_of, timed
+from millpond.testing.proof.histories.kinds.registry import build, deferred, oracle_of, sinks_of, sources_of, timed
+from millpond.testing.proof.histories.sequence import cuts_in_sequence
 from millpond.testing.proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from millpond.testing.proof.oracle.graph import Node
+from millpond.testing.proof.oracle.graph import Topology as OracleTopology
 from millpond.testing.proof.oracle.records import Result, Windowed
 from millpond.testing.proof.oracle.tables.stores import PlainStore
 from millpond.topology import Topology
@@ -80,12 +82,12 @@ def check(case: Case) -> Difference | None:
     """The first thing that is wrong with a case, None when nothing is."""
     try:
         expected, is_empty = run_oracle(case)
+        cuts = cuts_of(case)
     except Exception as error:  # a case that the oracle cannot run is a finding too
         return Difference(case, "oracle", f"{type(error).__name__}: {error}")
     try:
         topology = topology_of(case.blueprint)
-        driver = RoughDriver(topology, shards=case.shards, replay=case.replay, shuffle=case.shuffle)
-        got = run_engine(case, driver)
+        got = run_engine(case, driver := driver_of(case, topology), cuts)
         rows = driver.rows_kept() if is_empty and _is_emptied(case.blueprint) else 0
         whole = _whole(case, topology) if out_of_step(case.blueprint) else None
     except ReplayDiffersError as error:
@@ -114,14 +116,45 @@ def _is_emptied(blueprint: Blueprint) -> bool:
 
 def _whole(case: Case, topology: Topology) -> Steps:
     """Results of the case as one batch on one shard."""
-    return run_engine(replace(case, cuts=()), RoughDriver(topology, shards=1, replay=False, shuffle=0))
+    simple = replace(case, cuts=(), shards=1, replay=False, shuffle=0)
+    return run_engine(simple, driver_of(simple, topology), cuts_of(simple))
 
 
 def run_oracle(case: Case) -> tuple[Steps, bool]:
     """Results per step, and whether the oracle's tables are empty in the end."""
     topology, nodes = oracle_of(case.blueprint)
-    steps = [list(topology.pipe(r.source, r.key, r.value, r.ts)) for r in case.records]
-    return steps, kept_rows(nodes) == 0
+    return [results for results, _ in _by_record(case, topology)], kept_rows(nodes) == 0
+
+
+def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
+    """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
+    for number, record in enumerate(case.records, start=1):
+        results = list(topology.pipe(record.source, record.key, record.value, record.ts, record.partition))
+        arrived = topology.arrived
+        for wall in [wall for place, wall in case.clock if place == number and case.idle_after]:
+            results += topology.show_wall_clock(wall, case.idle_after)
+        yield results, arrived
+
+
+def cuts_of(case: Case) -> tuple[int, ...]:
+    """Where batches begin: where the case says, and where the sequence of its records needs it (`sequence`)."""
+    if not case.partitioned:
+        return tuple(sorted([*case.cuts, *({place for place, _ in case.clock} - set(case.cuts))]))
+    topology, _ = oracle_of(case.blueprint)
+    moving = [arrived for _, arrived in _by_record(case, topology)]
+    return cuts_in_sequence(case, sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
+
+
+def driver_of(case: Case, topology: Topology) -> RoughDriver:
+    """The driver that is as rough as the case wants it."""
+    return RoughDriver(
+        topology,
+        shards=case.shards,
+        replay=case.replay,
+        shuffle=case.shuffle,
+        partitioned=case.partitioned,
+        idle_after_ms=case.idle_after,
+    )
 
 
 def kept_rows(nodes: Sequence[Node]) -> int:
@@ -131,11 +164,13 @@ def kept_rows(nodes: Sequence[Node]) -> int:
     return sum(len(kept) for kept in rows if isinstance(kept, dict))
 
 
-def run_engine(case: Case, driver: RoughDriver) -> Steps:
-    """Results per step of what a driver makes of a case."""
-    for batch in case.batches():
-        for record in batch:
-            driver.pipe(record.source, record.key, record.value, ts=record.ts)
+def run_engine(case: Case, driver: RoughDriver, cuts: Sequence[int] | None = None) -> Steps:
+    """Results per step of what a driver makes of a case; `cuts`: in place of its own."""
+    for records, wall in case.batches(cuts):
+        for record in records:
+            driver.pipe(record.source, record.key, record.value, ts=record.ts, partition=record.partition)
+        if wall is not None and case.idle_after:
+            driver.show_wall_clock(wall)
         driver.run_batch()
     return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)})
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from millpond.testing.proof.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.proof.histories.case import Case, Input
+from millpond.testing.proof.histories.draw_order import fold_behind, with_clock, with_partitions
 from millpond.testing.proof.histories.kinds.choices import Choices, Dice
 from millpond.testing.proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
 from millpond.testing.proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
@@ -58,6 +59,7 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         add(kind, tuple([_input(choices, shapes, wanted, add) for wanted in KINDS[kind].takes]))
         if choices.chance(15):
             _sink(choices.pick([end for end in shapes if end[1] != "global"] or shapes), add)
+    fold_behind(choices, ops, shapes, add)
     read = {ref for op in ops for ref in op.inputs}
     for ref, shape in list(shapes):
         if ref not in read:
@@ -91,7 +93,7 @@ def _sink(end: tuple[Ref, str], add: Add) -> None:
 def draw_case(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> Case:
     """Random records, batches and shards for a blueprint."""
     records = draw_records(choices, blueprint, most=most)
-    return Case(
+    case = Case(
         blueprint,
         records,
         cuts=_cuts(choices, len(records)),
@@ -99,6 +101,7 @@ def draw_case(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> Case
         replay=choices.chance(40),
         shuffle=choices.number(0, 999),
     )
+    return with_clock(choices, with_partitions(choices, case))
 
 
 def draw_records(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> tuple[Input, ...]:

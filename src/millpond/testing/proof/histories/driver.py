@@ -64,13 +64,23 @@ class RoughDriver(EngineDriver):
     topology, shards : as for `EngineDriver`.
     replay : whether a batch is run, undone as a crash before the commit undoes it, and run again.
     shuffle : seed of the order of blobs.
-    record_cache : as for `EngineDriver`.
+    partitioned, idle_after_ms, record_cache : as for `EngineDriver`.
     """
 
     def __init__(
-        self, topology: Topology, *, shards: int, replay: bool, shuffle: int, record_cache: bool = False
+        self,
+        topology: Topology,
+        *,
+        shards: int,
+        replay: bool,
+        shuffle: int,
+        partitioned: bool = False,
+        idle_after_ms: int = 0,
+        record_cache: bool = False,
     ) -> None:
-        super().__init__(topology, shards=shards, record_cache=record_cache)
+        super().__init__(
+            topology, shards=shards, partitioned=partitioned, idle_after_ms=idle_after_ms, record_cache=record_cache
+        )
         self._replay = replay
         self._random = Random(shuffle)
         self._batch: RoughBatch | None = None
@@ -85,12 +95,12 @@ class RoughDriver(EngineDriver):
         if not self._replay:
             super().run_batch()
             return
-        piped, before = list(self._piped), self.content()
+        piped, before, wall = list(self._piped), self.content(), self._wall_clock
         results, drops = {name: list(rows) for name, rows in self._results.items()}, self.drops.copy()
         super().run_batch()
         first = self._bytes()
         self._restore(before)
-        self._piped = piped
+        self._piped, self._wall_clock = piped, wall
         self._results.clear()
         self._results.update(results)
         self.drops.clear()

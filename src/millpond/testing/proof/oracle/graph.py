@@ -23,6 +23,10 @@ class Node:
     """One processor. `receive` is told on which of its inputs (ports) the record comes."""
 
     stateful = False
+    keeps_partition = True
+    """Whether what it forwards stands in the partition of its source, under the key that it has there."""
+    goes_by_time = False
+    """Whether what it does depends on time."""
     hears_lookups = True
     """Whether the sources of the tables that it looks up move its time, and that of what is behind it."""
 
@@ -78,6 +82,11 @@ class Node:
         """Process one record; a plain node passes it on (a stream source, a merge)."""
         self.forward(record)
 
+    def moves(self) -> Node:
+        """The same node, which forwards under other keys, or into other partitions."""
+        self.keeps_partition = False
+        return self
+
 
 Place = tuple[int, int, int, bytes]
 """Where a waiting result has its turn: time of the sources, timestamp, right 0 or left 1, key bytes."""
@@ -93,6 +102,9 @@ class Timed(Protocol):
 
     def hear(self, topic: str, ts: int) -> None:
         """A record of a topic got somewhere."""
+
+    def rest(self, wall: int, idle_after: int) -> None:
+        """The wall clock shows this."""
 
 
 class Sink(Node):
@@ -132,6 +144,8 @@ class Repartition(Node):
 
     Null keys are dropped before the topic unless a join with relaxed null keys is downstream.
     """
+
+    keeps_partition = False
 
     def __init__(self, topology: Topology, parent: Node, *, null_keys: bool = False) -> None:
         """Stand between this parent and the children to come."""
@@ -210,6 +224,9 @@ class Topology:
         self.place: Place | None = None
         """Of what is being let go, where it has its turn."""
         self.arrived = False
+        self.partition = 0
+        """Of the present record, or of what is being let go."""
+        self.partitions: set[int] = {0}
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
         self.timed: list[Timed] = []
@@ -235,11 +252,13 @@ class Topology:
         """Write what this node forwards to the results."""
         parent.feed(Sink(self, name))
 
-    def pipe(self, topic: str, key: Key, value: Value, ts: int) -> list[Result]:
+    def pipe(self, topic: str, key: Key, value: Value, ts: int, partition: int = 0) -> list[Result]:
         """Process one input record to the end of the topology and return what it wrote, in order."""
         if topic not in self.sources:
             raise KeyError(f"no source reads {topic!r}. Hint: this topology reads {sorted(self.sources)}")
         self.results, self.topic, self.arrived = [], topic, False
+        self.partition = partition
+        self.partitions.add(partition)
         if ts >= 0:
             record = Record(key, value, ts)
             for node in self.sources[topic]:
@@ -247,6 +266,15 @@ class Topology:
             self._commit()
             self._drain()
             self._tick()
+        return self.results
+
+    def show_wall_clock(self, wall: int, idle_after: int) -> list[Result]:
+        """Show what the wall clock shows, in ms: the time of what has rested for so long moves on with it."""
+        self.results, self.arrived = [], True
+        for timed in self.timed:
+            timed.rest(wall, idle_after)
+        self._let_go(sorted(self.partitions))
+        self.now = self.source_time
         return self.results
 
     def arrive(self, ts: int) -> None:
@@ -258,18 +286,25 @@ class Topology:
     def _advance(self, ts: int) -> None:
         for timed in self.timed:
             timed.hear(self.topic, ts)
-        free, present = not self.waiting, self.now
+        self._let_go([self.partition])
+
+    def _let_go(self, partitions: list[int]) -> None:
+        """All that is due in these partitions, and in what has one time for all, in the order of its turns."""
+        free, present, here = not self.waiting, self.now, self.partition
         while True:
-            due = [(place, number) for number, timed in enumerate(self.timed) if (place := timed.due()) is not None]
+            due = []
+            for self.partition in partitions:
+                places = enumerate(timed.due() for timed in self.timed)
+                due += [(place, number, self.partition) for number, place in places if place is not None]
             if not due:
                 break
-            place, number = min(due)
+            place, number, self.partition = min(due)
             self.now, self.place = place[0], place
             self.timed[number].let_go(place)
             self._commit()
             if free:
                 self._drain()
-        self.now, self.place = present, None
+        self.now, self.place, self.partition = present, None, here
 
     def _drain(self) -> None:
         while self.waiting:

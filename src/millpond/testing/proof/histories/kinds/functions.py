@@ -80,6 +80,12 @@ def referrer(keys: str) -> Callable[[str | None], Any]:
     return refer_to_number
 
 
+def one_key(keys: str) -> Callable[[str | None], Any]:
+    """The same key for every value."""
+    first: Any = TEXT_KEYS[0] if keys == "string" else LONG_KEYS[0]
+    return lambda value: None if value is None else first
+
+
 def refer_to_number(value: str | None) -> int | None:
     """The number that stands for the text a value refers to."""
     name = text.ref(value)

@@ -104,6 +104,7 @@ class Kind:
     timed : whether it keeps rows until time has passed, tombstones or not.
     writes : whether it is an output too, beside what it gives; what gives nothing is one in any case.
     deferred : whether Kafka Streams makes its results only after the record's own path is finished.
+    holds : whether it holds results back until time lets them go, by its parameters.
     generations : the generations in which there is such an operator.
     """
 
@@ -117,6 +118,7 @@ class Kind:
     timed: bool = False
     writes: bool = False
     deferred: bool = False
+    holds: Callable[[Params], bool] = lambda _params: False
     generations: tuple[str, ...] = ("current", "spurious", "old")
 
 

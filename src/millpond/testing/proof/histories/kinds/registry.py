@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from millpond.builder import StreamsBuilder
-from millpond.testing.proof.histories.blueprint import Blueprint, name_of
+from millpond.testing.proof.histories.blueprint import Blueprint, Op, name_of
 from millpond.testing.proof.histories.kinds import (
     aggregates,
     lookups,
@@ -88,6 +88,11 @@ def sinks_of(blueprint: Blueprint) -> tuple[str, ...]:
 def deferred(blueprint: Blueprint) -> bool:
     """Whether the oracle makes some results later than depth-first order would."""
     return any(KINDS[op.kind].deferred for op in blueprint.ops)
+
+
+def holds_back(op: Op) -> bool:
+    """Whether an operator holds results back until time lets them go."""
+    return KINDS[op.kind].holds(op.params)
 
 
 def timed(blueprint: Blueprint) -> bool:

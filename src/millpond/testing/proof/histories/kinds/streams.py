@@ -89,7 +89,17 @@ def _select_key(site: Site, inputs: list[Any], _: Params) -> list[Any]:
 
 def _select_key_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = text.referrer(site.keys)
-    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
+    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
+
+
+def _select_one(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+    selector = site.library.lift(text.one_key(site.keys), site.keys)
+    return [inputs[0].select_key(selector, name=site.name)]
+
+
+def _select_one_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    selector = text.one_key(site.keys)
+    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
 
 
 def _map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
@@ -100,7 +110,7 @@ def _map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
 
 def _map_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = text.referrer(site.keys)
-    return [MapRecord(inputs[0], lambda r: replace(r, key=selector(r.value), value=text.mapped(r.value)))]
+    return [MapRecord(inputs[0], lambda r: replace(r, key=selector(r.value), value=text.mapped(r.value))).moves()]
 
 
 def _flat_map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
@@ -149,7 +159,7 @@ def _branches(params: Params) -> tuple[str, str]:
 
 
 def _repartition_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
-    return [MapRecord(inputs[0], lambda r: r if site.relaxed or r.key is not None else None)]
+    return [MapRecord(inputs[0], lambda r: r if site.relaxed or r.key is not None else None).moves()]
 
 
 def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
@@ -206,13 +216,14 @@ KINDS: dict[str, Kind] = {
     "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),
     "map_values": Kind(STREAM, STREAM, _map_values, _map_values_node),
     "select_key": Kind(STREAM, STREAM, _select_key, _select_key_node),
+    "select_one": Kind(STREAM, STREAM, _select_one, _select_one_node, weight=1),
     "flat_map_values": Kind(STREAM, STREAM, _flat_map_values, lambda _, inputs, __: [Spread(inputs[0])]),
     "map": Kind(STREAM, STREAM, _map, _map_node, weight=1),
     "flat_map": Kind(
         STREAM,
         STREAM,
         _flat_map,
-        lambda site, inputs, _: [Spread(inputs[0], text.referrer(site.keys))],
+        lambda site, inputs, _: [Spread(inputs[0], text.referrer(site.keys)).moves()],
         weight=1,
     ),
     "peek": Kind(
@@ -262,6 +273,7 @@ KINDS: dict[str, Kind] = {
         _join_type,
         weight=6,
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        holds=lambda params: params.get("grace", 0) > 0,
     ),
     "to": Kind(
         STREAM,

@@ -78,8 +78,18 @@ def _struct_bytes(key: Windowed) -> bytes:
 TABLE, WINDOWED = ("table",), ("windowed",)
 CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
-    "suppress": Kind(TABLE, TABLE, _suppress, _suppress_node, _limit, weight=4, timed=True, generations=CURRENT),
+    "suppress": Kind(
+        TABLE, TABLE, _suppress, _suppress_node, _limit, weight=4, timed=True, holds=lambda _: True, generations=CURRENT
+    ),
     "windowed_suppress": Kind(
-        WINDOWED, WINDOWED, _windowed, _windowed_node, _windowed_limit, weight=5, timed=True, generations=CURRENT
+        WINDOWED,
+        WINDOWED,
+        _windowed,
+        _windowed_node,
+        _windowed_limit,
+        weight=5,
+        timed=True,
+        holds=lambda _: True,
+        generations=CURRENT,
     ),
 }

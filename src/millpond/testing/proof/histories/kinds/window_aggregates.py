@@ -44,6 +44,10 @@ def _params(choices: Choices, generation: str) -> Params:
     return {**drawn, "close": drawn["close"] and drawn["windows"] != "unlimited"}
 
 
+def _on_close(params: Params) -> bool:
+    return bool(params["close"])
+
+
 def _cogroup_params(choices: Choices, generation: str) -> Params:
     return {**_params(choices, generation), "fold": "log"}
 
@@ -116,7 +120,7 @@ def _stream(site: Site, inputs: list[Any], _: Params) -> list[Any]:
 
 def _stream_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = text.referrer(site.keys)
-    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value)))]
+    return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
 
 
 def _group_params(choices: Choices, generation: str) -> Params:
@@ -169,10 +173,26 @@ _GROUP = aggregates.KINDS["table_aggregate"]
 CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
     "window_aggregate": Kind(
-        STREAM, WINDOWED, _aggregate, _aggregate_node, _params, weight=10, timed=True, generations=CURRENT
+        STREAM,
+        WINDOWED,
+        _aggregate,
+        _aggregate_node,
+        _params,
+        weight=10,
+        timed=True,
+        holds=_on_close,
+        generations=CURRENT,
     ),
     "window_cogroup": Kind(
-        STREAM * 2, WINDOWED, _cogroup, _aggregate_node, _cogroup_params, weight=3, timed=True, generations=CURRENT
+        STREAM * 2,
+        WINDOWED,
+        _cogroup,
+        _aggregate_node,
+        _cogroup_params,
+        weight=3,
+        timed=True,
+        holds=_on_close,
+        generations=CURRENT,
     ),
     "windowed_filter": Kind(WINDOWED, WINDOWED, _filter, _FILTER.nodes, _negate, weight=1, generations=CURRENT),
     "windowed_map_values": Kind(WINDOWED, WINDOWED, _map_values, _MAPPED.nodes, weight=1, generations=CURRENT),

@@ -58,5 +58,6 @@ KINDS: dict[str, Kind] = {
         weight=6,
         relaxes=lambda params, generation: params["how"] != "inner" and generation == "current",
         timed=True,
+        holds=lambda params: params["how"] != "inner",
     ),
 }

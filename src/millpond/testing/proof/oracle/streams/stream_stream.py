@@ -48,6 +48,7 @@ class StreamStreamJoin(Node):
     """Joins two streams within a window; port 0 is left, port 1 right."""
 
     stateful = True
+    goes_by_time = True
 
     def __init__(self, topology: Topology, sides: tuple[Node, Node], spec: JoinSpec, joiner: Joiner) -> None:
         """Read both sides, left first where both are the same stream."""
@@ -66,6 +67,7 @@ class StreamStreamJoin(Node):
         self._earliest = _NOTHING_PENDING
         self._next_emit = 0
         self._pending: dict[tuple[int, int, bytes], tuple[Key, list[Value]]] = {}
+        self._domain_of: dict[tuple[int, int, bytes], int] = {}
         for port, side in enumerate(sides):
             side.feed(self, port)
 
@@ -87,7 +89,7 @@ class StreamStreamJoin(Node):
         if not repaired and not self._eager and self._spec.how != "inner" and record.ts == self._clock.time:
             self._scan(port)
         self._join(record, port)
-        self._stores[port].put(record.key, record.value, record.ts)
+        self._stores[port].put(record.key, record.value, record.ts, self._domain)
 
     def _receive_old(self, record: Record, port: int) -> None:
         """Before KIP-77: null values look up too, and a left join listens to its left side alone."""
@@ -96,7 +98,7 @@ class StreamStreamJoin(Node):
         if port == LEFT or self._spec.how != "left":
             self._join(record, port)
         if record.value is not None:
-            self._stores[port].put(record.key, record.value, record.ts)
+            self._stores[port].put(record.key, record.value, record.ts, self._domain)
 
     def _join(self, record: Record, port: int) -> None:
         other = 1 - port
@@ -104,7 +106,7 @@ class StreamStreamJoin(Node):
         shown = None
         if self._semantics.repaired(14):
             shown = self._clock.time - self._spec.grace_ms - max(self._spec.reach(other)[1], 0)
-        matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, visible_from=shown)
+        matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown, self._domain)
         for ts, value in matches:
             self._pending.pop((ts, _rank(other), key_bytes(record.key)), None)
             joined = max(record.ts, ts) if self._semantics.max_timestamps else record.ts
@@ -116,6 +118,7 @@ class StreamStreamJoin(Node):
                 self._earliest = min(self._earliest, record.ts)
                 place = (record.ts, _rank(port), key_bytes(record.key))
                 self._pending.setdefault(place, (record.key, []))[1].append(record.value)
+                self._domain_of[place] = self._domain
 
     def _unjoined_at_once(self, record: Record, port: int) -> bool:
         if self._eager:
@@ -151,8 +154,13 @@ class StreamStreamJoin(Node):
         if not self._semantics.repaired(1):
             return None
         now, lag = self._clock.of_sources, self._clock.lag
-        closed = (place for place in self._pending if self._last_moment(place) + lag < now)
+        mine = (place for place in self._pending if self._domain_of[place] == self._clock.domain)
+        closed = (place for place in mine if self._last_moment(place) + lag < now)
         return min(((min(self._turn(place) + lag, now - 1), *place) for place in closed), default=None)
+
+    @property
+    def _domain(self) -> int:
+        return self._clock.domain if isinstance(self._clock, SourceTime) else 0
 
     def _turn(self, place: tuple[int, int, bytes]) -> int:
         if self._spec.how == "outer":

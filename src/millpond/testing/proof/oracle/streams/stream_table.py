@@ -6,7 +6,10 @@ trigger, and the result has the stream record's key and timestamp.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from millpond.testing.proof.oracle.clock import Clock
+from millpond.testing.proof.oracle.domains import domain_of
 from millpond.testing.proof.oracle.graph import EngineFailsError, Node, Place, Topology
 from millpond.testing.proof.oracle.records import Joiner, Record, key_bytes
 from millpond.testing.proof.oracle.source_time import SourceTime
@@ -37,8 +40,10 @@ class StreamTableJoin(Node):
         self._grace_ms = grace_ms
         self._topology = topology
         self.hears_lookups = not grace_ms
+        self.goes_by_time = table.versioned
         self._clock = self._made_clock()
         self._buffer: list[tuple[int, bytes, int, Record]] = []
+        self._domain_of: dict[int, int] = {}
         self._by_whole_key = self._semantics.repaired(27) if grace_ms is not None else True
         self._arrivals = 0
         table.require_lookup()
@@ -84,6 +89,7 @@ class StreamTableJoin(Node):
             self._join(record)
         else:
             self._arrivals += 1
+            self._domain_of[self._arrivals] = domain_of(self._topology, self)
             self._buffer.append((record.ts, place[3], self._arrivals, record))
             self._buffer.sort(key=lambda entry: entry[:3])
 
@@ -96,11 +102,17 @@ class StreamTableJoin(Node):
     def _due(self) -> Place | None:
         """The next record whose wait has ended, if there is one."""
         assert isinstance(self._clock, SourceTime)
-        place = self._place(self._buffer[0][3]) if self._buffer else None
+        first = next(self._here(), None)
+        place = None if first is None else self._place(self._buffer[first][3])
         return place if place is not None and place[0] < self._clock.of_sources else None
 
     def _let_go(self, place: Place) -> None:
-        self._join(self._buffer.pop(0)[3])
+        self._join(self._buffer.pop(next(self._here()))[3])
+
+    def _here(self) -> Iterator[int]:
+        """Places in the buffer of what waits in the present time domain."""
+        here = domain_of(self._topology, self)
+        return (at for at, entry in enumerate(self._buffer) if self._domain_of[entry[2]] == here)
 
     def _hold(self, record: Record) -> None:
         assert isinstance(self._clock, Clock)

@@ -46,6 +46,8 @@ class GlobalTable(Node):
 class GlobalLookup(Node):
     """Joins stream records with the global row of a mapped key."""
 
+    keeps_partition = False
+
     def __init__(
         self,
         topology: Topology,
@@ -83,6 +85,7 @@ class GlobalLookup(Node):
 class GlobalTableLookup(Table):
     """A table joined with a global one: driven by the table alone, the last result per key is kept."""
 
+    keeps_partition = False
     stateful = True
 
     def __init__(

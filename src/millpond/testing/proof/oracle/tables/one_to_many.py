@@ -19,6 +19,7 @@ MANY, ONE = 0, 1
 class OneToManyJoin(Table):
     """Joins each row of "many" with the row of "one" that it refers to; inner."""
 
+    keeps_partition = False
     stateful = True
 
     def __init__(

@@ -7,6 +7,7 @@ store keeps every version inside its history and says of each put whether it is 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from millpond.testing.proof.oracle.records import Key, Stored, Value
@@ -48,11 +49,17 @@ class VersionedStore:
 
     versioned = True
 
-    def __init__(self, history_ms: int, *, remember_tombstones: bool = False) -> None:
-        """`remember_tombstones` repairs row 18: a tombstone at the latest value's time is kept like any."""
+    def __init__(
+        self, history_ms: int, *, remember_tombstones: bool = False, domain: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`remember_tombstones` repairs row 18: a tombstone at the latest value's time is kept like any.
+
+        `domain` tells the time domain of what is put and looked up.
+        """
         self._history_ms = history_ms
         self._remember = remember_tombstones
-        self._time = -1
+        self._times: dict[int, int] = {}
+        self._domain = domain
         self._rows: dict[Key, _History] = {}
 
     def get(self, key: Key) -> Stored | None:
@@ -74,11 +81,15 @@ class VersionedStore:
             return None
         return Stored(row.earlier[at][1], row.earlier[at][0])
 
+    @property
+    def _time(self) -> int:
+        return self._times.get(self._domain(), -1)
+
     def put(self, key: Key, value: Value, ts: int) -> bool | None:
         """Insert a version: True when it is the latest, False when out of order, None when too old."""
         if ts < self._time - self._history_ms:
             return None
-        self._time = max(self._time, ts)
+        self._times[self._domain()] = max(self._time, ts)
         row = self._rows.setdefault(key, _History())
         if row.latest is not None and ts < row.latest.ts:
             if ts >= row.bound:

@@ -7,6 +7,7 @@ look values up". Law: materialisation is decided in order of construction, never
 
 from __future__ import annotations
 
+from millpond.testing.proof.oracle.domains import domain_of
 from millpond.testing.proof.oracle.graph import Node, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
 from millpond.testing.proof.oracle.semantics import Semantics
@@ -97,7 +98,11 @@ class TableSource(Table):
         self.history_ms = history_ms
         self._store: Store | None = None
         if history_ms is not None:
-            self._store = VersionedStore(history_ms, remember_tombstones=topology.semantics.repaired(18))
+            remember = topology.semantics.repaired(18)
+            self._store = VersionedStore(
+                history_ms, remember_tombstones=remember, domain=lambda: domain_of(topology, self)
+            )
+            self.goes_by_time = True
             self.versioned = True
         else:
             self._store = PlainStore() if materialized else None

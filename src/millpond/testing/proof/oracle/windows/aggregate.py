@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from millpond.testing.proof.oracle.domains import domain_of
 from millpond.testing.proof.oracle.graph import Node, Repartition, Topology
 from millpond.testing.proof.oracle.records import Key, Record, Stored, Value
 from millpond.testing.proof.oracle.tables.stores import PlainStore, Store, VersionedStore
@@ -35,9 +36,11 @@ class _Aggregate(Table):
         self._aggregator = aggregator
         self._aggregators = (aggregator, *(other for _, other in cogrouped))
         self.history_ms = history_ms
-        self.versioned = history_ms is not None
+        self.versioned = self.goes_by_time = history_ms is not None
         self._store: Store = (
-            PlainStore() if history_ms is None else VersionedStore(history_ms, remember_tombstones=True)
+            PlainStore()
+            if history_ms is None
+            else VersionedStore(history_ms, remember_tombstones=True, domain=lambda: domain_of(topology, self))
         )
         self._current = self._store
         if history_ms is not None and topology.semantics.repaired(34):
@@ -118,6 +121,8 @@ class GroupTable(Node):
 
 class TableAggregate(_Aggregate):
     """groupBy and aggregate, reduce or count of a table."""
+
+    keeps_partition = False
 
     def receive(self, record: Record, port: int) -> None:
         """Subtract the old value, then add the new one."""

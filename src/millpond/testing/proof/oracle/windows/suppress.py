@@ -24,6 +24,7 @@ class _Pending:
     before: Value
     topic: str
     """Of the input record that caused the change."""
+    domain: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Suppress(Table):
     """Holds the latest change of each key back until `wait_ms` after the time of the first one."""
 
     stateful = True
+    goes_by_time = True
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class Suppress(Table):
             if self._window_close:
                 assert isinstance(record.key, Windowed)
                 time = record.key.end
-            self._pending[record.key] = _Pending(time, record, record.old, self._topology.topic)
+            self._pending[record.key] = _Pending(time, record, record.old, self._topology.topic, self._domain)
         else:
             held.record, held.topic = record, self._topology.topic
         self._release()
@@ -150,7 +152,7 @@ class Suppress(Table):
     def _release(self) -> None:
         due = [
             (held.time, self._key_order(key), key)
-            for key, held in self._pending.items()
+            for key, held in self._here()
             if held.time <= self._clock.time - self._wait_ms or self._is_behind(key, held)
         ]
         for time, _, key in sorted(due):
@@ -166,6 +168,14 @@ class Suppress(Table):
             return False
         return self._place(key, held) < self._topology.place
 
+    @property
+    def _domain(self) -> int:
+        return self._clock.domain if isinstance(self._clock, SourceTime) else 0
+
+    def _here(self) -> list[tuple[Key, _Pending]]:
+        """What is held back in the present time domain."""
+        return [(key, held) for key, held in self._pending.items() if held.domain == self._domain]
+
     def _place(self, key: Key, held: _Pending) -> Place:
         """Where an entry has its turn: at the last moment of its wait."""
         assert isinstance(self._clock, SourceTime)
@@ -175,11 +185,11 @@ class Suppress(Table):
     def _due(self) -> Place | None:
         """The next entry whose wait has ended, if there is one."""
         assert isinstance(self._clock, SourceTime)
-        places = (self._place(key, held) for key, held in self._pending.items())
+        places = (self._place(key, held) for key, held in self._here())
         return min((place for place in places if place[0] < self._clock.of_sources), default=None)
 
     def _let_go(self, place: Place) -> None:
-        for key, held in self._pending.items():
+        for key, held in self._here():
             if self._place(key, held) == place:
                 self._send(key)
                 return

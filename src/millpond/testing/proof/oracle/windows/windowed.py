@@ -42,6 +42,7 @@ class WindowAggregate(Table):
     stateful = True
     closes = True
     """Whether its windows end."""
+    goes_by_time = True
 
     def __init__(
         self, topology: Topology, parent: Node, aggregator: Aggregator, emission: Emission, *cogrouped: Cogrouped
@@ -59,6 +60,7 @@ class WindowAggregate(Table):
         self._clocks = [self._own_clock() for _ in self._aggregators] if apart else [self._made_clock()]
         self.clock = self._clocks[0]
         self._emitted: set[Windowed] = set()
+        self._domain_of: dict[Windowed, int] = {}
         self._last_close = -1
         self._next_emit = 0
         for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
@@ -157,6 +159,8 @@ class WindowAggregate(Table):
         before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
         if value is not None:
             self._rows[window.key][window.start, window.end] = Stored(value, ts)
+            if isinstance(self.clock, SourceTime):
+                self._domain_of[window] = self.clock.domain
         if not self._emission.on_close:
             old = None if before is None else before.value
             told = old if began is None or not self.send_old or self._semantics.repaired(38) else began
@@ -186,17 +190,23 @@ class WindowAggregate(Table):
         return min(
             (
                 (self._last_moment(window) + lag, window.start, 0, key_bytes(window.key))
-                for window in self.all_windows()
-                if self._last_moment(window) + lag < now and window not in self._emitted
+                for window in self._waiting()
+                if self._last_moment(window) + lag < now
             ),
             default=None,
         )
 
+    def _waiting(self) -> list[Windowed]:
+        """The windows of the present time domain that have not been emitted."""
+        assert isinstance(self.clock, SourceTime)
+        here = self.clock.domain
+        return [each for each in self.all_windows() if each not in self._emitted and self._domain_of[each] == here]
+
     def _let_go(self, place: Place) -> None:
         assert isinstance(self.clock, SourceTime)
-        for window in self.all_windows():
+        for window in self._waiting():
             here = (self._last_moment(window) + self.clock.lag, window.start, 0, key_bytes(window.key))
-            if here == place and window not in self._emitted:
+            if here == place:
                 self._emitted.add(window)
                 stored = self._rows[window.key][window.start, window.end]
                 self.forward(Record(window, stored.value, stored.ts))

@@ -82,6 +82,7 @@ class KeptJoin(Table):
     """A join that keeps both sides and its results; subclasses say which rows meet."""
 
     stateful = True
+    goes_by_time = True
 
     def __init__(self, topology: Topology, sides: tuple[Node, Node], how: str, joiner: Joiner) -> None:
         super().__init__()

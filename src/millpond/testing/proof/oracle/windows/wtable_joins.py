@@ -27,6 +27,7 @@ class StreamWTableJoin(Node):
     """A stream looks up the window that its record names, as it is now."""
 
     stateful = True
+    goes_by_time = True
 
     def __init__(
         self,
