@@ -53,7 +53,7 @@ class Windowing(Grouped):
     def emit_strategy(self: W, strategy: EmitStrategy) -> W:
         """The same with results at each update (the default), or once a window has closed (KIP-825)."""
         other = copy(self)
-        other._emit = strategy
+        other._emit = EmitStrategy.of(strategy)
         return other
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
