@@ -79,7 +79,11 @@ def count(argument: Function | None = None) -> Aggregate:
 
 
 def sum(argument: Function) -> Aggregate:
-    """The sum: a long of integers, a double of floats, a decimal of decimals; null of no records."""
+    """The sum: a long of integers, a double of floats, a decimal of decimals; null of no records.
+
+    Of a grouped table a sum of floats is exact and rounded once: what leaves the table leaves nothing behind, NaN and
+    infinities included.
+    """
     return Aggregate("sum", argument)
 
 
@@ -94,15 +98,14 @@ def max(argument: Function) -> Aggregate:
 
 
 def avg(argument: Function) -> Aggregate:
-    """The mean, a double."""
+    """The mean, a double: the sum of the values as doubles, as Spark casts them, by their number."""
     return Aggregate("avg", argument)
 
 
 def stddev(argument: Function) -> Aggregate:
-    """The standard deviation of a sample (n - 1), a double; null of fewer than two records.
+    """The standard deviation of a sample (n - 1), a double; null of fewer than two records, NaN of what is not finite.
 
-    Of a grouped table it is exact to about 1e-8 of the largest value that the group has held: rows that leave it are
-    taken back in doubles.
+    Of a grouped table it is that of the rows which are left, whatever has come and gone.
     """
     return Aggregate("stddev", argument)
 
@@ -123,12 +126,12 @@ def collect_list(argument: Function) -> Aggregate:
 
 
 def collect_set(argument: Function) -> Aggregate:
-    """The different values, in the order in which they first came."""
+    """The different values, in the order in which they first came; -0.0 is 0.0 and NaN is one, as in Spark."""
     return Aggregate("collect_set", argument)
 
 
 def count_distinct(argument: Function) -> Aggregate:
-    """How many different values there are: a long. They are kept."""
+    """How many different values there are: a long. They are kept; -0.0 is 0.0, and NaN is one, as in Spark."""
     return Aggregate("count_distinct", argument)
 
 

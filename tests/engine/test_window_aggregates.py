@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millpond._engine.aggregates import contributions
 from millpond.aggregates import python
+from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
@@ -164,3 +165,26 @@ def test_of_windows_that_close_at_one_moment_those_of_the_operator_written_first
     steps = [("in", "k", "x", 0), ("other", "k", "y", 1), ("in", "z", "end", 100), ("other", "z", "end", 100)]
     said = [value for _, value, _ in run(driver_of(build, shards=3), *steps)]
     assert said == (["x", "x+y"] if first == "of the source" else ["x+y", "x"])
+
+
+def test_an_emit_strategy_is_one_of_the_two_and_not_a_name() -> None:
+    grouped = arrow_builder("test").stream("in", key="string", value="long").group_by_key()
+    windowed = grouped.windowed_by(TimeWindows(10, 10, 0))
+    for wrong in ("on_window_update", "on_window_close", None, 1):
+        with pytest.raises(TopologyError, match=r"on_window_update\(\)"):
+            EmitStrategy(wrong)
+        with pytest.raises(TopologyError, match=r"on_window_close\(\)"):
+            windowed.emit_strategy(wrong)
+
+
+def test_durations_that_could_carry_a_time_past_64_bits_are_refused() -> None:
+    longest = 2**60 - 1
+    assert TimeWindows(longest, longest, longest).size_ms == longest
+    for make in (
+        lambda: TimeWindows(longest + 1, 1, 0),
+        lambda: SessionWindows(1, longest + 1),
+        lambda: SlidingWindows.of_time_difference_and_grace(f"{longest + 1} ms", "1 ms"),
+        lambda: JoinWindows.of_time_difference_with_no_grace("9999999999999 weeks"),
+    ):
+        with pytest.raises(TopologyError, match="too long"):
+            make()

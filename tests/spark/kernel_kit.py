@@ -221,3 +221,9 @@ def _inputs(rows: pa.Table, text: str, row: int) -> str:
 
 def _words(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else " " for c in text)
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a DataFrame of one partition: timestamps without a zone stay so, which they do not by default."""
+    with settings(spark, spark_sql_timestampType="TIMESTAMP_NTZ"):
+        return spark.createDataFrame(rows).coalesce(1)

@@ -253,7 +253,7 @@ def _floats(r: random.Random) -> float:
     return found if found != found or abs(found) in (0, float("inf")) or abs(found) < 3.4028235e38 else 16777216.0
 
 
-def _decimals(precision: int, scale: int) -> Draw:
+def decimals(precision: int, scale: int) -> Draw:
     most = 10**precision - 1
     edges = [0, 1, -1, most, -most, most - 1, 5, 15, 25, -25, 10**scale, 45, 55, 10**precision // 2, 95, 995]
 
@@ -297,7 +297,7 @@ def _days(r: random.Random) -> int:
     return r.choice([r.choice(edges), r.randint(-800000, 3000000), r.randint(0, 20000), r.randint(0, 20000)])
 
 
-def _micros(r: random.Random) -> int:
+def micros(r: random.Random) -> int:
     edges = [
         0,
         -1,
@@ -345,10 +345,10 @@ COLUMNS: dict[str, tuple[pa.DataType, Draw]] = {
     **{f"l{n}": (pa.int64(), _ints(64)) for n in "12"},
     **{f"f{n}": (pa.float32(), _floats) for n in "12"},
     **{f"d{n}": (pa.float64(), _doubles) for n in "12"},
-    **{f"n{n}": (pa.decimal128(10, 2), _decimals(10, 2)) for n in "12"},
-    **{f"w{n}": (pa.decimal128(38, 18), _decimals(38, 18)) for n in "12"},
-    "z": (pa.decimal128(38, 0), _decimals(38, 0)),
-    "q": (pa.decimal128(18, 10), _decimals(18, 10)),
+    **{f"n{n}": (pa.decimal128(10, 2), decimals(10, 2)) for n in "12"},
+    **{f"w{n}": (pa.decimal128(38, 18), decimals(38, 18)) for n in "12"},
+    "z": (pa.decimal128(38, 0), decimals(38, 0)),
+    "q": (pa.decimal128(18, 10), decimals(18, 10)),
     "few": (pa.int32(), lambda r: r.randint(-4, 8)),
     **{f"o{n}": (pa.bool_(), lambda r: r.random() < 0.5) for n in "12"},
     **{f"t{n}": (pa.string(), _text) for n in "12"},
@@ -361,8 +361,8 @@ COLUMNS: dict[str, tuple[pa.DataType, Draw]] = {
     "when": (pa.string(), lambda r: r.choice(DATES)),
     **{f"y{n}": (pa.binary(), _bytes) for n in "12"},
     **{f"day{n}": (pa.date32(), _days) for n in "12"},
-    **{f"ts{n}": (_TIME, _micros) for n in "12"},
-    "tn": (pa.timestamp("us"), _micros),
+    **{f"ts{n}": (_TIME, micros) for n in "12"},
+    "tn": (pa.timestamp("us"), micros),
     "span": (pa.duration("us"), lambda r: r.choice([0, 1, -1, 2**62, -(2**63), r.randint(-(10**12), 10**15)])),
     "st": (pa.struct([("x", pa.int32()), ("y", pa.string())]), _struct_of),
     "ints": (pa.list_(pa.int32()), _listed(_ints(32))),

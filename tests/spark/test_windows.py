@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import functions as F
 
 import millpond as mp
+from millpond.errors import SourceError
 from millpond.testing import TopologyTestDriver
 
 RECORDS = [("a", 1, 3), ("b", 5, 7), ("a", 4, 9), ("a", 2, 12), ("a", 9, 16), ("a", 7, 2)]
@@ -133,3 +135,18 @@ def test_joins_of_tables_by_window_give_what_their_columns_say(spark):
     assert read("back") == [("a10", 0, 21), ("a0", 1, 11)]
     assert read("answered") == [("a", 2, 31), ("a", None, 32)]
     assert read("pointed") == [("a", 1, 21)]
+
+
+@pytest.mark.parametrize("ts", [2**60, 2**62, 2**63 - 11, 2**63 - 1])
+def test_a_timestamp_whose_window_64_bits_do_not_hold_is_refused_with_the_records_place(ts: int) -> None:
+    builder = mp.StreamsBuilder("far")
+    grouped = builder.stream("in", key="string", value="long").group_by_key()
+    grouped.windowed_by(mp.TimeWindows(10, 10, 5)).count().to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("in", "a", 1, ts=2**60 - 1)
+    ((key, value),) = [(r.key, r.value) for r in driver.read("out")]
+    assert (value, key["end"] - key["start"]) == (1, 10)
+    driver.pipe("in", "a", 1, ts=ts)
+    with pytest.raises(SourceError, match=rf"offset 1: {ts} ms") as refused:
+        driver.read("out")
+    assert "nanoseconds" in str(refused.value)

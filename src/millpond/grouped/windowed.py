@@ -65,7 +65,7 @@ class Windowing(Grouped):
                 "mp.SessionWindows.",
             )
         other = copy(self)
-        other._emit = strategy
+        other._emit = EmitStrategy.of(strategy)
         return other
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from millpond.errors import TopologyError
-from millpond.windows.durations import Duration, Named, duration_ms, not_negative
+from millpond.windows.durations import Duration, Named, duration_ms, not_negative, not_too_long
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,20 @@ Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 """What `windowed_by` takes."""
 
 
+_STRATEGIES = "Take mp.EmitStrategy.on_window_update() or mp.EmitStrategy.on_window_close()."
+
+
 @dataclass(frozen=True)
 class EmitStrategy(metaclass=Named):
     """When a windowed aggregate sends results (KIP-825): at each update, or once a window has closed."""
 
     on_close: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.on_close, bool):
+            raise TopologyError(
+                "There is no such emit strategy.", given=f"EmitStrategy({self.on_close!r})", hint=_STRATEGIES
+            )
 
     @classmethod
     def on_window_update(cls) -> EmitStrategy:
@@ -161,8 +170,20 @@ class EmitStrategy(metaclass=Named):
         """One result, when window and grace have passed."""
         return cls(on_close=True)
 
+    @classmethod
+    def of(cls, given: object) -> EmitStrategy:
+        """What was given, if it is a strategy.
+
+        Raises
+        ------
+        TopologyError : it is something else, such as its name.
+        """
+        if not isinstance(given, cls):
+            raise TopologyError("This is no emit strategy.", given=repr(given), hint=_STRATEGIES)
+        return given
+
 
 def _positive(ms: int, what: str) -> int:
     if ms <= 0:
         raise TopologyError(f"The {what} must be more than zero.", given=f"{ms} ms")
-    return ms
+    return not_too_long(ms, what)

@@ -13,6 +13,8 @@ Duration = timedelta | str
 """A length of time: ``timedelta(minutes=5)`` or ``"5 minutes"``."""
 
 DAY_MS = 86_400_000
+LONGEST_MS = 2**60 - 1
+"""The longest duration, and the latest timestamp, in ms: what the sums of some of them leave in 64 bits."""
 _UNITS_MS = {
     "millisecond": 1,
     "ms": 1,
@@ -39,12 +41,13 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
     if isinstance(duration, timedelta):
         whole, rest = divmod(duration, timedelta(milliseconds=1))
         if not rest:
-            return whole
+            return not_too_long(whole, what)
     elif isinstance(duration, str):
         parts = _PART.findall(duration)
         units = [_UNITS_MS.get(_singular(unit)) for _, unit in parts]
         if parts and None not in units and not _PART.sub("", duration).strip():
-            return sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
+            whole = sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
+            return not_too_long(whole, what)
     raise TopologyError(
         f"The {what} is no duration of whole milliseconds.",
         given=repr(duration),
@@ -70,4 +73,15 @@ def not_negative(ms: int, what: str) -> int:
     """The length, if it is not negative."""
     if ms < 0:
         raise TopologyError(f"The {what} must not be negative.", given=f"{ms} ms")
+    return not_too_long(ms, what)
+
+
+def not_too_long(ms: int, what: str) -> int:
+    """The length, if times with it added stay within 64 bits."""
+    if abs(ms) > LONGEST_MS:
+        raise TopologyError(
+            f"The {what} is too long.",
+            given=f"{ms} ms, {LONGEST_MS} allowed",
+            hint="mp.UnlimitedWindows() is the window that never ends.",
+        )
     return ms

@@ -9,14 +9,15 @@ import pyarrow.compute as pc
 
 from millpond._engine.aggregates import lists
 from millpond._engine.aggregates.parts import Bag, Count, Edge, Extreme, Part
-from millpond._engine.aggregates.sums import Average, Deviation, Sum, Total
+from millpond._engine.aggregates.sums import Average, Deviation, ExactDeviation, Sum, Total
 
 
 def part_of(kind: str, state: pa.DataType, k: int | None, *, takes_back: bool) -> Part:
     """The aggregate of a name."""
     if kind in ("count", "sum", "avg", "stddev"):
-        made = {"count": Count, "sum": Total if takes_back else Sum, "avg": Average, "stddev": Deviation}
-        return made[kind](state)
+        once = {"count": Count, "sum": Sum, "avg": Average, "stddev": Deviation}
+        again = {"count": Count, "sum": Total, "avg": Average, "stddev": ExactDeviation}
+        return (again if takes_back else once)[kind](state)
     if kind in ("first", "last"):
         return Edge(state, first=kind == "first")
     if kind in ("min", "max") and not takes_back:

@@ -52,12 +52,30 @@ def without(lists: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def distinct(lists: pa.Array) -> pa.Array:
-    """The lists with the first of equal elements."""
+    """The lists with the first of equal elements, as Spark has them: 0.0 stands for -0.0, too, and NaN is one."""
     rows, elements = flat(lists)
+    elements = normalized(elements)
     pairs = pa.StructArray.from_arrays([pa.array(rows), elements], names=["row", "element"])
     keep = np.zeros(len(rows), dtype=np.bool_)
     keep[group_keys(hash_keys(pairs), pairs).first] = True
-    return kept(lists, keep)
+    return _from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
+
+
+def normalized(values: pa.Array) -> pa.Array:
+    """The values with 0.0 in place of -0.0, and one NaN in place of all, also within structs and lists."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        numbers = np.asarray(values.fill_null(0.0).to_numpy(zero_copy_only=False)) + 0.0
+        numbers = np.where(np.isnan(numbers), np.nan, numbers).astype(kind.to_pandas_dtype())
+        return pa.array(numbers, kind, mask=~valid(values))
+    if pa.types.is_struct(kind) and kind.num_fields:
+        parts = [normalized(part) for part in values.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pa.array(~valid(values)))
+    if pa.types.is_list(kind):
+        rows, elements = flat(values)
+        found = _from_rows(kind, len(values), rows, normalized(elements))
+        return pc.if_else(values.is_valid(), found, pa.scalar(None, kind))
+    return values
 
 
 def descending(lists: pa.Array, most: int | None = None) -> pa.Array:

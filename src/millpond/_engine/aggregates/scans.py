@@ -78,14 +78,16 @@ class Groups:
         largest_first = np.argsort(-self.sizes, kind="stable")
         sizes, starts = self.sizes[largest_first], self.starts[:-1][largest_first]
         now = heads[largest_first].astype(np.float64)
-        for number in range(min(ROUNDS, int(sizes.max(initial=0)))):
-            active = int(np.searchsorted(-sizes, -number, side="left"))
-            at = starts[:active] + number
-            now[:active] += rows[at]
-            sums[at] = now[:active]
-        for group in np.flatnonzero(sizes > ROUNDS):
-            begin, end = starts[group] + ROUNDS, starts[group] + sizes[group]
-            sums[begin:end] = np.add.accumulate(np.append(now[group], rows[begin:end]))[1:]
+        # infinities of both signs are NaN, and what is too large is infinite
+        with np.errstate(invalid="ignore", over="ignore"):
+            for number in range(min(ROUNDS, int(sizes.max(initial=0)))):
+                active = int(np.searchsorted(-sizes, -number, side="left"))
+                at = starts[:active] + number
+                now[:active] += rows[at]
+                sums[at] = now[:active]
+            for group in np.flatnonzero(sizes > ROUNDS):
+                begin, end = starts[group] + ROUNDS, starts[group] + sizes[group]
+                sums[begin:end] = np.add.accumulate(np.append(now[group], rows[begin:end]))[1:]
         return sums
 
     def first_of(self, member: Bools) -> Int64s:

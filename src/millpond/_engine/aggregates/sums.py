@@ -1,10 +1,13 @@
 """Sums, means and deviations: aggregates of numbers that take back what they were given.
 
-Floats are added one after the other, so that results do not depend on how records are cut into batches (law 1).
+Doubles are added one after the other, in Spark's own steps: so results are Spark's to the bit, and do not depend on
+how records are cut into batches (law 1). Where values are taken back, sums are exact (`exact_sums`), since what one
+rounding has lost, or a NaN has spoilt, no later step would bring back: the result is that of the values left.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -12,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millpond._engine import exact_sums as exact
 from millpond._engine.aggregates.parts import Count, Part
 from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from millpond._engine.arrays import Bools
@@ -24,11 +28,11 @@ class Sum(Part):
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
         """See `Part`."""
-        return self._both(pc.add_checked, kept, values.cast(self.state))
+        return self._both(pc.add_checked, kept, _typed(values, self.state))
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
         """See `Part`; a sum of which all has been taken away is 0."""
-        return self._both(pc.subtract_checked, kept, values.cast(self.state))
+        return self._both(pc.subtract_checked, kept, _typed(values, self.state))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
         """See `Part`."""
@@ -40,7 +44,7 @@ class Sum(Part):
             return super().run(groups, kept, values, olds)
         begins, *terms = (_filled(each, self.state) for each in (kept, values, *(() if olds is None else (olds,))))
         if pa.types.is_floating(self.state):
-            sums = _float_sums(groups, begins, *terms)
+            sums = groups.running_sums(begins, terms[0])
         else:
             deltas = terms[0] - terms[1] if olds is not None else terms[0]
             if (
@@ -72,12 +76,58 @@ class Sum(Part):
         return pc.if_else(pc.or_(kept.is_valid(), values.is_valid()), summed, pa.scalar(None, self.state))
 
 
+class ExactSum(Part):
+    """The sum of doubles that may be taken away again; 0.0 of no values."""
+
+    def init(self, count: int) -> pa.Array:
+        """See `Part`."""
+        return exact.nothing(count)
+
+    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self.run(_each_apart(kept), kept, values, None)
+
+    def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self.run(_each_apart(kept), kept, pa.nulls(len(kept), values.type), values)
+
+    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return exact.merged(kept, other)
+
+    def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
+        """See `Part`."""
+        given = _present(values)[0]
+        terms, counts = self._terms(given), exact.specials(given)
+        if olds is not None:
+            taken = _present(olds)[0]
+            terms += [term.minus for term in self._terms(taken)]
+            counts = [one - other for one, other in zip(counts, exact.specials(taken), strict=True)]
+        return exact.running(groups.starts, kept, terms, counts)
+
+    def finish(self, kept: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return pa.array(exact.rounded(exact.filled(kept)))
+
+    def _terms(self, values: np.ndarray) -> list[exact.Term]:
+        return exact.values_of(values)
+
+
+class ExactSquares(ExactSum):
+    """The same of their squares."""
+
+    def _terms(self, values: np.ndarray) -> list[exact.Term]:
+        return exact.squares_of(values)
+
+
 class Total(Part):
     """The sum of values that may be taken away again, with their count: null where there are none."""
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)
-        self._sum, self._count = Sum(state.field("sum").type), Count(pa.int64())
+        kept = state.field("sum").type
+        self._sum: Part = ExactSum(kept) if kept == exact.STATE else Sum(kept)
+        self._count = Count(pa.int64())
 
     def init(self, count: int) -> pa.Array:
         """See `Part`."""
@@ -107,7 +157,8 @@ class Total(Part):
     def finish(self, kept: pa.Array) -> pa.Array:
         """See `Part`."""
         total, count = kept.flatten()
-        return pc.if_else(pc.greater(count, 0), total, pa.scalar(None, total.type))
+        found = self._sum.finish(total)
+        return pc.if_else(pc.greater(count, 0), found, pa.scalar(None, found.type))
 
     def _state(self, total: pa.Array, count: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays([total, count], fields=list(self.state))
@@ -122,7 +173,7 @@ class Average(Total):
 
 
 class Deviation(Part):
-    """The standard deviation of a sample, of count, mean and sum of squares (Welford)."""
+    """The standard deviation of a sample, of count, mean and sum of squares (Welford, as Spark computes it)."""
 
     def init(self, count: int) -> pa.Array:
         """See `Part`."""
@@ -134,33 +185,24 @@ class Deviation(Part):
         count, mean, squares = _floats(kept)
         value, present = _present(values)
         after = count + present
-        distance = np.where(present, value - mean, 0.0)
-        mean = mean + distance / np.maximum(after, 1)
-        return self._state(after, mean, squares + distance * np.where(present, value - mean, 0.0))
-
-    def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        count, mean, squares = _floats(kept)
-        value, present = _present(values)
-        after = count - present
-        distance = np.where(present, value - mean, 0.0)
-        before = np.where(after > 0, mean - distance / np.maximum(after, 1), 0.0)
-        squares = squares - distance * np.where(present, value - before, 0.0)
-        # one value or none deviates from nothing, whatever rounding has left
-        return self._state(after, before, np.where(after > 1, np.maximum(squares, 0.0), 0.0))
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = np.where(present, value - mean, 0.0)
+            step = distance / np.maximum(after, 1)
+            return self._state(after, mean + step, squares + distance * (distance - step))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
         """See `Part`."""
         (one, mean, squares), (two, mean2, squares2) = _floats(kept), _floats(other)
         count = one + two
-        distance = mean2 - mean
-        share = two / np.maximum(count, 1)
-        return self._state(count, mean + distance * share, squares + squares2 + distance * distance * one * share)
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = mean2 - mean
+            step = distance / np.maximum(count, 1)
+            return self._state(count, mean + step * two, squares + squares2 + distance * step * one * two)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
         """See `Part`; what a group has beyond some rows is reckoned with plain floats, in the same steps."""
         sizes = np.minimum(groups.sizes, ROUNDS)
-        if olds is not None or not (groups.sizes > ROUNDS).any():
+        if not (groups.sizes > ROUNDS).any():
             return super().run(groups, kept, values, olds)
         places = np.arange(groups.rows) - np.repeat(groups.starts[:-1], groups.sizes)
         few = np.flatnonzero(places < ROUNDS)
@@ -184,19 +226,86 @@ class Deviation(Part):
         return pa.StructArray.from_arrays([pa.array(column) for column in columns], fields=list(self.state))
 
 
+class ExactDeviation(Part):
+    """The standard deviation of a sample whose values may be taken away again, of count and exact sums."""
+
+    def __init__(self, state: pa.DataType) -> None:
+        super().__init__(state)
+        self._parts: list[Part] = [Count(pa.int64()), ExactSum(exact.STATE), ExactSquares(exact.STATE)]
+
+    def init(self, count: int) -> pa.Array:
+        """See `Part`."""
+        return self._state([part.init(count) for part in self._parts])
+
+    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self.run(_each_apart(kept), kept, values, None)
+
+    def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self.run(_each_apart(kept), kept, pa.nulls(len(kept), values.type), values)
+
+    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
+        """See `Part`."""
+        parts = zip(self._parts, kept.flatten(), other.flatten(), strict=True)
+        return self._state([part.merge(one, two) for part, one, two in parts])
+
+    def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
+        """See `Part`."""
+        parts = zip(self._parts, kept.flatten(), strict=True)
+        return self._state([part.run(groups, one, values, olds) for part, one in parts])
+
+    def finish(self, kept: pa.Array) -> pa.Array:
+        """See `Part`; integers of any length give what no array does."""
+        count, total, squares = kept.flatten()
+        count, total, squares = count.fill_null(0), exact.filled(total), exact.filled(squares)
+        given = zip(count.to_pylist(), exact.integers(total), exact.integers(squares), strict=True)
+        found = np.array([_deviation(*each) for each in given], dtype=np.float64)
+        found = np.where(exact.is_finite(total), found, np.nan)
+        return pa.array(found, mask=count.to_numpy() < 2)
+
+    def _state(self, columns: list[pa.Array]) -> pa.Array:
+        return pa.StructArray.from_arrays(columns, fields=list(self.state))
+
+
+def _deviation(count: int, total: tuple[int, int], squares: tuple[int, int]) -> float:
+    """Of so many values, of their sum and that of their squares as (integer, exponent of two)."""
+    if count < 2:
+        return 0.0
+    (one, exponent), (two, exponent2) = total, squares
+    least = min(2 * exponent, exponent2)
+    rest = count * (two << exponent2 - least) - (one * one << 2 * exponent - least)
+    among = count * (count - 1)
+    if least >= 0:
+        return math.sqrt(_quotient(rest << least, among))
+    return math.sqrt(_quotient(rest, among << -least))
+
+
+def _quotient(one: int, other: int) -> float:
+    """The double next to a quotient of integers of any length."""
+    try:
+        return one / other
+    except OverflowError:
+        return math.inf
+
+
+def _each_apart(kept: pa.Array) -> Groups:
+    return Groups(np.arange(len(kept) + 1))
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The terms of a sum in its type; of doubles the ones next to them, as Spark casts them."""
+    if not pa.types.is_floating(kind):
+        return values.cast(kind)
+    if pa.types.is_decimal(values.type):
+        # Arrow's own cast of decimals rounds more than once
+        return values.cast(pa.string()).cast(kind)
+    return values.cast(kind, safe=False)
+
+
 def _filled(values: pa.Array, kind: pa.DataType) -> np.ndarray:
-    filled: np.ndarray = values.cast(kind).fill_null(0).to_numpy(zero_copy_only=False)
+    filled: np.ndarray = _typed(values, kind).fill_null(0).to_numpy(zero_copy_only=False)
     return filled
-
-
-def _float_sums(groups: Groups, begins: np.ndarray, values: np.ndarray, olds: np.ndarray | None = None) -> np.ndarray:
-    if olds is None:
-        return groups.running_sums(begins, values)
-    # what is taken away goes before what is added
-    each = np.empty(2 * len(values))
-    each[0::2], each[1::2] = -olds, values
-    sums: np.ndarray = Groups(groups.starts * 2).running_sums(begins, each)[1::2]
-    return sums
 
 
 def _floats(kept: pa.Array) -> list[np.ndarray]:
@@ -205,7 +314,7 @@ def _floats(kept: pa.Array) -> list[np.ndarray]:
 
 def _present(values: pa.Array) -> tuple[np.ndarray, Bools]:
     present = valid(values)
-    return values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), present
+    return _filled(values, pa.float64()), present
 
 
 def _deviate(columns: list[np.ndarray], values: np.ndarray, present: Bools, begin: int, end: int) -> None:
@@ -217,8 +326,9 @@ def _deviate(columns: list[np.ndarray], values: np.ndarray, present: Bools, begi
         if there:
             count += 1.0
             distance = value - mean
-            mean += distance / count
-            squares += distance * (value - mean)
+            step = distance / count
+            mean += step
+            squares += distance * (distance - step)
         made[:, row] = count, mean, squares
     for column, rows in zip(columns, made, strict=True):
         column[begin:end] = rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
+from millpond._engine import exact_sums as exact
 from millpond.errors import TopologyError
 
 _WHOLE = ("min", "max", "top_k", "collect_list", "collect_set", "count_distinct")
@@ -30,9 +31,12 @@ def types_of(kind: str, argument: pa.DataType | None, *, takes_back: bool) -> tu
     _check(kind, argument, takes_back=takes_back)
     values = pa.list_(pa.field("element", argument))
     if kind == "sum":
-        return _counted(_sum(argument)) if takes_back else _sum(argument), _sum(argument)
+        total = _sum(argument)
+        return _counted(_exact(total)) if takes_back else total, total
     if kind == "avg":
-        return _counted(pa.float64()), pa.float64()
+        return _counted(_exact(pa.float64()) if takes_back else pa.float64()), pa.float64()
+    if kind == "stddev" and takes_back:
+        return pa.struct([("count", pa.int64()), ("sum", exact.STATE), ("squares", exact.STATE)]), pa.float64()
     if kind == "stddev":
         return pa.struct([(name, pa.float64()) for name in ("count", "mean", "squares")]), pa.float64()
     if kind in ("first", "last"):
@@ -49,6 +53,11 @@ def struct_of(fields: list[tuple[str, pa.DataType]]) -> pa.DataType:
 
 def _counted(total: pa.DataType) -> pa.DataType:
     return pa.struct([("sum", total), ("count", pa.int64())])
+
+
+def _exact(total: pa.DataType) -> pa.DataType:
+    """What is kept of a sum from which values are taken back: integers and decimals are exact as they are."""
+    return exact.STATE if pt.is_floating(total) else total
 
 
 def _sum(argument: pa.DataType) -> pa.DataType:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from millpond._engine.arrays import Bools, Int64s
+from millpond._engine.rows.columns import PARTITION_BITS, ints
+from millpond.errors import SourceError
+from millpond.windows.durations import LONGEST_MS
 
+_PARTITION = (1 << PARTITION_BITS) - 1
 SNAPSHOT = -1
 """order_ts of a snapshot's rows: no record's time is below 0."""
 
@@ -30,3 +36,28 @@ class Clock:
             result[rows] = np.maximum(np.maximum.accumulate(moving), floor)
             self.latest[int(part)] = int(result[rows][-1])
         return result
+
+
+def refuse_far(frame: pa.Table, roots: Mapping[int, str]) -> None:
+    """Refuse records of the sources so late that the end of a window may be more than 64 bits hold.
+
+    Parameters
+    ----------
+    frame : columns root, partition or srcpart, offset, ts and reason; those that do not pass are not looked at.
+    roots : name of each root number.
+
+    Raises
+    ------
+    SourceError : names the first such record.
+    """
+    far = np.flatnonzero((ints(frame, "ts") > LONGEST_MS) & (ints(frame, "reason") == 0))
+    if len(far):
+        part = "partition" if "partition" in frame.column_names else "srcpart"
+        root, partition, offset, ts = (
+            frame.column(name)[int(far[0])].as_py() for name in ("root", part, "offset", "ts")
+        )
+        raise SourceError(
+            f"The timestamp of a record of {roots.get(root, root)} is too large.",
+            given=f"partition {partition & _PARTITION}, offset {offset}: {ts} ms, {LONGEST_MS} allowed",
+            hint="Timestamps are milliseconds since 1970: microseconds are divided by 1,000, nanoseconds by 1,000,000.",
+        )

@@ -59,7 +59,9 @@ def unsupported(expression: Expression) -> str | None:
     if not module.fits(expression):
         kinds = ", ".join(str(type_of(each)) for each in expression.arguments)
         return f"{expression.function} of {kinds} to {expression.type}"
-    return next((why for each in expression.arguments if (why := unsupported(each)) is not None), None)
+    # what a name stands for decides what may stand around it
+    whole = (conditions.expanded(expression),) if expression.function == "With" else ()
+    return next((why for each in (*expression.arguments, *whole) if (why := unsupported(each)) is not None), None)
 
 
 class Rows:

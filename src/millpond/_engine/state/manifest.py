@@ -26,9 +26,10 @@ from millpond._engine.state.description import checksum
 from millpond.errors import CorruptData
 
 MAGIC = b"MLPM"
-VERSION = 4
+VERSION = 5
 """1: shards were remainders of the hash; 2: they were ranges of it, and tables were of three kinds; 3: what a run is
-made of lies in its first chunk; 4: tables are of one kind, and runs say how far the times of their domains reach."""
+made of lies in its first chunk; 4: tables are of one kind, and runs say how far the times of their domains reach; 5:
+aggregates of grouped tables keep exact sums of doubles."""
 _HEADER = struct.Struct("<4sHH16s")
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 
-from millpond._engine.exchange.clock import Clock
+from millpond._engine.exchange.clock import Clock, refuse_far
 from millpond._engine.exchange.routing import Drops, Outlet, RoutedBatch, stamp_piped, stamp_sources
 from millpond._engine.expressions.program import Program
 from millpond._engine.rows import blob
@@ -139,6 +139,7 @@ class Pack:
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
+        refuse_far(frame, self.roots)
         if "order_ts" in frame.column_names:
             return stamp_piped(frame, self.outlets)
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)

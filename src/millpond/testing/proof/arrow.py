@@ -17,7 +17,7 @@ from millpond.builder import StreamsBuilder
 from millpond.errors import FunctionError, TopologyError
 from millpond.functions import Function
 from millpond.generation import Generation
-from millpond.io.formats import Format
+from millpond.io.formats import DecimalFormat, Format
 from millpond.io.topics import OnError, Topic
 
 
@@ -140,7 +140,10 @@ def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:
 
 
 def _arrow_type(form: Any) -> pa.DataType:
-    kinds = {"string": pa.string(), "bytes": pa.binary(), "int": pa.int32(), "long": pa.int64()}
+    if isinstance(form, DecimalFormat):
+        return pa.decimal128(form.precision, form.scale)
+    kinds = {"string": pa.string(), "bytes": pa.binary(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64()}
+    kinds |= {"float": pa.float32(), "double": pa.float64()}
     kind = kinds.get(getattr(form, "kind", ""))
     if kind is None:
         raise TopologyError("A topology without Spark knows no such format.", given=repr(form))

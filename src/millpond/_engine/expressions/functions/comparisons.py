@@ -26,14 +26,15 @@ def comparable(kind: pa.DataType) -> bool:
 def fits(call: Call) -> bool:
     """See `kernel`."""
     kinds = {type_of(each) for each in call.arguments}
-    return len(kinds) == 1 and all(map(comparable, kinds)) and not any(map(_of_day, call.arguments))
+    return len(kinds) == 1 and all(map(comparable, kinds)) and not any(map(of_day, call.arguments))
 
 
-def _of_day(expression: Expression) -> bool:
+def of_day(expression: Expression) -> bool:
     """Whether it is a day as a timestamp: Spark compares days then, of which there are more than timestamps."""
-    if not isinstance(expression, Call) or expression.function != "Cast":
+    if not isinstance(expression, Call) or expression.function != "Cast" or not pt.is_timestamp(expression.type):
         return False
-    return bool(type_of(expression.arguments[0]) == pa.date32() and pt.is_timestamp(expression.type))
+    (of,) = expression.arguments
+    return bool(type_of(of) == pa.date32() or of_day(of))
 
 
 def compared(function: str, left: pa.Array, right: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.arrays import Bools
-from millpond._engine.expressions.functions.comparisons import comparable, equal
+from millpond._engine.expressions.functions.comparisons import comparable, equal, of_day
 from millpond._engine.expressions.kernel import Kernel, LazyKernel, Rows
 from millpond._engine.expressions.modes import value_where
 from millpond._engine.expressions.tree import Call, Expression, type_of
@@ -30,7 +30,7 @@ def fits(call: Call) -> bool:
     if call.function in ("IsNaN", "NaNvl"):
         return kinds[0] in FLOATS and len(set(kinds)) == 1
     if call.function == "In":
-        return len(set(kinds)) == 1 and comparable(kinds[0])
+        return len(set(kinds)) == 1 and comparable(kinds[0]) and not any(map(of_day, call.arguments))
     if call.function == "If":
         return all(kind == call.type for kind in kinds[1:])
     if call.function == "CaseWhen":
@@ -118,19 +118,23 @@ def _in(call: Call, rows: Rows) -> pa.Array:
 
 def _with(call: Call, rows: Rows) -> pa.Array:
     """An expression in which names stand for others."""
+    return rows.evaluate(expanded(call))
+
+
+def expanded(call: Call) -> Expression:
+    """An expression with what its names stand for in their place."""
     whole, *named = call.arguments
     known = {str(each.option("id")): each.arguments[0] for each in named if isinstance(each, Call)}
-    return rows.evaluate(replaced(whole, known))
+    return _replaced(whole, known)
 
 
-def replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
-    """The expression with what names stand for in their places."""
+def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
     if not isinstance(expression, Call):
         return expression
     if expression.function == "CommonExpressionRef":
         # what another `With` within names stays
         return known.get(str(expression.option("id")), expression)
-    return replace(expression, arguments=tuple(replaced(each, known) for each in expression.arguments))
+    return replace(expression, arguments=tuple(_replaced(each, known) for each in expression.arguments))
 
 
 def _null_if(call: Call, rows: Rows) -> pa.Array:

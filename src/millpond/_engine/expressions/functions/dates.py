@@ -184,7 +184,9 @@ def _add_interval(call: Call, arguments: list[pa.Array]) -> pa.Array:
 def _interval_days(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """The whole days of an interval."""
     span = numbers(arguments[0])
-    found = np.sign(span) * (np.abs(span) // MICROS_A_DAY)
+    days = span // MICROS_A_DAY
+    # towards zero; the smallest interval has no absolute value
+    found = days + ((days < 0) & (days * MICROS_A_DAY != span))
     return made(found.astype(np.int32), all_valid(*arguments), call.type)
 
 

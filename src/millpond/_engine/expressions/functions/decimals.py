@@ -29,7 +29,7 @@ _WORD = 9
 HALF_UP = "half_towards_infinity"
 _QUOTIENT = 39
 """Digits behind the point to which Spark first rounds a quotient."""
-_LONG = 18
+LONG = 18
 """Digits of decimals that are a long."""
 
 
@@ -49,7 +49,7 @@ def fits(call: Call) -> bool:
         return bool(other.precision <= _WORD and one.precision + drawn <= _MOST and scale <= _MOST)
     if call.function in _WHOLE:
         scale = max(one.scale, other.scale)
-        return all(kind.precision - kind.scale + scale <= _LONG for kind in kinds)
+        return all(kind.precision - kind.scale + scale <= LONG for kind in kinds)
     digits = max(one.precision - one.scale, other.precision - other.scale) + max(one.scale, other.scale)
     return bool(digits < _MOST)
 

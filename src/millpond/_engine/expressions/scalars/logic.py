@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from millpond._engine.expressions.functions.comparisons import comparable
-from millpond._engine.expressions.functions.conditions import replaced
+from millpond._engine.expressions.functions.conditions import expanded
 from millpond._engine.expressions.scalars.writer import Form, NoForm, Writer, kinds_of
 from millpond._engine.expressions.tree import Call, Expression
 from millpond._engine.expressions.vectors import FLOATS
@@ -147,9 +147,7 @@ def _in(call: Call, writer: Writer) -> str:
 
 
 def _with(call: Call, writer: Writer) -> str:
-    whole, *named = call.arguments
-    known = {str(each.option("id")): each.arguments[0] for each in named if isinstance(each, Call)}
-    return writer.value(replaced(whole, known))
+    return writer.value(expanded(call))
 
 
 def _null_if(call: Call, writer: Writer) -> str:

@@ -13,18 +13,33 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from millpond._engine.expressions.functions.casts import numbers, parsing, printing, times
+from millpond._engine.expressions.functions.decimals import LONG
 from millpond._engine.expressions.kernel import Kernel, LazyKernel
-from millpond._engine.expressions.modes import is_utc
-from millpond._engine.expressions.tree import Call, type_of
+from millpond._engine.expressions.modes import is_lenient, is_utc
+from millpond._engine.expressions.tree import Call, Expression, Operand, type_of
 from millpond._engine.expressions.vectors import FLOATS, INTEGERS, TIMESTAMPS, where_null
 from millpond._engine.rows.columns import valid
 
+DOUBLE = 16
+"""Digits of decimals that a double tells from the next integer."""
 Convert = Callable[[Call, pa.Array], pa.Array]
 
 
 def fits(call: Call) -> bool:
     """See `kernel`."""
-    return _known(type_of(call.arguments[0]), call.type, call)
+    (argument,) = call.arguments
+    return _known(type_of(argument), call.type, call) and not (_by_double(argument, call.type) and not is_lenient(call))
+
+
+def _by_double(argument: Expression, to: pa.DataType) -> bool:
+    """Whether Spark may or may not make a double of a decimal on its way to an integer: by where it comes from.
+
+    A decimal that is read of a row is a long where it fits; one that an expression makes of others may not be. The two
+    are cut off otherwise where a double has fewer digits.
+    """
+    of = type_of(argument)
+    between = pt.is_decimal(of) and DOUBLE < of.precision <= LONG
+    return bool(between and to in INTEGERS and to != pa.int64() and not isinstance(argument, Operand))
 
 
 def _known(of: pa.DataType, to: pa.DataType, call: Call) -> bool:

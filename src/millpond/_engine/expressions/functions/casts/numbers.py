@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from millpond._engine.arrays import Bools, Int64s
-from millpond._engine.expressions.functions.decimals import bounded
-from millpond._engine.expressions.modes import fails, tries
+from millpond._engine.expressions.functions.decimals import LONG, bounded, rounded
+from millpond._engine.expressions.modes import fails, is_lenient, tries
 from millpond._engine.expressions.tree import Call
 from millpond._engine.expressions.vectors import Numbers, all_valid, checked, dtype_of, made, numbers
 
@@ -84,8 +84,13 @@ def to_decimal(call: Call, values: pa.Array) -> pa.Array:
 
 
 def decimal_to_integer(call: Call, values: pa.Array) -> pa.Array:
-    """Cut off; where casts wrap, the lowest bits."""
-    low, high = _words(pc.trunc(values).cast(pa.decimal128(38, 0)))
+    """Cut off; where casts wrap, the lowest bits.
+
+    Where they do not, Spark makes a double of a long decimal first, which may be the next integer.
+    """
+    if values.type.precision > LONG and call.type != pa.int64() and not is_lenient(call):
+        return float_to_integer(call, decimal_to_float(Call("Cast", (), pa.float64()), values))
+    low, high = _words(rounded(values, 0, "towards_zero").cast(pa.decimal128(38, 0)))
     found = low.astype(dtype_of(call.type))
     return made(found, _bounded(call, (found != low) | (high != low >> 63), all_valid(values)), call.type)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond._engine.arrays import Int64s
-from millpond._engine.expressions.modes import MICROS_A_DAY
+from millpond._engine.expressions.modes import MICROS_A_DAY, tries
 from millpond._engine.expressions.tree import Call
 from millpond._engine.expressions.vectors import all_valid, numbers, where_null
 
@@ -23,9 +23,9 @@ def plain(call: Call, values: pa.Array) -> pa.Array:
 
 
 def decimal(call: Call, values: pa.Array) -> pa.Array:
-    """With all digits of the scale; where the mode is not ANSI, small numbers with an exponent, as Java writes them."""
+    """With all digits of the scale; where a cast is lenient, small numbers with an exponent, as Java writes them."""
     scale = values.type.scale
-    if not call.ansi or not scale:
+    if not (call.ansi or tries(call)) or not scale:
         return values.cast(pa.string())
     buffers = values.buffers()
     whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers, offset=values.offset)

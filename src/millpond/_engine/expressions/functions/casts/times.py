@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.expressions.functions.casts.numbers import CAST_OVERFLOW
-from millpond._engine.expressions.modes import LONG_OVERFLOW, MICROS_A_DAY, fails
+from millpond._engine.expressions.modes import LONG_OVERFLOW, MICROS_A_DAY, fails, tries
 from millpond._engine.expressions.tree import Call
 from millpond._engine.expressions.vectors import TIMESTAMPS, all_valid, checked, dtype_of, made, numbers
 
 _SECOND = 1_000_000
 _MOST_DAYS = np.iinfo(np.int64).max // MICROS_A_DAY
+"""Days before and behind 1970 that a timestamp reaches."""
 
 
 def same(call: Call, values: pa.Array) -> pa.Array:
@@ -27,8 +28,8 @@ def to_date(call: Call, values: pa.Array) -> pa.Array:
 def of_date(call: Call, values: pa.Array) -> pa.Array:
     """The day's begin."""
     days = numbers(values).astype(np.int64)
-    bad = (days > _MOST_DAYS) | (days < -_MOST_DAYS - 1)
-    there = checked(bad, all_valid(values), True, *LONG_OVERFLOW)
+    bad = (days > _MOST_DAYS) | (days < -_MOST_DAYS)
+    there = checked(bad, all_valid(values), not tries(call), *LONG_OVERFLOW)
     with np.errstate(all="ignore"):
         return made(days * MICROS_A_DAY, there, TIMESTAMPS[1] if call.type == TIMESTAMPS[1] else TIMESTAMPS[0])
 
