@@ -61,9 +61,11 @@ class PythonFunction:
 def python(function: Function, returns: Any = None) -> PythonFunction:
     """A plain Python function as adder, subtractor, reducer or merger, called once for each record.
 
-    It sees values as Python has them: structs are dictionaries, lists are lists. It costs some microseconds for each
-    record; Columns that the level can evaluate cost less. It gives the same for the same arguments, which it leaves as
-    they are: an aggregate that it changes in place may stand behind other records.
+    It sees values as Python has them: structs and maps are dictionaries, arrays are lists, nested ones too, and times
+    are in UTC. What it gives may be a Row, a tuple or pairs; it is made into what it would be read back as, so that it
+    is the same in the next call and in the next batch. What is not of the type is an error. It costs some microseconds
+    for each record; Columns that the level can evaluate cost less. It gives the same for the same arguments, which it
+    leaves as they are: an aggregate that it changes in place may stand behind other records.
 
     Parameters
     ----------

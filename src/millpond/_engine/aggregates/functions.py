@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from millpond._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from millpond._engine.expressions.errors import EvaluationError
 from millpond._engine.expressions.evaluated import Evaluated
 from millpond._engine.rows.columns import array_of, joined, valid
+from millpond._engine.rows.python_values import keeping, kept_as, python_values
 from millpond._plan import folds
 from millpond._plan.folds import FunctionFold, Step
 from millpond.errors import FunctionError
@@ -29,7 +31,9 @@ class ArrayFold(Fold):
     def __init__(self, how: FunctionFold, state: pa.DataType) -> None:
         super().__init__(state, state)
         self.grows = not pa.types.is_primitive(state)
-        self._how = how
+        add, subtract, merge = (keeping(step, state) for step in (how.add, how.subtract, how.merge))
+        assert add is not None, "each fold has one"
+        self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=kept_as(state)(how.initial))
 
     def init(self, keys: pa.Array) -> pa.Array:
         """See `Fold`."""
@@ -103,7 +107,7 @@ class ArrayFold(Fold):
 
     def _called_for(self, work: Work) -> tuple[list[Any], list[Function]]:
         """The value of each row, and the adder that is called for it."""
-        return work.values.to_pylist(), [self._how.add.function] * len(work)
+        return python_values(work.values), [self._how.add.function] * len(work)
 
     def _summed(self, work: Work) -> Folded | None:
         """The same where the adder adds to the aggregate, and some group has more rows than rounds are good for."""
@@ -169,10 +173,9 @@ class ArrayFold(Fold):
         subtract = None if how.subtract is None else how.subtract.function
         merge = None if how.merge is None else how.merge.function
         functions = Functions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
-        olds = [None] * len(work) if work.olds is None else work.olds.to_pylist()
-        return row_by_row(
-            work, functions, Values(work.keys.to_pylist(), work.prior.to_pylist(), values, values, olds, adders)
-        )
+        keys, states = python_values(work.keys), python_values(work.prior)
+        olds = [None] * len(work) if work.olds is None else python_values(work.olds)
+        return row_by_row(work, functions, Values(keys, states, values, values, olds, adders))
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a plain function gives, where that is of the aggregate's type."""
@@ -206,7 +209,7 @@ class ArrayFold(Fold):
 
 def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:
     # a plain Python function is called record by record
-    return [function(*row) for row in zip(*(each.to_pylist() for each in arguments), strict=True)]
+    return [function(*row) for row in zip(*map(python_values, arguments), strict=True)]
 
 
 class CogroupFold(ArrayFold):
@@ -216,7 +219,7 @@ class CogroupFold(ArrayFold):
         # whose adder is called is said by each value
         first = FunctionFold(how.adders[0], merge=how.merge, starts=True, initial=how.initial)
         super().__init__(first, state)
-        self._adders = how.adders
+        self._adders = tuple(adder for step in how.adders if (adder := keeping(step, state)) is not None)
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
         """See `Fold`."""
@@ -239,7 +242,7 @@ class CogroupFold(ArrayFold):
         adders: list[Function] = [self._adders[0].function] * len(work)
         for adder, field in zip(self._adders, work.values.flatten(), strict=True):
             # plain functions take plain values, one after the other
-            for row, value in zip(np.flatnonzero(valid(field)).tolist(), field.drop_null().to_pylist(), strict=True):
+            for row, value in zip(np.flatnonzero(valid(field)).tolist(), python_values(field.drop_null()), strict=True):
                 values[row], adders[row] = value, adder.function
         return values, adders
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from millpond._plan.change.change import Change, Item, Outcome, Taken, shared
 from millpond._plan.change.described import Described
+from millpond._plan.change.lineage import Lineage, Reading
 from millpond._plan.change.types import hinders, written
 from millpond._plan.operators.spec import HEADERS
 
@@ -39,12 +40,16 @@ def _names(table: Mapping[str, Any]) -> str:
 
 
 def _stores(old: Described, new: Described) -> tuple[list[Item], list[Taken]]:
-    places, tables = _by_place(old), _Tables.of(old)
+    places, tables = _by_place(old), _Tables.of(old, _lineage(new))
     nodes = dict(places.keys())
     items: list[Item] = []
     taken: list[Taken] = []
+    read = _readings(tables, places, new)
+    items.extend(item for reading, node in read.values() if (item := _as_read(reading, node)) is not None)
     for place, operator in _by_place(new).items():
         before = places.get(place)
+        if operator["node"] in read and read[operator["node"]][0].against:
+            continue
         if before is not None:
             _taken_over(before, operator, items, taken)
         elif operator["node"] in nodes and operator["tables"] and not _stands(new, operator["node"], places):
@@ -69,14 +74,17 @@ class _Tables:
     ----------
     named : by name the place, the table, and whether it is one that time lets nothing go of.
     copies : by the table whose rows they have, the places of those that have them as they are.
+    old, new : what stands above the nodes of both plans.
     """
 
     named: Mapping[str, tuple[Place, Mapping[str, Any], bool]]
     copies: Mapping[str, list[tuple[Place, Mapping[str, Any]]]]
+    old: Lineage
+    new: Lineage
 
     @classmethod
-    def of(cls, plan: Described) -> _Tables:
-        """Those of a plan."""
+    def of(cls, plan: Described, new: Lineage) -> _Tables:
+        """Those of a plan, beside another one."""
         named: dict[str, tuple[Place, Mapping[str, Any], bool]] = {}
         copies: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
         for place, each in _by_place(plan).items():
@@ -84,7 +92,32 @@ class _Tables:
                 named[table["name"]] = place, table, each["time"] is None and each["widens"]
                 if table["copies"] is not None:
                     copies.setdefault(table["copies"], []).append((place, table))
-        return cls(named, copies)
+        return cls(named, copies, _lineage(plan), new)
+
+    def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> Reading:
+        """What two tables are of, each with its node: those of which they have the rows, or all that the node reads."""
+        sides = []
+        for plan, (node, table) in ((self.old, was), (self.new, now)):
+            copied = table["copies"]
+            sides.append((plan.inputs(node) if copied is None else (copied,),))
+        return Reading(self.old, self.new, *sides)
+
+
+def _lineage(plan: Described) -> Lineage:
+    return Lineage(plan["reads"], {name: _place(name, each)[0] for name, each in plan["sources"].items()})
+
+
+def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[Reading, str]]:
+    """What the nodes read whose operators, with tables, would go on."""
+    nodes = {place[0] for place, each in _by_place(new).items() if place in places and each["tables"]}
+    return {node: (Reading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
+
+
+def _as_read(reading: Reading, node: str) -> Item | None:
+    """What is to be said of an operator that would go on, and reads something else, something more, or less."""
+    if reading.against:
+        return Item("node", node, "refused", reason=reading.against, hint=reading.hint)
+    return Item("node", node, "changed", reason=reading.noted) if reading.noted else None
 
 
 def _by_place(plan: Described) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -170,9 +203,14 @@ def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item]
     for table in operator["tables"]:
         found = old.named.get(table["name"])
         if found is not None:
-            _go_on_by_name(operator, table, found, items, taken)
+            reading = old.reading((found[0][0], found[1]), (node, table))
+            _go_on_by_name(operator, table, found, reading, items, taken)
             continue
-        same = old.copies.get(table["copies"], ())
+        same = [
+            (place, was)
+            for place, was in old.copies.get(table["copies"], ())
+            if not old.reading((place[0], was), (node, table)).against
+        ]
         place = next((place for place, was in same if not any(_rows_against(was, table, widens=False))), None)
         if place is not None:
             source = next(was for at, was in same if at == place)
@@ -187,6 +225,7 @@ def _go_on_by_name(
     operator: Mapping[str, Any],
     table: Mapping[str, Any],
     found: tuple[Place, Mapping[str, Any], bool],
+    reading: Reading,
     items: list[Item],
     taken: list[Taken],
 ) -> None:
@@ -195,6 +234,10 @@ def _go_on_by_name(
     node, name = operator["node"], table["name"]
     plain = plain and operator["time"] is None and operator["widens"]
     why, wider = _rows_against(was, table, widens=True) if plain else ("its rows are those of its node", [])
+    if reading.against:
+        hint = "Give the store another store=; or let it have the rows of what it had."
+        items.append(Item("store", name, "refused", node, reading.against, hint))
+        return
     if why:
         hint = f"Give the store another store=, or its node the name {place[0]!r} that it had."
         items.append(Item("store", name, "refused", node, why, hint))

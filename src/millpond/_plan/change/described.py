@@ -5,11 +5,15 @@ What is recorded is plain JSON: the program that made it may be gone when it is 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from millpond._plan.folds import Fold
+from millpond._plan.logical import Plan
+from millpond._plan.nodes import Node
 from millpond._plan.operators.spec import FOLLOWS, Params, TableSchema
 from millpond._plan.physical import Operator, Physical
 from millpond.io.dataframes import Writer
@@ -18,17 +22,23 @@ from millpond.io.topics import Topic
 Described = Mapping[str, Any]
 
 
-def described(physical: Physical, origins: Mapping[str, str]) -> dict[str, Any]:
+Texts = Mapping[str, Mapping[str, str]]
+"""Of functions, by node and role."""
+
+
+def described(physical: Physical, origins: Mapping[str, str], functions: Texts | None = None) -> dict[str, Any]:
     """What a change is judged by.
 
     Parameters
     ----------
     origins : by the name of each input what it reads, as text.
+    functions : what functions come to, where that is known.
     """
     plan = physical.plan
     return {
         "operators": [_operator(physical, operator) for operator in physical.operators],
         "steps": {node.name: node.stem for node in plan.nodes if not node.is_sink and node.inputs},
+        "reads": _reads(physical, functions or {}),
         "sources": {
             source.name: {
                 "topic": source.origin.name if isinstance(source.origin, Topic) else None,
@@ -39,6 +49,45 @@ def described(physical: Physical, origins: Mapping[str, str]) -> dict[str, Any]:
         },
         "sinks": {sink.name: {"output": str(sink.output), **_files(plan.sinks, sink)} for sink in plan.sinks},
     }
+
+
+def _reads(physical: Physical, functions: Texts) -> dict[str, Any]:
+    """Of each node that reads others which these are, what it is known by, and what its user calls it."""
+    plan, keepers = physical.plan, {operator.node: operator for operator in reversed(physical.operators)}
+    found = {}
+    for node in plan.nodes:
+        if node.inputs and not node.is_sink:
+            keeper = keepers.get(node.name)
+            sides = node.inputs if keeper is None else keeper.spec.inputs_of(physical.site(keeper))
+            known = _step(plan, node, functions) if keeper is None else f"node {node.name}"
+            found[node.name] = {"inputs": list(sides), "is": known, "called": _called(plan, node)}
+    return found
+
+
+def _called(plan: Plan, node: Node) -> str | None:
+    """A node's name, or that of the one beside it of which it is a part; None where the user knows of none."""
+    base = plan.by_name.get(node.name.rpartition("-")[0])
+    if base is not None and (base.inputs == node.inputs or base.name in node.inputs or node.name in base.inputs):
+        return _called(plan, base) if base.inputs == node.inputs else None
+    return None if _is_made_up(plan, node) else node.name
+
+
+def _step(plan: Plan, node: Node, functions: Texts) -> str | None:
+    """What a step is known by: its name if it is the user's, else what it does; None where it only passes on."""
+    if not _is_made_up(plan, node):
+        return f"node {node.name}"
+    if not plan.functions_of(node) and not node.details():
+        return None
+    if node.name not in functions:
+        return f"node {node.name}"
+    does = json.dumps([node.details(), functions[node.name]], sort_keys=True)
+    return f"{node.stem} {hashlib.sha256(does.encode()).hexdigest()[:16]}"
+
+
+def _is_made_up(plan: Plan, node: Node) -> bool:
+    """Whether its name is the library's, or begins with one that is."""
+    parts = node.name.split("-")
+    return any("-".join(parts[:count]) in plan.made_up for count in range(1, len(parts) + 1))
 
 
 def _operator(physical: Physical, operator: Operator) -> dict[str, Any]:

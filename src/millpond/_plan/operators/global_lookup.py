@@ -50,6 +50,11 @@ class GlobalLookup(Spec[Node]):
         )
         return Reads(site.input(1).shape.key, (driving, *_tables(site)))
 
+    def inputs_of(self, site: Site[Node]) -> tuple[str, ...]:
+        """What drives it, and the tables behind a view, in the order of a lookup."""
+        driving, looked_up = site.node.inputs
+        return (driving, *(table.name for table in tables_of(site.plan, looked_up)))
+
     def params(self, site: Site[Node]) -> LookupParams:
         """See `Spec`."""
         node = site.node

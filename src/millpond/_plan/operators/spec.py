@@ -323,6 +323,10 @@ class Spec(Generic[N]):
         """What comes in."""
         raise NotImplementedError
 
+    def inputs_of(self, site: Site[N]) -> tuple[str, ...]:
+        """Names of the nodes whose records it works on, in the order of the node's sides."""
+        return site.node.inputs
+
     def meets(self, site: Site[N]) -> bool:
         """Whether one input record can reach both sides, so that lookups must be told apart from positions."""
         return False

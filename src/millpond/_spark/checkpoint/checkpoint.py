@@ -192,7 +192,7 @@ class Found:
         """
         assert self.last is not None
         old = self.last.facts
-        if not old.described:
+        if "reads" not in old.described:
             if old.topology == facts.topology:
                 return None
             raise ConfigError(

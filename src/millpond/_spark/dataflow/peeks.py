@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millpond._engine.aggregates.raising import placed
 from millpond._engine.rows.columns import array, bools, ints
+from millpond._engine.rows.python_values import python_values
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def show(frame: pa.Table, peeks: Sequence[PeekCall], whose: str, failed: dict[in
         if failed:
             shown = shown[~np.isin(shown, list(failed))]
         rows = frame.take(pa.array(shown)) if len(shown) < len(frame) else frame
-        keys, values = rows.column(peek.key).to_pylist(), rows.column(peek.value).to_pylist()
+        keys, values = python_values(rows.column(peek.key)), python_values(rows.column(peek.value))
         # A plain Python function per record is what peek is for.
         for row, key, value in zip(shown.tolist(), keys, values, strict=True):
             try:

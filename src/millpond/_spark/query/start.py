@@ -373,6 +373,7 @@ class _Start:
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},
+                functions,
             ),
             inputs=sources.inputs_of(plan.sources, begins, clock=clock),
             begins=begins,

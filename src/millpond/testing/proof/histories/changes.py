@@ -8,8 +8,8 @@ record, after the change as before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -46,10 +46,12 @@ class Part:
     ----------
     whole : the blueprint.
     ops : numbers of the operators.
+    called : by its number what an operator is called, where it stands under the name of another one.
     """
 
     whole: Blueprint
     ops: tuple[int, ...]
+    called: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -61,13 +63,16 @@ class Part:
 
     def named(self, place: int) -> str:
         """What an operator is called."""
-        return f"n{self.ops[place]}"
+        return self._name(self.ops[place])
+
+    def _name(self, number: int) -> str:
+        return self.called.get(number, name_of(number))
 
     def names(self, *, sources: bool) -> tuple[str, ...]:
         """Names of the inputs, or of the outputs."""
         kinds = {number: KINDS[self.whole.ops[number].kind] for number in self.ops}
         wanted = {n for n, kind in kinds.items() if (not kind.takes if sources else not kind.gives or kind.writes)}
-        return tuple(f"n{number}" for number in self.ops if number in wanted)
+        return tuple(self._name(number) for number in self.ops if number in wanted)
 
     def topology(self) -> Topology:
         """It, with Arrow functions."""
@@ -136,6 +141,11 @@ def draw_changed(seed: str) -> Changed | None:
     new = Part(whole, tuple(number for number in everything if number not in gone))
     if not all(part.names(sources=True) and part.names(sources=False) for part in (old, new)):
         return None
+    return draw_around(dice, old, new)
+
+
+def draw_around(dice: Choices, old: Part, new: Part) -> Changed:
+    """A change with random records before and after it."""
     before = draw_records(dice, old.blueprint, most=16)
     after = draw_records(dice, new.blueprint, most=16)
     last = max((record.ts for record in before if record.ts < 1_000_000), default=0)
@@ -197,7 +207,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     may become an operator of its own by what reads it. As in `check`, where a record goes several ways into what is
     deferred, what stands is compared with the oracle, and each result with the engine in one batch on one shard.
     """
-    said, change, (old, new) = _through(changed)
+    said, change, (old, new) = through(changed)
     if not change.possible:
         return "refused", change
     kept = _unaltered(old, new, changed.kept)
@@ -215,7 +225,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
             return f"step {step}", (_only(expected, exact)[step], _only(got, exact)[step])
         if not loose:
             continue
-        whole = whole or _steps(changed, _through(replace(changed, cuts=(), shards=1))[0])
+        whole = whole or _steps(changed, through(replace(changed, cuts=(), shards=1))[0])
         step = first_difference(_only(whole, loose), _only(got, loose), line)
         if step is not None:
             return f"split at step {step}", (_only(whole, loose)[step], _only(got, loose)[step])
@@ -226,7 +236,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     return "equal", change
 
 
-def _through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[EngineDriver, EngineDriver]]:
+def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[EngineDriver, EngineDriver]]:
     """What each output gets, what the change did, and both topologies' drivers."""
     old = EngineDriver(changed.old.topology(), shards=changed.shards)
     new = EngineDriver(changed.new.topology(), shards=changed.shards)
@@ -308,4 +318,4 @@ def _oracle(changed: Changed) -> Steps:
     return steps
 
 
-__all__ = ["Changed", "Part", "carry_over", "check_changed", "draw_changed"]
+__all__ = ["Changed", "Part", "carry_over", "check_changed", "draw_around", "draw_changed", "through"]
