@@ -32,7 +32,7 @@ from millpond._engine.rows.columns import position_columns
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import setting_of
+from millpond.testing.proof.layout import setting_of
 from millpond.testing.proof.stages import run_root, with_extra
 
 SHARDS = 4

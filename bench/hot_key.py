@@ -31,7 +31,7 @@ from millpond._engine.state.store import MemoryChunkStore
 from millpond._engine.state.table import Table
 from millpond._plan.physical import TIME_SIDE
 from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import setting_of
+from millpond.testing.proof.layout import setting_of
 from millpond.windows import JoinWindows
 
 COMMITS, RECORDS, TURNS = 20, 100, 15

@@ -29,7 +29,7 @@ from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import setting_of
+from millpond.testing.proof.layout import setting_of
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000

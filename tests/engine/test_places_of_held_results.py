@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millpond import python
+from millpond.aggregates import python
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
-from millpond.topology import Topology
 from millpond.windows import BufferConfig, EmitStrategy, JoinWindows, SlidingWindows, Suppressed, TimeWindows
 from tests.engine.stream_kit import PLUS
 
@@ -61,7 +60,7 @@ HOLDING: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def topology(hold: Callable[[Any, Any], Any]) -> Topology:
+def topology(hold: Callable[[Any, Any], Any]) -> Any:
     builder = arrow_builder("places")
     s, r = (builder.stream(name, key="string", value="string") for name in "sr")
     under_one = hold(s, r).select_key(to_one)
@@ -71,7 +70,7 @@ def topology(hold: Callable[[Any, Any], Any]) -> Topology:
 
 
 def run(
-    made: Topology, rows: Sequence[Row], cuts: Sequence[int], shards: int, *outputs: str, **options: Any
+    made: Any, rows: Sequence[Row], cuts: Sequence[int], shards: int, *outputs: str, **options: Any
 ) -> list[list[tuple[Any, int]]]:
     driver = EngineDriver(made, shards=shards, partitioned=True, **options)
     edges = [0, *cuts, len(rows)]

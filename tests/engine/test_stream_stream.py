@@ -23,7 +23,8 @@ from millpond._engine.state.store import MemoryChunkStore
 from millpond._engine.time import held
 from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver, setting_of
+from millpond.testing.proof.engine import EngineDriver
+from millpond.testing.proof.layout import setting_of
 from millpond.testing.proof.recordings import History, Step
 from millpond.testing.proof.runners.engine import EngineRunner
 from millpond.windows import JoinWindows

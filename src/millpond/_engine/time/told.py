@@ -16,6 +16,7 @@ import pyarrow as pa
 from millpond._engine.arrays import Bools, Int64s
 from millpond._engine.rows.columns import AT_LAST, LET_GO, PARTITION_BITS, ROOT_POSITION, ints
 from millpond._engine.rows.narrow import packed, unpacked
+from millpond._engine.rows.position import order_by
 
 _PARTITION = (1 << PARTITION_BITS) - 1
 _NEVER = -(2**62)
@@ -38,7 +39,7 @@ def told_moves(rows: pa.Table) -> pa.Table:
     told = []
     for part in np.unique(srcpart):
         mine = np.flatnonzero(srcpart == part)
-        mine = mine[np.lexsort((columns["offset"][mine], columns["order_ts"][mine]))]
+        mine = mine[order_by([columns["order_ts"][mine], columns["offset"][mine]])]
         reached = np.maximum.accumulate(time[mine])
         mine = mine[np.append(True, reached[1:] > reached[:-1])]
         own = {name: column[mine] for name, column in columns.items()}
@@ -82,7 +83,7 @@ class Told:
             srcpart = np.repeat(srcpart, count)
         else:
             order, offset, time = ints(told, "order_ts"), np.zeros(len(told), dtype=np.int64), ints(told, "order_ts")
-        rows = np.lexsort((offset, srcpart, order))
+        rows = order_by([order, srcpart, offset])
         position = (order[rows], srcpart[rows], offset[rows])
         reached = np.maximum.accumulate(time[rows]) if piped else time[rows]
         return cls(position, position[1] & _PARTITION, reached - lag, _numbered(position), lag, piped)

@@ -59,7 +59,7 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         add(kind, tuple([_input(choices, shapes, wanted, add) for wanted in KINDS[kind].takes]))
         if choices.chance(15):
             _sink(choices.pick([end for end in shapes if end[1] != "global"] or shapes), add)
-    fold_behind(choices, ops, shapes, add)
+    fold_behind(choices, generation, ops, shapes, add)
     read = {ref for op in ops for ref in op.inputs}
     for ref, shape in list(shapes):
         if ref not in read:

@@ -12,7 +12,7 @@ from zlib import crc32
 from millpond.testing.proof.histories.blueprint import Blueprint, Op, Ref
 from millpond.testing.proof.histories.case import Case
 from millpond.testing.proof.histories.kinds.choices import Choices
-from millpond.testing.proof.histories.kinds.registry import holds_back, oracle_of, sources_of
+from millpond.testing.proof.histories.kinds.registry import KINDS, holds_back, oracle_of, sources_of
 from millpond.testing.proof.histories.sequence import merged
 from millpond.testing.proof.histories.settled import all_above, out_of_step
 from millpond.testing.proof.oracle.domains import in_place
@@ -23,7 +23,9 @@ _FOLDS = ("stream_aggregate", "stream_aggregate", "to_table", "window_aggregate"
 Add = Callable[[str, tuple[Ref, ...]], None]
 
 
-def fold_behind(choices: Choices, ops: Sequence[Op], shapes: Sequence[tuple[Ref, str]], add: Add) -> None:
+def fold_behind(
+    choices: Choices, generation: str, ops: Sequence[Op], shapes: Sequence[tuple[Ref, str]], add: Add
+) -> None:
     """Often, of results that were held back, a fold that depends on their order, under another key."""
     whole = Blueprint(tuple(ops))
     held = [
@@ -43,7 +45,7 @@ def fold_behind(choices: Choices, ops: Sequence[Op], shapes: Sequence[tuple[Ref,
             ref = shapes[-1][0]
         add(choices.pick(_REKEYS), (ref,))
         ref = shapes[-1][0]
-    add(choices.pick(_FOLDS), (ref,))
+    add(choices.pick([name for name in _FOLDS if generation in KINDS[name].generations]), (ref,))
 
 
 def with_partitions(choices: Choices, case: Case) -> Case:
