@@ -35,8 +35,6 @@ class Defect(Enum):
     """A start writes its record, and is refused afterwards."""
     NO_CHECK = auto()
     """A driver does not ask before it commits whether its epoch is the last one."""
-    NO_FENCE = auto()
-    """A start reads the logs while whoever had the checkpoint may still commit."""
     NO_RECORD = auto()
     """A start that takes a checkpoint over leaves the record as it is."""
 
@@ -156,9 +154,6 @@ class Driver:
             number = 0 if found is None else found.number + 1
             return Record(self.name, number, self.topology, "", self.epochs.number), True
         shared = self._is_shared(found)
-        if shared and not self.has(Defect.NO_FENCE):
-            # from here on whoever had the checkpoint commits nothing: what the logs say is all that there is
-            self.broker.init(self._group(found.id))
         last = max(self._numbers(found.logs, "offsets"), default=NONE)
         self.untold_up_to = NONE if found.epoch else last
         epoch, number = self.epochs.number, found.number + 1
@@ -173,7 +168,8 @@ class Driver:
 
     def _hand_over(self, old: str, new: str, last: int) -> None:
         plan = self.files.read(f"{old}offsets/{last}")
-        self.files.log(f"{new}offsets/{last}", plan)
+        for number in range(max(last - 1, 0), last + 1):
+            self.files.log(f"{new}offsets/{number}", plan)
         self.files.log(f"{new}commits/{last}", "v1")
 
     def _look(self) -> Record | None:
@@ -195,14 +191,12 @@ class Driver:
     def _run_batches(self) -> None:
         assert self.record is not None
         logs = self.record.logs
-        done = max(self._numbers(logs, "commits"), default=NONE)
+        # as Spark does: the last plan, the end of the one before it, and only then whether it was committed
         batch = max(self._numbers(logs, "offsets"), default=NONE)
-        start = self._end(logs, done)
-        if batch > done:
-            self._batch(batch, start, self._end(logs, batch))
-            start = self._end(logs, batch)
-        else:
-            batch = done
+        before = self._end(logs, batch - 1) if batch > 0 else 0
+        start = self._end(logs, batch)
+        if batch > max(self._numbers(logs, "commits"), default=NONE):
+            self._batch(batch, before, start)
         while start < self.until:
             end = self.broker.input
             if end == start:

@@ -17,7 +17,7 @@ INPUT = 12
 LEGACY_DEATHS = 0.02
 """A driver of an earlier millpond is ended by a deploy, some time."""
 BETWEEN = 0.3
-"""How often a driver stands still between the look and the write of a file manager that does both."""
+"""How often a driver stands still where it has looked and is about to write what it may not write any more."""
 TRIES = 8
 """Starts until the last driver has to have come to the end."""
 
@@ -65,7 +65,7 @@ class Run:
         self.world = Checkpoint(files, broker, kind == "disk", frozenset(defects))
         self.drivers: list[Driver] = []
         self.plan_conflicts = 0
-        # one that changes the topology, at most, and once it is recorded nobody goes back
+        # drivers that change the topology
         self.changes = self.chance.random() < (0.9 if self.has_legacy else 0.4)
         self.deaths = self.chance.choice([0.0, 0.005, 0.02])
         self.pauses = self.chance.choice([0.0, 0.01, 0.05])
@@ -115,7 +115,8 @@ class Run:
 
     def _start(self) -> None:
         number = len(self.drivers)
-        changed = self.changes and number > 0
+        # a deploy that is taken back changes the topology once more
+        changed = self.changes and number > 0 and self.chance.random() < 0.7
         legacy = self.has_legacy and number == 0 and not self.world.has_lock
         self._begin(Driver(f"d{number}", self.world, "new" if changed else "old", INPUT, is_legacy=legacy))
 

@@ -10,7 +10,7 @@ from simulation.runs import Run
 ALWAYS = 400
 LONG = 100_000
 PART = 10_000
-LOOKED_AT = 4_000
+LOOKED_AT = 6_000
 """Seeds among which a defect has to be found."""
 
 

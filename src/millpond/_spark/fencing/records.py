@@ -24,10 +24,10 @@ def holding(rows: Iterable[Row]) -> Row:
 
 
 def may_be_shared(*, has_lock: bool, is_fresh: bool, epoch: int) -> bool:
-    """Whether somebody may still be about to commit a batch, or to write a record, who is yet to find out.
+    """Whether somebody may still be about to write a record, who is yet to find out that the checkpoint is another's.
 
-    Then a start first fences the outputs, so that what the logs say is all that there will be, and writes its record
-    again, so that it holds against one that comes late.
+    Then a start writes its record again, so that it holds against one that comes late. Batches need nothing of the
+    kind: whoever is about to commit one has planned it before it asked for its epoch, so the plan is in the log.
 
     Parameters
     ----------

@@ -138,7 +138,6 @@ class _Start:
         effects["session"] = settings.effects(self.spark)
         effects |= self._schemas(found) | policies.recorded(self.topology.plan)
         place = self._place(found, effects)
-        self._fence(found, lease)
         logs = found.place
         planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
         if place.change is not None:
@@ -179,13 +178,6 @@ class _Start:
     def _is_shared(place: Checkpoint, lease: leases.Lease) -> bool:
         known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
         return known and not place.created
-
-    def _fence(self, found: Found, lease: leases.Lease) -> None:
-        """Have whoever had the checkpoint commit nothing more: then the logs say all that there is."""
-        last, plan = found.last, self.topology.plan
-        if last is not None and found.batches and self._is_shared(last, lease):
-            targets = [sink.target for sink in plan.sinks]
-            driver_commit.fence(targets, self.options.kafka, last.identity(plan.application), last.facts.tasks)
 
     def planned_change(self) -> Change:
         """What the topology does to the checkpoint.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,8 +34,6 @@ from millpond.errors import ConfigError
 from millpond.io.kafka import Kafka
 from millpond.io.origins import SinkTarget
 from millpond.io.topics import TopicSink
-
-T = TypeVar("T")
 
 TASK_BYTES = 256 << 10
 """Of records that a task hands back, at most."""
@@ -70,26 +68,15 @@ def has_it(
     sender_of : makes a sender of a `name`.
     """
 
-    return _of_each(sender_of, names, lambda own: own.holds(batch, plan))
-
-
-def _fence(sender_of: Callable[..., TransactionalSender], names: Sequence[str]) -> None:
-    """Take these transactional ids over: whoever had them commits nothing more."""
-    _of_each(sender_of, names, lambda own: own.fence())
-
-
-def _of_each(
-    sender_of: Callable[..., TransactionalSender], names: Sequence[str], call: Callable[[TransactionalSender], T]
-) -> list[T]:
-    def called(name: str) -> T:
+    def is_in(name: str) -> bool:
         own = sender_of(name=name)
         try:
-            return call(own)
+            return own.holds(batch, plan)
         finally:
             own.abandon()
 
     with ThreadPoolExecutor(_LOOKERS) as pool:
-        return list(pool.map(called, names))
+        return list(pool.map(is_in, names))
 
 
 @dataclass(frozen=True)
@@ -109,18 +96,6 @@ class Written:
 def writers(identity: str, written: Written) -> list[str]:
     """The transactional ids of those that have written batches: the driver and its tasks."""
     return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
-
-
-def fence(targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, tasks: int) -> None:
-    """Have whoever wrote these topics until now commit nothing more.
-
-    Parameters
-    ----------
-    tasks : of each batch; the others as of `prepared`.
-    """
-    topics = [target for target in targets if isinstance(target, TopicSink)]
-    if kafka is not None and is_once(topics):
-        _fence(_sender_of(topics, kafka), writers(identity, Written(0, tasks)))
 
 
 def _sender_of(topics: Sequence[TopicSink], kafka: Kafka) -> Callable[..., TransactionalSender]:

@@ -160,20 +160,6 @@ class TransactionalSender(Sender):
         self._group: Any = None
         self.takeovers = 0
 
-    def fence(self) -> None:
-        """Take the id over, where that is not done: whoever had it commits nothing more.
-
-        Raises
-        ------
-        SinkError : Kafka does not say.
-        """
-        try:
-            if self._producer is None:
-                self._take_over()
-        except client().KafkaException as error:
-            self.abandon()
-            raise explained(error.args[0], f"transactional id {self._name!r}") from None
-
     def holds(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Whether Kafka has the batch: asked where this id is yet to be taken over, else as it was seen last.
 
@@ -182,7 +168,12 @@ class TransactionalSender(Sender):
         ConfigError : it has a later one, or this one with another plan.
         SinkError : it does not say.
         """
-        self.fence()
+        try:
+            if self._producer is None:
+                self._take_over()
+        except client().KafkaException as error:
+            self.abandon()
+            raise explained(error.args[0], f"transactional id {self._name!r}") from None
         return self._is_in(batch, plan)
 
     def begin(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:

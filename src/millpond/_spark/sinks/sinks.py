@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,8 @@ from millpond._spark.checkpoint.files import Folder
 from millpond._spark.databases.tables import TableWriter, table_writers
 from millpond._spark.dataflow.compile import Compiled
 from millpond._spark.dataflow.wire import Exits
-from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
+from millpond._spark.fencing.asked import Lease, Nobodys, always, untold
+from millpond._spark.fencing.plans import BatchPlan
 from millpond._spark.formats.dead_letters import HEADERS
 from millpond._spark.formats.serdes import Serde
 from millpond._spark.query.drain import StopBarrier
@@ -50,24 +51,6 @@ EVERY_BATCH = 2**62
 """As the last batch that may have been run before: nothing is known of any."""
 
 
-class Lease(Protocol):
-    """The right of a query upon its checkpoint."""
-
-    def check(self) -> None:
-        """Raise where it is another's."""
-
-    def at_end(self, call: Callable[[], None]) -> None:
-        """Have something done when it is given back."""
-
-
-def _untold(batch: int) -> BatchPlan:
-    return UNKNOWN
-
-
-def _always() -> None:
-    pass
-
-
 def prepared(
     compiled: Compiled,
     sinks: Sequence[tuple[Any, SinkTarget]],
@@ -79,8 +62,8 @@ def prepared(
     identity: str,
     barrier: StopBarrier | None = None,
     written: Written | None = None,
-    lease: Lease | None = None,
-    plans: Callable[[int], BatchPlan] = _untold,
+    lease: Lease = Nobodys(),  # noqa: B008  it has no state
+    plans: Callable[[int], BatchPlan] = untold,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
 
@@ -94,7 +77,7 @@ def prepared(
         transactional ids begin with it.
     barrier : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
-    lease : the query's upon its checkpoint; None: nobody asks for one.
+    lease : the query's upon its checkpoint.
     plans : the plan of each batch.
 
     Raises
@@ -114,18 +97,15 @@ def prepared(
     else:
         topics = [target for _, target in sinks if isinstance(target, TopicSink)]
         check_formats(compiled.frame, [(t, s) for t, s in chosen if isinstance(t, TopicSink)])
-        _check_kafka(topics, kafka)
-        if written is not None and topics and kafka is not None:
-            _check_markers(topics, kafka, identity, written)
+        _check_kafka(topics, kafka, identity, written)
         settings = client_settings(kafka) if kafka else {}
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
         tables = table_writers(spark, sinks, identity, written.planned if written else None)
-        batch = BatchSinks(*given, tables, plans, _always if lease is None else lease.check)
-        if lease is not None:
-            lease.at_end(batch.close)
+        batch = BatchSinks(*given, tables, plans, lease.check)
+        lease.at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
     # a memory sink's table is the query's name
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
@@ -213,12 +193,6 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
         )
 
 
-def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
-    """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
-    if is_once(topics):
-        refuse_later(kafka, writers(identity, written), min(sink.name for sink in topics), written.planned)
-
-
 def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
     writer = frame.writeStream.format(target.format).options(**target.options)
     if target.format == "memory":
@@ -226,7 +200,7 @@ def _native(frame: DataFrame, target: Writer) -> DataStreamWriter:
     return writer if target.path is None else writer.option("path", target.path)
 
 
-def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None) -> None:
+def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None, identity: str, written: Written | None) -> None:
     if not topics:
         return
     if kafka is None:
@@ -236,6 +210,9 @@ def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None) -> None:
             hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
         )
     check_topics(kafka, [sink.name for sink in topics])
+    # of a batch that would now be planned anew its task would skip what it has not written
+    if written is not None and is_once(topics):
+        refuse_later(kafka, writers(identity, written), min(sink.name for sink in topics), written.planned)
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,8 +245,8 @@ class BatchSinks:
     files: Mapping[Writer, FileOutput] = field(default_factory=dict)
     planned: int = EVERY_BATCH
     tables: Mapping[TableTarget, TableWriter] = field(default_factory=dict)
-    plans: Callable[[int], BatchPlan] = _untold
-    guard: Callable[[], None] = _always
+    plans: Callable[[int], BatchPlan] = untold
+    guard: Callable[[], None] = always
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
