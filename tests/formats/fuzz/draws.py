@@ -113,7 +113,7 @@ def column_of(draw: Draw, kind: t.DataType, count: int) -> pa.Array:
     if isinstance(kind, t.MapType):
         offsets = pa.array([0, *_ends(draw, count)], pa.int32())
         total = offsets[-1].as_py()
-        keys = pa.array([f"k{n}" for n in range(total)], pa.string())
+        keys = pa.array([f"k{n:06}" for n in range(total)], pa.string())
         return pa.MapArray.from_arrays(offsets, keys, column_of(draw, kind.valueType, total)).cast(target)
     given = [None if draw.random() < 0.1 else _leaf(draw, kind) for _ in range(count)]
     if pa.types.is_temporal(target):
