@@ -88,10 +88,17 @@ def kind_of(draw: Draw, language: str, depth: int = 2) -> t.DataType:
     if not depth or pick < 0.5:
         return draw.choice(LEAVES[language])
     if pick < 0.65:
-        return t.ArrayType(kind_of(draw, language, depth - 1))
+        return t.ArrayType(_inner(draw, language, depth - 1))
     if pick < 0.8:
-        return t.MapType(t.StringType(), kind_of(draw, language, depth - 1))
+        return t.MapType(t.StringType(), _inner(draw, language, depth - 1))
     return struct_of(draw, language, depth - 1)
+
+
+def _inner(draw: Draw, language: str, depth: int) -> t.DataType:
+    """Of elements and of a map's values; a message has no arrays or maps of such."""
+    if language != "protobuf":
+        return kind_of(draw, language, depth)
+    return draw.choice(LEAVES[language]) if draw.random() < 0.7 else struct_of(draw, language, 0)
 
 
 def struct_of(draw: Draw, language: str, depth: int = 2) -> t.StructType:
