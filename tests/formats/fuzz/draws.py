@@ -88,10 +88,17 @@ def kind_of(draw: Draw, language: str, depth: int = 2) -> t.DataType:
     if not depth or pick < 0.5:
         return draw.choice(LEAVES[language])
     if pick < 0.65:
-        return t.ArrayType(kind_of(draw, language, depth - 1))
+        return t.ArrayType(_inner(draw, language, depth - 1))
     if pick < 0.8:
-        return t.MapType(t.StringType(), kind_of(draw, language, depth - 1))
+        return t.MapType(t.StringType(), _inner(draw, language, depth - 1))
     return struct_of(draw, language, depth - 1)
+
+
+def _inner(draw: Draw, language: str, depth: int) -> t.DataType:
+    """Of elements and of a map's values; a message has no arrays or maps of such."""
+    if language != "protobuf":
+        return kind_of(draw, language, depth)
+    return draw.choice(LEAVES[language]) if draw.random() < 0.7 else struct_of(draw, language, 0)
 
 
 def struct_of(draw: Draw, language: str, depth: int = 2) -> t.StructType:
@@ -113,7 +120,7 @@ def column_of(draw: Draw, kind: t.DataType, count: int) -> pa.Array:
     if isinstance(kind, t.MapType):
         offsets = pa.array([0, *_ends(draw, count)], pa.int32())
         total = offsets[-1].as_py()
-        keys = pa.array([f"k{n}" for n in range(total)], pa.string())
+        keys = pa.array([f"k{n:06}" for n in range(total)], pa.string())
         return pa.MapArray.from_arrays(offsets, keys, column_of(draw, kind.valueType, total)).cast(target)
     given = [None if draw.random() < 0.1 else _leaf(draw, kind) for _ in range(count)]
     if pa.types.is_temporal(target):
