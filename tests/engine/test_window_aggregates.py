@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millpond._engine.aggregates import contributions
 from millpond.aggregates import python
+from millpond.errors import TopologyError
 from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.oracle import Semantics, Topology
@@ -108,6 +109,15 @@ def test_an_unlimited_window_begins_where_it_is_said_to_and_never_ends() -> None
     )
     key = {"key": "a", "start": 10, "end": 2**63 - 1}
     assert said == [(key, 1, 10), (key, 2, 10**12), (key, 3, 10**12)]
+
+
+def test_what_never_closes_cannot_be_emitted_on_close() -> None:
+    grouped = arrow_builder("never").stream("in", key="string", value="string").group_by_key()
+    by_update = grouped.windowed_by(UnlimitedWindows.of()).emit_strategy(EmitStrategy.on_window_update())
+    with pytest.raises(TopologyError, match="UnlimitedWindows never close") as error:
+        by_update.emit_strategy(EmitStrategy.on_window_close())
+    assert error.value.hint is not None
+    assert "on_window_update()" in error.value.hint
 
 
 @pytest.mark.parametrize("windows", [TimeWindows(10, 5, 5), SessionWindows(4, 6)], ids=["hopping", "session"])
