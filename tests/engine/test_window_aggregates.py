@@ -111,6 +111,15 @@ def test_an_unlimited_window_begins_where_it_is_said_to_and_never_ends() -> None
     assert said == [(key, 1, 10), (key, 2, 10**12), (key, 3, 10**12)]
 
 
+def test_what_never_closes_cannot_be_emitted_on_close() -> None:
+    grouped = arrow_builder("never").stream("in", key="string", value="string").group_by_key()
+    by_update = grouped.windowed_by(UnlimitedWindows.of()).emit_strategy(EmitStrategy.on_window_update())
+    with pytest.raises(TopologyError, match="UnlimitedWindows never close") as error:
+        by_update.emit_strategy(EmitStrategy.on_window_close())
+    assert error.value.hint is not None
+    assert "on_window_update()" in error.value.hint
+
+
 @pytest.mark.parametrize("windows", [TimeWindows(10, 5, 5), SessionWindows(4, 6)], ids=["hopping", "session"])
 def test_state_goes_when_windows_and_grace_have_passed(windows: Any) -> None:
     driver = driver_of(
