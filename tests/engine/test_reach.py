@@ -22,9 +22,15 @@ from millpond.windows import JoinWindows
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
 
 
-def edge(ts: list[int], order_ts: list[int], srcpart: list[int], path: list[int] | None = None) -> pa.Table:
+def edge(
+    ts: list[int],
+    order_ts: list[int],
+    srcpart: list[int],
+    path: list[int] | None = None,
+    let_go: list[bool] | None = None,
+) -> pa.Table:
     count = len(ts)
-    paths = {"p0": [0] * count, "p1": path or [0] * count}
+    paths = {"p0": [-LET_GO * gone for gone in let_go or [False] * count], "p1": path or [0] * count}
     numbers = {"order_ts": order_ts, "srcpart": srcpart, "offset": range(count), **paths, "ts": ts}
     columns = {name: pa.array(values, pa.int64()) for name, values in numbers.items()}
     keys = pa.array(["k"] * count)
@@ -40,18 +46,18 @@ NUMBERS = st.one_of(st.integers(-3, 3), st.integers(0, 400), st.integers(-(2**63
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2**40), st.sampled_from([0, 7, LET_GO, LET_GO + 9]), NUMBERS), min_size=1))
-def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int]]) -> None:
-    ts, srcpart, path = (list(column) for column in zip(*rows, strict=True))
+@given(st.lists(st.tuples(st.integers(0, 2**40), st.sampled_from([0, 7]), NUMBERS, st.booleans()), min_size=1))
+def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int, bool]]) -> None:
+    ts, srcpart, path, gone = (list(column) for column in zip(*rows, strict=True))
     order_ts = np.maximum.accumulate(ts).tolist()
-    steps = Steps(told(edge(ts, order_ts, srcpart, path)), 2)
+    steps = Steps(told(edge(ts, order_ts, srcpart, path, gone)), 2)
     expected: dict[int, list[tuple[int, ...]]] = {}
     furthest: dict[int, int] = {}
     for at in sorted(range(len(rows)), key=lambda n: (order_ts[n], srcpart[n], n)):
-        part = (path[at] if srcpart[at] >= LET_GO else srcpart[at]) % 2**32  # the rest says which source or operator
+        part = (path[at] if gone[at] else srcpart[at]) % 2**32  # the rest says which source or operator
         if ts[at] > furthest.get(part, -1):
             furthest[part] = ts[at]
-            expected.setdefault(part, []).append((order_ts[at], srcpart[at], at, 0, path[at], ts[at]))
+            expected.setdefault(part, []).append((order_ts[at], srcpart[at], at, -LET_GO * gone[at], path[at], ts[at]))
     got = zip(*steps.position, steps.reach, strict=True)
     wanted = [row for part in sorted(expected) for row in expected[part]]
     assert [tuple(map(int, row)) for row in got] == wanted

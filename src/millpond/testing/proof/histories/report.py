@@ -27,6 +27,11 @@ def page(found: Difference) -> str:
         f"keys {case.blueprint.keys}, generation {case.blueprint.generation}, {case.shards} shards, "
         f"batches begin at {[0, *case.cuts]}{', each replayed' if case.replay else ''}"
     )
+    if case.partitioned:
+        lines.append(f"of partitions {[record.partition for record in case.records]}, merged by time")
+    if case.clock and case.idle_after:
+        shown = ", ".join(f"{wall} ms behind {place} records" for place, wall in case.clock)
+        lines.append(f"the wall clock shows {shown}; the input rests after {case.idle_after} ms")
     lines += ["", _row(HEADER), _row(("---",) * len(HEADER))]
     for step, record in enumerate(case.records):
         cells = (str(step), record.source, _text(record.key), _text(record.value), str(record.ts))

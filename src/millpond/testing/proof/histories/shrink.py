@@ -100,6 +100,10 @@ def _simpler_run(case: Case) -> Iterator[Case]:
         yield replace(case, replay=False)
     if case.shards > 1:
         yield replace(case, shards=1)
+    if case.partitioned:
+        yield replace(case, partitioned=False, records=tuple(record._replace(partition=0) for record in case.records))
+    for shown in range(len(case.clock)):
+        yield replace(case, clock=case.clock[:shown] + case.clock[shown + 1 :])
     if case.cuts:
         yield replace(case, cuts=())
         yield from (replace(case, cuts=case.cuts[:n] + case.cuts[n + 1 :]) for n in range(len(case.cuts)))
