@@ -1,7 +1,8 @@
 """A stage's stateless nodes as Spark columns: one wide frame, every flow's columns evaluated in one pass.
 
 Law 4: a user's function is applied under `when(the row is this flow's)`, so it never sees another edge's row,
-and for tables and value mappers under `value is not null`, so it never sees a tombstone.
+and for tables and value mappers under `value is not null`, so it never sees a tombstone. Whether there is a value is
+not asked of one that cannot be null by its type: Spark would make nothing of it for that, and the level all of it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Stage:
         self.frame = frame
         self.peeks: list[tuple[Flow, FlowColumns]] = []
         self._live: dict[int, _Live] = {}
+        self._there: dict[str, Column] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
         self._letters = frozenset(letters_of(physical.plan).values())
         flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
@@ -91,7 +93,7 @@ class Stage:
             self._restrict(flow, self.condition(flow) & ~_silent(self.naming(parent)))
             self._rename(flow, silent=None)
         if flow.drops_null_key and self._has_other_ends(flow):
-            keyed = F.col(self.naming(flow).key).isNotNull()
+            keyed = self._has(self.naming(flow).key)
             if flow.parent is None:
                 # what arrives stays known, so that what ends here can be counted; else it is the parent's
                 self._live[~flow.id] = self._live[flow.id]
@@ -106,7 +108,7 @@ class Stage:
             columns = self.naming(flow)
             key, value = F.col(columns.key), F.col(columns.value)
             called = self.condition(flow)
-            called = called if side.called_for_deleted else called & value.isNotNull()
+            called = called if side.called_for_deleted else called & self._has(columns.value)
             self._with(extra_column(edge), F.when(called, function(key, value)))
 
     def _has_other_ends(self, flow: Flow) -> bool:
@@ -145,10 +147,20 @@ class Stage:
         prefix = f"o{number}_"
         for made in self._physical.results(self._physical.operators[number]).made:
             value = made.function(*(F.col(prefix + name) for name in made.operands))
-            self._with(prefix + made.column, F.when(F.col(prefix + made.flag), value))
+            self._with(prefix + made.column, self._when(prefix + made.column, F.col(prefix + made.flag), value))
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)
+
+    def _when(self, name: str, condition: Column, value: Column) -> Column:
+        """A column of this name: what a function makes of the rows that the condition holds for."""
+        if not self.frame.select(value.alias(name)).schema[0].nullable:
+            self._there[name] = F.coalesce(condition, F.lit(False))
+        return F.when(condition, value)
+
+    def _has(self, name: str) -> Column:
+        """Whether a column has a value: one that cannot be null by its type has it where its function was called."""
+        return self._there.get(name, F.col(name).isNotNull())
 
     def _restrict(self, flow: Flow, condition: Column, column: str = "active") -> None:
         name = f"f{flow.id}_{column}"
@@ -176,12 +188,14 @@ class Stage:
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
             value = F.col(name)
-            kept = _holds(node, active & value.isNotNull(), key, value)
+            kept = _holds(node, active & self._has(name), key, value)
             self._with(f"f{flow.id}_{role}", F.when(kept, value))
+            if name in self._there:
+                self._there[f"f{flow.id}_{role}"] = F.coalesce(kept, F.lit(False))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
         if flow.suppress:
             columns = self.naming(flow)
-            either = F.col(columns.value).isNotNull() | F.col(str(columns.old)).isNotNull()
+            either = self._has(columns.value) | self._has(str(columns.old))
             if not flow.silent:
                 self._restrict(flow, active & either)
                 return
@@ -193,23 +207,22 @@ class Stage:
         key = F.col(self.naming(parent).key)
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
-            mapped = F.when(active & F.col(name).isNotNull(), node.mapper(key, F.col(name)))
-            self._with(f"f{flow.id}_{role}", mapped)
+            made = f"f{flow.id}_{role}"
+            self._with(made, self._when(made, active & self._has(name), node.mapper(key, F.col(name))))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
     def _map(self, flow: Flow, parent: Flow, node: Map) -> None:
         active, columns = self.condition(parent), self.naming(parent)
         key, value = node.mapper(F.col(columns.key), F.col(columns.value))
         # Both from the parent's columns, in one step: the value must not see the new key.
-        self.frame = self.frame.withColumns(
-            {f"f{flow.id}_key": F.when(active, key), f"f{flow.id}_value": F.when(active, value)}
-        )
+        given = {f"f{flow.id}_key": key, f"f{flow.id}_value": value}
+        self.frame = self.frame.withColumns({name: self._when(name, active, each) for name, each in given.items()})
         self._rename(flow, key=f"f{flow.id}_key", value=f"f{flow.id}_value")
 
     def _select_key(self, flow: Flow, parent: Flow, node: SelectKey) -> None:
         columns = self.naming(parent)
         key = node.selector(F.col(columns.key), F.col(columns.value))
-        self._with(f"f{flow.id}_key", F.when(self.condition(parent), key))
+        self._with(f"f{flow.id}_key", self._when(f"f{flow.id}_key", self.condition(parent), key))
         self._rename(flow, key=f"f{flow.id}_key")
 
     def _flat_map(self, flow: Flow, parent: Flow, node: FlatMap) -> None:
@@ -240,24 +253,21 @@ class Stage:
 
     def _regroup(self, flow: Flow, parent: Flow, node: Regroup) -> None:
         active, columns = self.condition(parent), self.naming(parent)
-        pairs = {}
+        prefix = f"f{flow.id}_"
+        made: dict[str, Column] = {}
         for role, name in (("new", columns.value), ("old", str(columns.old))):
-            called = active & F.col(name).isNotNull()
+            called = active & self._has(name)
             pair = node.selector(F.col(columns.key), F.col(name))
             # fields without a name of their own are called by what they are made of, which differs from place to place
             group, value = map(_named_as, pair, (node.shape.key, node.shape.value))
-            pairs[role] = F.when(called, group), F.when(called, value)
+            named = zip((f"{prefix}{role}_{part}" for part in _PARTS), (group, value), strict=True)
+            made |= {column: self._when(column, called, each) for column, each in named}
         # all from the parent's columns, in one step
-        prefix = f"f{flow.id}_"
-        self.frame = self.frame.withColumns(
-            {
-                f"{prefix}{role}_{part}": column
-                for role, pair in pairs.items()
-                for part, column in zip(_PARTS, pair, strict=True)
-            }
-        )
+        self.frame = self.frame.withColumns(made)
         new, old = ([F.col(f"{prefix}{role}_{part}") for part in _PARTS] for role in ("new", "old"))
-        leaves, comes = (group.isNotNull() & value.isNotNull() for group, value in (old, new))
+        leaves, comes = (
+            self._has(f"{prefix}{role}_group") & self._has(f"{prefix}{role}_value") for role in ("old", "new")
+        )
         stays = leaves & comes & same_key(old[0], new[0], node.shape.key)
         if node.half == "new":
             self._with(f"{prefix}old", F.when(stays, old[1]))
