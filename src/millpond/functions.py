@@ -76,8 +76,17 @@ class FunctionBackend(Protocol):
         """A field of structs."""
         ...
 
-    def initial(self, initializer: Function) -> tuple[Any, Any]:
-        """(type, plain value) of what an initializer gives; null is None."""
+    def initial(self, initializer: Function, kind: Any = None) -> tuple[Any, Any]:
+        """(type, plain value) of what an initializer gives; null is None.
+
+        Parameters
+        ----------
+        kind : the type of plain values, where it is said; else it follows from them.
+
+        Raises
+        ------
+        FunctionError : the value is not of that type, or it does not say its own.
+        """
         ...
 
     def compiled(self, function: Function, arguments: Sequence[Any], role: str) -> Function:

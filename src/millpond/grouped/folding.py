@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond._engine.aggregates.types import struct_of, types_of
+from millpond._engine.rows.first_values import is_known, unknown_type
 from millpond._plan.construction import Construction
 from millpond._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from millpond._plan.nodes import Arguments, Shape, UserFunction
@@ -92,10 +93,11 @@ def aggregating(
     ------
     FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
     """
-    kind, initial = _first(group, initializer)
+    kind, initial = _first(group, initializer, aggregator)
     role = "aggregator" if subtractor is None else "adder"
     making = _Making(group, kind)
     making.settle_type(role, aggregator)
+    _check_type(group, making.type)
     add = making.step(role, aggregator, ADDER)
     subtract = None if subtractor is None else making.step("subtractor", subtractor, ADDER)
     merge = None if merger is None else making.step("merger", merger, MERGER)
@@ -110,10 +112,11 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
     FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
     """
     first, _ = parts[0]
-    kind, initial = _first(first, initializer)
+    kind, initial = _first(first, initializer, *(aggregator for _, aggregator in parts))
     made = [_Making(group, kind) for group, _ in parts]
     for making, (_, aggregator) in zip(made, parts, strict=True):
         making.settle_type("aggregator", aggregator)
+    _check_type(first, made[-1].type)
     made = [_Making(group, made[-1].type) for group, _ in parts]
     adders = tuple(
         making.step("aggregator", aggregator, ADDER, f"aggregator{number or ''}")
@@ -128,12 +131,20 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
     return Folding(fold, inputs, tuple(column for making in made for column in making.columns))
 
 
-def _first(group: Group, initializer: Callable[[], Any]) -> tuple[Any, Any]:
-    """(type, value) of what an initializer gives."""
-    kind, initial = group.functions.initial(initializer)
+def _first(group: Group, initializer: Callable[[], Any], *aggregators: FoldFunction) -> tuple[Any, Any]:
+    """(type, value) of what an initializer gives; plain values are of the type that a plain aggregator says."""
+    told = (each.returns for each in aggregators if isinstance(each, PythonFunction) and each.returns is not None)
+    kinds = map(group.functions.named_type, told)
+    kind, initial = group.functions.initial(initializer, next(kinds, None))
     if initial is None:
         raise FunctionError("The initializer gives null.", hint="A fold that begins with the first value is reduce.")
     return kind, initial
+
+
+def _check_type(group: Group, kind: Any) -> None:
+    """Raise where an aggregate's type is known neither by its first value nor by what the aggregator makes of it."""
+    if not is_known(group.functions.as_arrow(kind)):
+        raise unknown_type(type_text(kind))
 
 
 def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, takes_back: bool) -> Folding:

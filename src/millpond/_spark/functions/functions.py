@@ -28,6 +28,8 @@ from pyspark.sql.types import (
 from millpond._engine.expressions.evaluate import unsupported
 from millpond._engine.expressions.evaluated import Evaluated
 from millpond._engine.expressions.tree import Operand
+from millpond._engine.rows.first_values import of_type, typed
+from millpond._engine.rows.python_values import python_values
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type, spark_type
 from millpond._spark.formats.formats import describe_format, format_for
@@ -161,13 +163,18 @@ class ColumnFunctions:
         """A field of structs."""
         return record[name]
 
-    def initial(self, initializer: Function) -> tuple[DataType, Any]:
-        """(type, value) of what an initializer gives: a Column without operands, or a plain value."""
+    def initial(self, initializer: Function, kind: DataType | None = None) -> tuple[DataType, Any]:
+        """See `FunctionBackend`: of a Column without operands, or of a plain value."""
         given = initializer()
+        if kind is not None and not isinstance(given, Column):
+            return kind, of_type(given, self.as_arrow(kind))
+        if isinstance(given, dict | list | tuple):
+            arrow, value = typed(given)
+            return self.of_arrow(arrow), value
         column = given if isinstance(given, Column) else F.lit(given)
         table = session().range(1).select(column.alias("value")).toArrow()
-        (kind,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
-        return kind, table.column("value")[0].as_py()
+        (found,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
+        return found, python_values(table.column("value"))[0]
 
     def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
         """`function` as one of Arrow arrays: what Spark's analysed plan says of it.

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from millpond._engine.rows.first_values import of_type, typed
 from millpond.builder import StreamsBuilder
 from millpond.errors import FunctionError, TopologyError
 from millpond.functions import Function
@@ -100,10 +101,12 @@ class ArrowFunctions:
         """A field of structs."""
         return pc.struct_field(record, name)
 
-    def initial(self, initializer: Function) -> tuple[pa.DataType, Any]:
+    def initial(self, initializer: Function, kind: pa.DataType | None = None) -> tuple[pa.DataType, Any]:
         """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
-        scalar = pa.scalar(initializer())
-        return scalar.type, scalar.as_py()
+        given = initializer()
+        if isinstance(given, pa.Scalar):
+            return given.type, given.as_py(maps_as_pydicts="lossy")
+        return typed(given) if kind is None else (kind, of_type(given, kind))
 
     def compiled(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
         """The function itself."""
