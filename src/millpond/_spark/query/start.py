@@ -170,7 +170,9 @@ class _Start:
         if lease.secure(make=True) and found is not None and look(self.folder) != found:
             raise _Meanwhile
 
-    def _record(self, place: Checkpoint, lease: leases.Lease) -> None:
+    def _record(self, place: Checkpoint, lease: leases.Lease, found: Found | None) -> None:
+        # a single writer of Spark's has not asked for the lease
+        self._secure(lease, found)
         lease.check()
         (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
 
@@ -230,7 +232,7 @@ class _Start:
             return False
         # other outputs come behind the topics, at one of which it failed
         plan, written = self.topology.plan, Written(planned, place.facts.tasks)
-        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, 0, planned)(planned)
+        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
         return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
 
     def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
@@ -260,7 +262,6 @@ class _Start:
             with settings.query_settings(*given):
                 read = settled.settled_sources(topology.plan.sources, known, registries)
                 compiled, metrics = self._compiled(topology, place, read, found)
-                self._secure(lease, found)
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in topology.plan.sinks],
@@ -272,13 +273,14 @@ class _Start:
                     barrier=barrier,
                     written=Written(planned, 0 if place.created else facts.tasks),
                     lease=lease,
-                    plans=Plans.of(place, lease.epoch, planned),
+                    plans=Plans.of(place, lease, planned),
+                    secure=partial(self._secure, lease, found),
                 )
             # everything has been checked
             if place.change is not None and found is not None:
                 with settings.query_settings(*given):
                     self._handover(found, place, planned).run()
-            self._record(place, lease)
+            self._record(place, lease, found)
             barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):

@@ -64,6 +64,7 @@ def prepared(
     written: Written | None = None,
     lease: Lease = Nobodys(),  # noqa: B008  it has no state
     plans: Callable[[int], BatchPlan] = untold,
+    secure: Callable[[], None] = always,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
 
@@ -79,6 +80,7 @@ def prepared(
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
     lease : the query's upon its checkpoint.
     plans : the plan of each batch.
+    secure : takes the lease; called when all is checked, before tables are taken over.
 
     Raises
     ------
@@ -90,10 +92,9 @@ def prepared(
     chosen = [] if direct_sinks else [(target, compiled.selectors[node.name]) for node, target in sinks]
     target = sinks[0][1]
     if len(chosen) == 1 and isinstance(target, Writer):
-        selection = chosen[0][1]
         if written is not None and target.path is not None:
             _check_list(compiled.frame.sparkSession, target.path, written.planned)
-        writer = _native(selection.visible(compiled.frame), target)
+        writer = _native(chosen[0][1].visible(compiled.frame), target)
     else:
         topics = [target for _, target in sinks if isinstance(target, TopicSink)]
         check_formats(compiled.frame, [(t, s) for t, s in chosen if isinstance(t, TopicSink)])
@@ -103,6 +104,7 @@ def prepared(
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
         given = (tuple(chosen), settings, identity, compiled.ends, spark, barrier, direct_sinks, files, planned)
+        secure()
         tables = table_writers(spark, sinks, identity, written.planned if written else None)
         batch = BatchSinks(*given, tables, plans, lease.check)
         lease.at_end(batch.close)
