@@ -60,6 +60,7 @@ class Subject:
     good : bytes that are of the format.
     values : what they are, where that is known: a column.
     hostile : bytes that are made to break it.
+    bad : bytes that are none of the format, for certain.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Subject:
     good: list[bytes]
     values: pa.Array | None = None
     hostile: list[bytes] = field(default_factory=list)
+    bad: list[bytes] = field(default_factory=list)
 
 
 # -- types and values ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from millpond._spark.formats.guarded import guard
-from tests.formats.fuzz import registered
+from tests.formats.fuzz import limits, registered
 from tests.formats.fuzz.draws import SUBJECTS, Draw, Subject, varint
 
 SECONDS = 5.0
@@ -38,6 +38,9 @@ _SPLICES = [
     b"\2\2" * 600,
     b"\x0b" * 200,
 ]
+
+
+DRAWN = SUBJECTS | {"limits": limits.subject}
 
 
 def broken(draw: Draw, raw: bytes, others: list[bytes]) -> bytes:
@@ -66,6 +69,7 @@ def case(draw: Draw, subject: Subject, counts: Counter[str]) -> None:
     """One batch; AssertionError where something does not hold."""
     made: list[tuple[bytes, int | None]] = [(raw, n) for n, raw in enumerate(subject.good)]
     bytes_ = [*subject.good, *subject.hostile, b""]
+    made += [(raw, None) for raw in subject.bad]
     made += [(raw, None) for raw in draw.sample(subject.hostile, min(len(subject.hostile), 12))]
     made += [(broken(draw, draw.choice(bytes_), bytes_), None) for _ in range(16)]
     draw.shuffle(made)
@@ -85,7 +89,9 @@ def case(draw: Draw, subject: Subject, counts: Counter[str]) -> None:
             assert why, ("no reason", raw)
             counts["by the net"] += "its decoder fails" in why
             assert good is None, ("good and refused", raw, why)
-        elif good is not None and subject.values is not None:
+        else:
+            assert raw not in subject.bad, ("bad and read", raw)
+        if good is not None and subject.values is not None:
             assert _same(found.values[at : at + 1], subject.values[good : good + 1]), ("another value", raw)
 
 
@@ -126,7 +132,7 @@ def run(name: str, seed: int, cases: int) -> Counter[str]:
     with registered.registry() if name == "registered" else nullcontext(None) as served:
         port = None if served is None else int(served[0].url.rpartition(":")[2])
         draw_subject: Callable[[Draw], Subject] = (
-            SUBJECTS[name] if served is None else lambda draw: registered.subject(draw, *served)
+            DRAWN[name] if served is None else lambda draw: registered.subject(draw, *served)
         )
         with nothing_but(port) as tried:
             for number in range(cases):
