@@ -61,6 +61,7 @@ from millpond.errors import (
     SourceError,
     StateError,
     TopologyError,
+    WrongCall,
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
@@ -143,6 +144,7 @@ __all__ = [
     "UnlimitedWindows",
     "WTable",
     "Writer",
+    "WrongCall",
     "avg",
     "avro",
     "collect_list",

@@ -14,6 +14,7 @@ from millpond.errors import TopologyError
 from millpond.functions import Function
 from millpond.handle import Handle
 from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
+from millpond.names import answering
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -27,6 +28,7 @@ KeyName = Literal["start", "key"]
 """The conversions that need no function: a struct of the key and the window's start, and the key alone."""
 
 
+@answering
 class WTable(Handle):
     """A changing table whose rows have a key and a window: what windowed aggregates return.
 

@@ -27,6 +27,7 @@ from millpond.grouped.folding import (
     naming,
     reducing,
 )
+from millpond.names import answering
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ NODES: dict[type, type[WindowAggregate]] = {
 """The node of each kind of windows."""
 
 
+@answering
 class Windowing(Grouped):
     """What all that is grouped by window shares."""
 
@@ -52,6 +54,11 @@ class Windowing(Grouped):
 
     def emit_strategy(self: W, strategy: EmitStrategy) -> W:
         """The same with results at each update (the default), or once a window has closed (KIP-825)."""
+        if not isinstance(strategy, EmitStrategy):
+            raise TopologyError(
+                f"emit_strategy takes an EmitStrategy, and not {strategy!r:.120}.",
+                hint="Take EmitStrategy.on_window_close() or EmitStrategy.on_window_update().",
+            )
         other = copy(self)
         other._emit = strategy
         return other
@@ -70,6 +77,7 @@ class Windowing(Grouped):
         return f"{super().__repr__()[:-1]}, {self._windows!r})"
 
 
+@answering
 class WindowedStream(Windowing):
     """What both kinds of windowed streams share."""
 
@@ -88,6 +96,7 @@ class WindowedStream(Windowing):
         return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
 
 
+@answering
 class TimeWindowedKStream(WindowedStream):
     """Records by key and by tumbling, hopping, sliding or unlimited windows."""
 
@@ -107,6 +116,7 @@ class TimeWindowedKStream(WindowedStream):
         return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
 
 
+@answering
 class SessionWindowedKStream(WindowedStream):
     """Records by key and session."""
 
@@ -142,6 +152,7 @@ class SessionWindowedKStream(WindowedStream):
         return self._windowed(folding, name, "aggregate", store)
 
 
+@answering
 class TimeWindowedCogroupedKStream(Windowing):
     """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
 
@@ -152,6 +163,7 @@ class TimeWindowedCogroupedKStream(Windowing):
         return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
 
 
+@answering
 class SessionWindowedCogroupedKStream(Windowing):
     """Cogrouped records by key and session."""
 
@@ -192,9 +204,9 @@ def check_windows(windows: Windows) -> None:
     """Raise where these are no windows of aggregates."""
     if type(windows) not in NODES:
         raise TopologyError(
-            "Records are not aggregated by such windows.",
-            given=repr(windows),
-            hint="Use mp.TimeWindows, mp.SlidingWindows, mp.SessionWindows or mp.UnlimitedWindows.",
+            f"windowed_by takes the windows of aggregates, and not {windows!r:.120}.",
+            hint="Take mp.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), mp.SlidingWindows, mp.SessionWindows "
+            "or mp.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))

@@ -46,9 +46,8 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
         if parts and None not in units and not _PART.sub("", duration).strip():
             return sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
     raise TopologyError(
-        f"The {what} is no duration of whole milliseconds.",
-        given=repr(duration),
-        hint='Give a timedelta or text: timedelta(minutes=5), "5 minutes", "250 ms".',
+        f"The {what} is no duration of whole milliseconds: {duration!r:.80}.",
+        hint="Give a timedelta or text: timedelta(minutes=5), '5 minutes', '250 ms', '30 days'.",
     )
 
 
@@ -66,8 +65,22 @@ class Named(type):
             raise missing(cls.__name__, public(cls), name)
 
 
-def not_negative(ms: int, what: str) -> int:
-    """The length, if it is not negative."""
+def not_negative(ms: Any, what: str, made: str) -> int:
+    """The length, if it is not negative.
+
+    Parameters
+    ----------
+    made : the method that makes what the length is of, for the hint.
+    """
+    if not isinstance(ms, int) or isinstance(ms, bool):
+        raise TopologyError(f"The {what} is no whole number of ms: {ms!r}.", hint=f"Durations are given to {made}.")
     if ms < 0:
-        raise TopologyError(f"The {what} must not be negative.", given=f"{ms} ms")
-    return ms
+        raise TopologyError(f"The {what} must not be negative: {ms} ms.", hint=f"Give 0 ms or more: {made}.")
+    return int(ms)
+
+
+def positive(ms: Any, what: str, made: str) -> int:
+    """The length, if it is more than zero; `made` as of `not_negative`."""
+    if isinstance(ms, int) and not isinstance(ms, bool) and ms <= 0:
+        raise TopologyError(f"The {what} must be more than zero: {ms} ms.", hint=f"Give a duration: {made}.")
+    return not_negative(ms, what, made)
