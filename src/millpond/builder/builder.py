@@ -11,7 +11,7 @@ from dataclasses import replace
 from millpond._plan.construction import Construction
 from millpond._plan.dead_letters import with_dead_letters
 from millpond._plan.inputs import Inputs
-from millpond._plan.policies import check_named
+from millpond._plan.policies import by_node, check_named
 from millpond.builder.inputs import InputReading
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
@@ -108,8 +108,8 @@ class StreamsBuilder(InputReading):
         TopologyError : it reads nothing, or gives nothing (it has no output, nor a store that was named), or has
             policies for an operator or output that it has not.
         """
-        within = replace(self._within, named=tuple(self._named.values()))
-        plan = replace(self._construction.plan(), within=within)
+        plan = self._construction.plan()
+        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named.values())))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         if not plan.sinks and not any(node.store for node in plan.nodes):

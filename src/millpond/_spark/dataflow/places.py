@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
 
-from millpond._plan.nodes import Source
+from millpond._plan.nodes import Node, Source
 from millpond._plan.physical import Flow, Physical
 from millpond._spark.dataflow.fusion import BySpark, Fusion
 from millpond._spark.formats.dead_letters import OnError
@@ -43,10 +43,17 @@ def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
     verdicts: dict[str, dict[str, None]] = {}
     for name, flow in _used(physical):
         verdicts.setdefault(name, {})[_verdict(physical, fusion, name, flow)] = None
+    lines: dict[str, None] = {}
     for node in physical.plan.nodes:
         if node.name in verdicts:
             for given in physical.plan.functions_of(node):
-                yield f"{given.role} of {node.name}: {'; '.join(verdicts[node.name])}"
+                lines[f"{given.role} of {_shown(node)}: {'; '.join(verdicts[node.name])}"] = None
+    yield from lines
+
+
+def _shown(node: Node) -> str:
+    """A node's name as the user knows it: of a group's two halves, the group's."""
+    return node.name.removesuffix("-old") if getattr(node, "half", None) == "old" else node.name
 
 
 def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
