@@ -151,7 +151,7 @@ def top_k(argument: Function, k: int) -> Aggregate:
     given: Any = k
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise TopologyError(
-            f"top_k keeps a whole number of values, 1 or more: k={k!r:.80}.",
+            f"top_k keeps a whole number of values, more than zero: k={k!r:.80}.",
             hint="For example mp.top_k(lambda value: value['amount'], k=3).",
         )
     return Aggregate("top_k", argument, k)

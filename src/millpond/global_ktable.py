@@ -118,7 +118,7 @@ def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
     kind = left._construction.functions.value_type(mapper, left._types(), "key mapper")
     if not same_type(kind, right.key_type):
         raise TopologyError(
-            f"The key mapper gives {type_text(kind)}, which is another type than the table's: {right.name!r} has "
+            f"The key mapper gives another type than the table's, {type_text(kind)}: {right.name!r} has "
             f"keys of {type_text(right.key_type)}.",
             hint=f"Cast it in the mapper: value['field'].cast('{type_text(right.key_type)}').",
         )

@@ -273,7 +273,7 @@ def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
     """Raise unless there are some, and all are aggregates by name."""
     if not aggregates:
         raise TopologyError(
-            "agg needs aggregates by name, and got none.",
+            "There is nothing to aggregate: agg needs aggregates by name.",
             hint="For example agg(n=mp.count(), total=mp.sum(lambda value: value['field'])).",
         )
     given: Mapping[str, Any] = aggregates
