@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "millpond"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names"}),
+    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names", "extras", "versions"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),

@@ -30,6 +30,8 @@ spark = mp.session("orders")
 
 from typing import TYPE_CHECKING, Any
 
+import millpond.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
+
 from millpond._plan.change.change import Change
 from millpond._spark.query.latest import latest
 from millpond._spark.stores.read import Store, read_state, stores
@@ -61,6 +63,7 @@ from millpond.errors import (
     SourceError,
     StateError,
     TopologyError,
+    WrongCall,
 )
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable
@@ -143,6 +146,7 @@ __all__ = [
     "UnlimitedWindows",
     "WTable",
     "Writer",
+    "WrongCall",
     "avg",
     "avro",
     "collect_list",

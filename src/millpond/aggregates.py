@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import TopologyError
+from millpond.names import answered
 
 Function = Callable[..., Any]
 
@@ -58,6 +59,7 @@ class PythonFunction:
     returns: Any = None
 
 
+@answered
 def python(function: Function, returns: Any = None) -> PythonFunction:
     """A plain Python function as adder, subtractor, reducer or merger, called once for each record.
 
@@ -75,11 +77,13 @@ def python(function: Function, returns: Any = None) -> PythonFunction:
     return PythonFunction(function, returns)
 
 
+@answered
 def count(argument: Function | None = None) -> Aggregate:
     """How many records, or how many whose argument is not null: a long."""
     return Aggregate("count", argument)
 
 
+@answered
 def sum(argument: Function) -> Aggregate:
     """The sum: a long of integers, a double of floats, a decimal of decimals; null of no records.
 
@@ -89,21 +93,25 @@ def sum(argument: Function) -> Aggregate:
     return Aggregate("sum", argument)
 
 
+@answered
 def min(argument: Function) -> Aggregate:
     """The smallest value; of a grouped table all values are kept, since the smallest may go."""
     return Aggregate("min", argument)
 
 
+@answered
 def max(argument: Function) -> Aggregate:
     """The largest value; NaN is larger than all numbers, as Spark has it."""
     return Aggregate("max", argument)
 
 
+@answered
 def avg(argument: Function) -> Aggregate:
     """The mean, a double: the sum of the values as doubles, as Spark casts them, by their number."""
     return Aggregate("avg", argument)
 
 
+@answered
 def stddev(argument: Function) -> Aggregate:
     """The standard deviation of a sample (n - 1), a double; null of fewer than two records, NaN of what is not finite.
 
@@ -112,33 +120,62 @@ def stddev(argument: Function) -> Aggregate:
     return Aggregate("stddev", argument)
 
 
+@answered
 def first(argument: Function) -> Aggregate:
     """The value that came first; of a grouped stream only."""
     return Aggregate("first", argument)
 
 
+@answered
 def last(argument: Function) -> Aggregate:
     """The value that came last; of a grouped stream only."""
     return Aggregate("last", argument)
 
 
+@answered
 def collect_list(argument: Function) -> Aggregate:
     """All values in the order in which they came."""
     return Aggregate("collect_list", argument)
 
 
+@answered
 def collect_set(argument: Function) -> Aggregate:
     """The different values, in the order in which they first came; -0.0 is 0.0 and NaN is one, as in Spark."""
     return Aggregate("collect_set", argument)
 
 
+@answered
 def count_distinct(argument: Function) -> Aggregate:
     """How many different values there are: a long. They are kept; -0.0 is 0.0, and NaN is one, as in Spark."""
     return Aggregate("count_distinct", argument)
 
 
+@answered
 def top_k(argument: Function, k: int) -> Aggregate:
     """The `k` largest values, the largest first."""
-    if k < 1:
-        raise TopologyError("The number of values to keep must be more than zero.", given=f"k={k}")
+    given: Any = k
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise TopologyError(
+            f"top_k keeps a whole number of values, more than zero: k={k!r:.80}.",
+            hint="For example mp.top_k(lambda value: value['amount'], k=3).",
+        )
     return Aggregate("top_k", argument, k)
+
+
+NAMES = frozenset(
+    (
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "stddev",
+        "first",
+        "last",
+        "collect_list",
+        "collect_set",
+        "count_distinct",
+        "top_k",
+    )
+)
+"""What the functions that make aggregates are called."""

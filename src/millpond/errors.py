@@ -50,6 +50,10 @@ class MissingName(TopologyError, AttributeError):
     """A name that is not there: it is called otherwise here, or is not there yet."""
 
 
+class WrongCall(TopologyError, TypeError):
+    """A call that does not fit: an option that is not there, an argument that is left out or has no place."""
+
+
 class ConfigError(MillpondError):
     """A setting of the session, the source, the sink or the checkpoint does not fit."""
 

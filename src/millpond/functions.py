@@ -8,10 +8,11 @@ more the key comes first. Backends say what a function's arguments and results a
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from millpond.errors import FunctionError
+from millpond.errors import FunctionError, TopologyError
 from millpond.io.formats import Format
 
 Function = Callable[..., Any]
@@ -119,6 +120,10 @@ class FunctionBackend(Protocol):
         """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...
 
+    def check_written(self, form: Format, kind: Any, what: str) -> None:
+        """Raise unless a format writes values of type `kind`, which `what` names; a registry is not asked."""
+        ...
+
 
 def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.
@@ -128,28 +133,103 @@ def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     FunctionError : it is no function, or takes another number of arguments.
     """
     full, short = len(parameters), len(parameters) - 1
+    takes = f"({', '.join(parameters[1:])}) or ({', '.join(parameters)})"
     if not callable(function):
         raise FunctionError(
-            f"The {role} is not a function.",
-            given=repr(function),
-            hint=f"Pass a function of ({', '.join(parameters[1:])}) or ({', '.join(parameters)}).",
+            f"The {role} is no function but {_described(function)}.", hint=_hint(function, parameters, takes)
         )
     least, most = _arity(function)
     if least <= full <= most and not least <= short <= most:
         return function
     if least <= short <= most:
-        return lambda *arguments: function(*arguments[1:])
+        return belonging(lambda *arguments: function(*arguments[1:]), function, _aligned(function, parameters))
     raise FunctionError(
-        f"The {role} takes another number of arguments than it gets.",
-        given=f"a function of {least} arguments",
-        hint=f"Write it as a function of ({', '.join(parameters[1:])}) or ({', '.join(parameters)}).",
+        f"The {role} takes {least} argument{'s' * (least != 1)}, and gets {short} or {full}.",
+        given=f"{getattr(function, '__name__', repr(function))}{_signature(function)}",
+        hint=f"Write it as a function of {takes}.",
     )
+
+
+def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:
+    """`adapted`, which calls the user's `function`, whose parameters have these names in the order of `adapted`'s."""
+    vars(adapted).update(_own=own(function), _names=tuple(names))
+    return adapted
+
+
+def own(function: Function) -> Function:
+    """The function as the user wrote it."""
+    found: Function = getattr(function, "_own", function)
+    return found
+
+
+def names_of(function: Function, count: int) -> tuple[str, ...]:
+    """What the arguments are called that a function gets, in the user's words where there are some."""
+    names = tuple(getattr(function, "_names", ()) or _names(function))
+    foreign = own(function) is function and (getattr(function, "__module__", "") or "").startswith("millpond.")
+    if len(names) == count and not foreign:
+        return names
+    return {1: ("value",), 2: ("key", "value"), 3: ("key", "left", "right")}.get(count, ()) or tuple(
+        f"argument {number}" for number in range(1, count + 1)
+    )
+
+
+def _aligned(function: Function, parameters: Sequence[str]) -> Sequence[str]:
+    """The names of a function that leaves the key out, behind the key's."""
+    given = _names(own(function))
+    return (parameters[0], *given) if len(given) == len(parameters) - 1 else parameters
+
+
+def _names(function: Function) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _signature(function: Function) -> str:
+    try:
+        return str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def _described(given: Any) -> str:
+    """What stands where a function is wanted."""
+    kind = type(given).__name__
+    if kind == "PythonFunction":
+        return f"mp.python({getattr(given.function, '__name__', given.function)!s})"
+    return f"{kind}: {given!r:.80}" if kind not in ("str", "int", "bool", "NoneType") else f"{given!r:.80}"
+
+
+def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
+    kind, last = type(given).__name__, parameters[-1]
+    if kind == "PythonFunction":
+        return (
+            "mp.python is for folds: aggregate, reduce and cogroup. Here a function takes and gives Columns; plain "
+            f"Python is F.udf(function, 'long'): lambda {last}: F.udf(function, 'long')({last}['field'])."
+        )
+    if kind == "Aggregate":
+        return f"An aggregate is of grouped records: group_by_key().agg(total=mp.{given.kind}(lambda value: ...))."
+    if kind == "str" and given.isidentifier():
+        return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."
+    if kind == "Column" or kind == "str":
+        shown = re.sub(r"^Column<'(.*)'>$", r"\1", str(given))
+        field = next(iter(re.findall(r"^\W*([A-Za-z_]\w*)", shown)), "field")
+        return f"Write a function of {takes}, which gets Columns: lambda {last}: {last}[{field!r}] ..."
+    return f"Write a function of {takes}: lambda {last}: ..."
 
 
 def wants(function: Function, count: int) -> bool:
     """Whether `function` cannot be called with fewer than `count` arguments, and can with as many."""
     least, most = _arity(function)
     return least == count <= most
+
+
+def takes(function: Function, count: int) -> bool:
+    """Whether `function` can be called with as many arguments."""
+    least, most = _arity(function) if _signature(function) != "(...)" else (0, float("inf"))
+    return least <= count <= most
 
 
 def _arity(function: Function) -> tuple[int, float]:
@@ -163,3 +243,20 @@ def _arity(function: Function) -> tuple[int, float]:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return required, float("inf")
     return required, len(positional)
+
+
+def check_branches(given: Any) -> None:
+    """Raise unless the branches of a split are predicates by name.
+
+    Raises
+    ------
+    TopologyError : they are not.
+    """
+    if not isinstance(given, Mapping):
+        raise TopologyError(
+            f"A split has a predicate for each branch's name, and not {type(given).__name__}: {given!r:.80}.",
+            hint="split({'name': predicate}, default='rest').",
+        )
+    wrong = next((name for name in given if not isinstance(name, str) or not name), None)
+    if wrong is not None or None in given:
+        raise TopologyError(f"A branch has a text as its name, and not {wrong!r}.", hint="split({'name': predicate}).")

@@ -10,10 +10,12 @@ from typing import Any
 
 from millpond._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, How, Shape
 from millpond.errors import TopologyError
-from millpond.functions import Function, adapt, wants
+from millpond.functions import Function, adapt, belonging, names_of, wants
 from millpond.handle import Handle, same_type, type_text
+from millpond.names import answering
 
 
+@answering
 class GlobalKTable(Handle):
     """A global table: it can be joined and looked up, nothing else."""
 
@@ -81,15 +83,13 @@ def lookup_node(
     option = "key" if left._node.shape.kind == "stream" else "foreign_key"
     if how == "outer":
         raise TopologyError(
-            "A join with a global table has no outer form.",
-            given=repr(right),
+            f"A join with a global table has no outer form: {right.name!r} is one.",
             hint=f"Use left_join(table, joiner, {option}=...).",
         )
     if mapper is None:
         raise TopologyError(
-            "A join with a global table needs the key to look up.",
-            given=f"no {option}=",
-            hint=f"join(countries, joiner, {option}=lambda value: value['country'])",
+            f"A join with the global table {right.name!r} needs the key to look up: {option}= is left out.",
+            hint=f"Give it: join(table, joiner, {option}=lambda value: value['country']).",
         )
     mapper = _mapper(left, right, mapper)
     joiner = _with_both_keys(joiner)
@@ -118,9 +118,9 @@ def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
     kind = left._construction.functions.value_type(mapper, left._types(), "key mapper")
     if not same_type(kind, right.key_type):
         raise TopologyError(
-            "The key mapper gives another type than the global table's keys.",
-            given=f"{type_text(kind)}, and {right.name!r} has keys of {type_text(right.key_type)}",
-            hint="Cast it in the mapper.",
+            f"The key mapper gives another type than the table's, {type_text(kind)}: {right.name!r} has "
+            f"keys of {type_text(right.key_type)}.",
+            hint=f"Cast it in the mapper: value['field'].cast('{type_text(right.key_type)}').",
         )
     return mapper
 
@@ -134,4 +134,5 @@ def _with_both_keys(joiner: Function) -> Function:
     def joined(key: Any, mapped_key: Any, left: Any, right: Any) -> Any:
         return adapted(key, left, right)
 
-    return joined
+    key, left, right = names_of(adapted, 3)
+    return belonging(joined, joiner, (key, "mapped_key", left, right))

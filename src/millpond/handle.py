@@ -6,7 +6,7 @@ to the topology under construction and returns a handle on that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from millpond._engine.databases.columns import columns_of
 from millpond._plan.construction import Construction
@@ -17,12 +17,14 @@ from millpond.errors import TopologyError
 from millpond.functions import Function, adapt
 from millpond.io.databases import TableTarget
 from millpond.io.origins import default_name, sink_of
-from millpond.names import missing, public
+from millpond.io.topics import TopicSink
+from millpond.names import NoValue, answering
 
 H = TypeVar("H", bound="Handle")
 
 
-class Handle:
+@answering
+class Handle(NoValue):
     """A node under construction."""
 
     def __init__(self, construction: Construction, node: Node) -> None:
@@ -56,11 +58,6 @@ class Handle:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
-    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(type(self).__name__, public(type(self)), name)
-
     # -- shared by streams and tables ------------------------------------------------------------------------
 
     @property
@@ -91,13 +88,15 @@ class Handle:
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
         sink = sink_of(target, {name: value for name, value in options.items() if value is not None})
+        if isinstance(sink, TopicSink):
+            for part, kind in zip(("key", "value"), self._types(), strict=True):
+                if (form := getattr(sink, part)) is not None:
+                    self._construction.functions.check_written(form, kind, f"{part}s of the output {sink.name!r}")
         if isinstance(sink, TableTarget):
             columns_of(sink, *map(self._construction.functions.as_arrow, self._types()))
         output = name or default_name(sink)
         if output is None:
-            raise TopologyError(
-                "This sink has no name of its own.", given=repr(sink), hint="Give it one: to(..., name=...)."
-            )
+            raise TopologyError(f"This sink has no name of its own: {sink!r}.", hint="Give it one: to(..., name=...).")
         name = self._construction.name(name, f"to-{output}") if name is None else name
         node = Sink(name, (self._node.name,), self._node.shape, output=output, target=sink)
         return self._attach(node)
@@ -117,8 +116,8 @@ class Handle:
             is_stream = self._node.shape.kind == "stream"
             way = f"stream.{rekeyed}" if is_stream else f"table.to_stream().{rekeyed}.to_table()"
             raise TopologyError(
-                f"The two sides of the {what} have different key types.",
-                given=f"{self.name!r} has {self.key_type}, {other.name!r} has {other.key_type}",
+                f"The two sides of the {what} have different key types: {self.name!r} has {type_text(self.key_type)}, "
+                f"{other.name!r} has {type_text(other.key_type)}.",
                 hint=f"Cast one side's key before the {what}: {way}.",
             )
 

@@ -21,22 +21,25 @@ from millpond._plan.nodes import (
     ToTable,
 )
 from millpond.errors import TopologyError
-from millpond.functions import Function, adapt
+from millpond.functions import Function, adapt, check_branches
 from millpond.generation import Generation
 from millpond.global_ktable import GlobalKTable, lookup_node
 from millpond.grouped.streams import StreamGrouping
-from millpond.handle import refuse_table
+from millpond.handle import Handle, refuse_table, type_text
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
+from millpond.io.origins import described, reading
 from millpond.io.topics import Delivery, TopicSink
 from millpond.joins.stream_stream import stream_join_node
 from millpond.joins.stream_table import refuse_given, refuse_grace, table_join_node
 from millpond.joins.wtables import pointing_node, points
 from millpond.ktable import KTable
+from millpond.names import answering
 from millpond.windows import Duration, JoinWindows
 from millpond.wtable import WTable
 
 
+@answering
 class KStream(StreamGrouping):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
@@ -89,17 +92,21 @@ class KStream(StreamGrouping):
 
     def merge(self, other: KStream, *, name: str | None = None) -> KStream:
         """The records of both streams (types must be the same)."""
-        if not isinstance(other, KStream):
+        given: Any = other
+        if not isinstance(given, KStream):
+            many = isinstance(given, list | tuple | set)
+            hint = "Merge two at a time: one.merge(other).merge(third)." if many else None
+            if isinstance(given, Handle):
+                hint = "Merge with the changes of a table: stream.merge(table.to_stream())."
             raise TopologyError(
-                "A stream merges only with a stream.",
-                given=repr(other),
-                hint="Merge with the changes of a table: stream.merge(table.to_stream()).",
+                f"A stream merges only with a stream, and not with {type(other).__name__}: {described(other)}.",
+                hint=hint or f"Read it first: stream.merge(builder.stream({reading(other)})).",
             )
         self._require_same_key(other, "merge")
         if other.value_type != self.value_type:
             raise TopologyError(
-                "The two sides of the merge have different value types.",
-                given=f"{self.name!r} has {self.value_type}, {other.name!r} has {other.value_type}",
+                "The two sides of the merge have different value types: "
+                f"{self.name!r} has {type_text(self.value_type)}, {other.name!r} has {type_text(other.value_type)}.",
                 hint="Bring both to one type with map_values.",
             )
         node = Merge(self._construction.name(name, "merge"), (self._node.name, other._node.name), self._node.shape)
@@ -120,6 +127,7 @@ class KStream(StreamGrouping):
         -------
         The stream of each branch, by name.
         """
+        check_branches(branches)
         if not branches and default is None:
             raise TopologyError("A split needs a branch.", hint="split({'large': predicate}, default='rest')")
         prefix = self._construction.name(name, "split") if name is None else name
@@ -132,9 +140,7 @@ class KStream(StreamGrouping):
             predicates.append(predicate)
         if default is not None:
             if default in streams:
-                raise TopologyError(
-                    "Two branches have one name.", given=repr(default), hint="Give the default another one."
-                )
+                raise TopologyError(f"Two branches have one name: {default!r}.", hint="Give the default another one.")
             streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
         return streams
 
@@ -353,13 +359,18 @@ class KStream(StreamGrouping):
                 given=f"key= and {other!r}",
                 hint="Re-key the stream first: stream.select_key(...).join(table, ...).",
             )
+        if how == "outer" and isinstance(other, KTable):
+            raise TopologyError(
+                f"An outer join is of two streams or of two tables, and {other.name!r} is a table.",
+                hint="Take left_join(table, joiner), or make a table of the stream: "
+                "stream.to_table().outer_join(table, joiner).",
+            )
         if isinstance(other, KStream):
             return KStream(self._construction, stream_join_node(self, other, joiner, how, windows, generation, name))
         if not isinstance(other, KTable):
             raise TopologyError(
-                "A stream joins with a table, a global table or a stream.",
-                given=repr(other),
-                hint="Read one first: builder.table(...), builder.global_table(...) or builder.stream(...).",
+                f"A stream joins with a table, a global table or a stream, and not {described(other)}.",
+                hint=f"Read it first: builder.table({reading(other)}), builder.global_table or builder.stream.",
             )
         refuse_given(other, windows=windows, generation=generation)
         return KStream(self._construction, table_join_node(self, other, joiner, how, grace, name))

@@ -16,8 +16,10 @@ from millpond.handle import Handle, same_type, type_text
 from millpond.io.databases import CatalogTable, DatabaseTable
 from millpond.io.dataframes import ForeachBatch, Writer
 from millpond.io.formats import Format, FormatName
+from millpond.io.origins import described
 from millpond.io.topics import Delivery, TopicSink
 from millpond.joins.wtables import pointing_node, points
+from millpond.names import answering
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Suppressed
 from millpond.wtable import WTable
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from millpond.kstream import KStream
 
 
+@answering
 class KTable(Handle):
     """A changing table: what `StreamsBuilder.table`, `KStream.to_table` and joins of tables return."""
 
@@ -243,8 +246,7 @@ class KTable(Handle):
             return KTable(self._construction, lookup_node(self, other, joiner, how, foreign_key, name, store))
         if not isinstance(other, KTable):
             raise TopologyError(
-                "A table joins only with a table.",
-                given=repr(other),
+                f"A table joins only with a table, and not with {described(other)}.",
                 hint="Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
             )
         if foreign_key is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from millpond.errors import ConfigError
+from millpond.names import answered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@answered
 def session(
     app_name: str = "millpond",
     *,
@@ -35,4 +39,31 @@ def session(
     """
     from millpond._spark.session.session import session as make
 
+    _check(app_name, kafka, jars, config)
     return make(app_name, master=master, kafka=kafka, jars=jars, config=None if config is None else dict(config))
+
+
+def _check(app_name: Any, kafka: Any, jars: Any, config: Any) -> None:
+    """Raise where an option has a value of another kind."""
+    checks = (
+        (isinstance(app_name, str) and bool(app_name), "app_name", app_name, "a text", "mp.session('orders')"),
+        (
+            isinstance(kafka, bool),
+            "kafka",
+            kafka,
+            "True or False",
+            "kafka=True; the address goes to the start: "
+            "topology.start(spark, checkpoint=..., kafka=mp.Kafka('host:9092'))",
+        ),
+        (jars is None or isinstance(jars, list | tuple), "jars", jars, "several paths", f"jars=[{jars!r}]"),
+        (
+            config is None or isinstance(config, Mapping),
+            "config",
+            config,
+            "settings by name",
+            "config={'spark.sql.shuffle.partitions': '4'}",
+        ),
+    )
+    for fits, name, given, wanted, example in checks:
+        if not fits:
+            raise ConfigError(f"{name} is {wanted}, and not {name}={given!r:.80}.", hint=f"For example {example}.")

@@ -20,9 +20,8 @@ def suppress_node(table: Handle, suppressed: Suppressed, name: str | None, windo
     """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
-            "suppress takes what says until when.",
-            given=repr(suppressed),
-            hint="suppress(Suppressed.until_time_limit('10 seconds', BufferConfig.unbounded())).",
+            f"suppress takes a Suppressed, which says until when, and not {suppressed!r:.80}.",
+            hint="Take suppress(mp.Suppressed.until_time_limit('10 seconds', mp.BufferConfig.unbounded())).",
         )
     construction = table._construction
     node = Suppress(

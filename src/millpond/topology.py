@@ -6,6 +6,7 @@ Immutable: the plan and its levels are fixed when it is made.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from millpond._plan.change.change import Change
@@ -19,7 +20,7 @@ from millpond._plan.rewrite import rewrite
 from millpond.errors import ConfigError, TopologyError
 from millpond.functions import FunctionBackend
 from millpond.io.kafka import Kafka
-from millpond.names import missing, public
+from millpond.names import answered, answering
 from millpond.windows import Duration
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
     from millpond._spark.query.query import Query
 
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
+
+@answering
 class Topology:
     """A topology, ready to run.
 
@@ -45,11 +49,6 @@ class Topology:
         outputs = [sink.output for sink in written.sinks]
         levels = self.physical.levels
         return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
-
-    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing("Topology", public(Topology), name)
 
     def describe(self) -> str:
         """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
@@ -172,6 +171,26 @@ class Topology:
         return place
 
 
+def check_topology(given: Any, call: str) -> None:
+    """Raise unless it is a topology that has been built.
+
+    Parameters
+    ----------
+    call : how what gets the topology is called, with {} where that stands.
+
+    Raises
+    ------
+    TopologyError : it is something else.
+    """
+    if not isinstance(given, Topology):
+        shown = type(given).__name__ if hasattr(given, "_construction") else f"{type(given).__name__}: {given!r:.80}"
+        raise TopologyError(
+            f"Here stands a Topology, which builder.build() gives, and not a {shown}.",
+            hint=f"Build it first: {call.format('builder.build()')}.",
+        )
+
+
+@answered
 def plan_change(
     checkpoint: str | os.PathLike[str],
     topology: Topology,
@@ -208,6 +227,7 @@ def plan_change(
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise ConfigError("There is no Spark session.", hint="Make one first: spark = millpond.session(...).")
+    check_topology(topology, "mp.plan_change(checkpoint, {})")
     options = StartOptions(kafka=kafka, allow_changed_functions=allow_changed_functions)
     return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
@@ -215,10 +235,16 @@ def plan_change(
 def _folder(checkpoint: Any) -> str:
     """The checkpoint's folder as text."""
     given = os.fspath(checkpoint) if isinstance(checkpoint, os.PathLike) else checkpoint
+    if isinstance(given, str) and _DRIVE.match(given) and os.name != "nt":
+        rest = given[2:].replace("\\", "/").lstrip("/")
+        raise ConfigError(
+            f"A checkpoint is a folder of this machine or of a file system: checkpoint={given!r:.120} has a drive, "
+            "which is no scheme that Hadoop knows.",
+            hint=f"Write a path of this machine, checkpoint='/{rest}'; on Windows a drive is file:///{given[0]}:/{rest}.",
+        )
     if isinstance(given, str) and given:
         return given
     raise ConfigError(
-        "A topology needs a checkpoint location.",
-        given=f"checkpoint={checkpoint!r}",
+        f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",
         hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
     )

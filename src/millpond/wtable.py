@@ -15,6 +15,7 @@ from millpond.functions import Function
 from millpond.grouped.tables import KGroupedTable, regrouped
 from millpond.handle import Handle
 from millpond.io.databases import CatalogTable, DatabaseTable, TableTarget
+from millpond.names import answering
 from millpond.suppress import suppress_node
 from millpond.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -28,6 +29,7 @@ KeyName = Literal["start", "key"]
 """The conversions that need no function: a struct of the key and the window's start, and the key alone."""
 
 
+@answering
 class WTable(Handle):
     """A changing table whose rows have a key and a window: what windowed aggregates return.
 

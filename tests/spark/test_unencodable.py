@@ -17,7 +17,7 @@ import millpond as mp
 from millpond._engine.exchange.routing import Outlet
 from millpond._spark.dataflow.letters import Letters
 from millpond._spark.formats.serdes import UuidSerde
-from millpond._spark.sinks.encoding import Encoding, encodings_of, packed
+from millpond._spark.sinks.encoding import Encoding, packed
 from millpond.errors import EncodingError, TopologyError
 from millpond.testing import TopologyTestDriver
 
@@ -146,15 +146,14 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
     )
     outlet = Outlet("out", 3, 0, "key", "value")
     with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
-        list(packed(rows, (outlet,), 1, 1, Letters(), {3: Encoding({"value": UuidSerde()}, False, True)}))
+        list(packed(rows, (outlet,), 1, 1, Letters(), {3: Encoding({"value": UuidSerde()}, False, True, "out")}))
 
 
 def test_a_format_that_does_not_write_the_type_is_still_an_error_of_the_topology() -> None:
     builder = mp.StreamsBuilder("misfit", on_error="skip")
-    builder.stream("numbers", key="long", value="long").to("ids", value="uuid")
-    physical = builder.build().physical
-    with pytest.raises(TopologyError, match="'uuid' does not write the values of the sink 'ids'"):
-        encodings_of(physical, physical.plan.sinks)
+    numbers = builder.stream("numbers", key="long", value="long")
+    with pytest.raises(TopologyError, match="'uuid' does not write the values of the output 'ids'"):
+        numbers.to("ids", value="uuid")
 
 
 def test_nothing_is_written_twice_where_nothing_is_refused() -> None:

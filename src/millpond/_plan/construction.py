@@ -74,6 +74,11 @@ class Construction:
             )
 
     def _check_stores(self, node: Node) -> None:
+        store: object = node.store
+        if store is not None and (not isinstance(store, str) or not store):
+            raise TopologyError(
+                f"The name of a store is a text: store={store!r:.80}.", hint="For example store='counts'."
+            )
         if node.store is not None and node.store in self._stores:
             raise TopologyError(
                 "Two tables have one store name.",
@@ -147,6 +152,11 @@ class Construction:
         inputs : what comes into a node that may keep state.
         """
         if name is not None:
+            given: object = name
+            if not isinstance(given, str) or not given:
+                raise TopologyError(
+                    f"The name of an operator is a text: name={name!r:.80}.", hint="For example name='counts'."
+                )
             return name
         called = "-".join([stem, *self._above(inputs)])
         free = called if inputs and called not in self._nodes else self._free(called, 2 if inputs else 1)

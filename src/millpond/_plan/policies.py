@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from difflib import get_close_matches
 
 from millpond._plan.logical import Plan
 from millpond._plan.rewrite import rewrite
 from millpond.errors import TopologyError
-from millpond.io.topics import TopicSink
+from millpond.io.topics import Policies, TopicSink
 
 _SHOWN = 12
+
+
+def by_node(plan: Plan, named: Collection[Policies]) -> tuple[Policies, ...]:
+    """The policies by the names of nodes: an output is called as the user calls it, and its node may be otherwise."""
+    found: list[Policies] = []
+    for each in named:
+        outputs = [sink.name for sink in plan.sinks if sink.output == each.name and each.name not in plan.by_name]
+        found += [replace(each, name=name) for name in outputs or [each.name]]
+    return tuple(found)
 
 
 def check_named(plan: Plan) -> None:

@@ -7,21 +7,21 @@ that into levels, and hands both to a Topology.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from millpond._plan.construction import Construction
 from millpond._plan.dead_letters import with_dead_letters
 from millpond._plan.inputs import Inputs
-from millpond._plan.policies import check_named
+from millpond._plan.policies import by_node, check_named
 from millpond.builder.inputs import InputReading
 from millpond.errors import TopologyError
 from millpond.functions import FunctionBackend
 from millpond.generation import Generation
 from millpond.io.topics import OnDrop, OnError, OnUndecodable, Policies, Within, check_policy
-from millpond.names import missing, public
+from millpond.names import answering
 from millpond.topology import Topology
 
 
+@answering
 class StreamsBuilder(InputReading):
     """Writes down a topology.
 
@@ -55,7 +55,8 @@ class StreamsBuilder(InputReading):
     ) -> None:
         if not application_id or not isinstance(application_id, str):
             raise TopologyError(
-                "A topology needs an application id.", given=repr(application_id), hint='StreamsBuilder("orders")'
+                f"A topology needs an application id, a text: {application_id!r:.80}.",
+                hint="For example mp.StreamsBuilder('orders').",
             )
         self.application_id = application_id
         self.generation = Generation.of(generation)
@@ -67,11 +68,6 @@ class StreamsBuilder(InputReading):
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
-
-    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing("StreamsBuilder", public(StreamsBuilder), name)
 
     def policies(self, name: str, *, on_error: OnError | None = None, on_drop: OnDrop | None = None) -> None:
         """Say of one operator or output what becomes of records that end there, in place of what the builder says.
@@ -99,8 +95,7 @@ class StreamsBuilder(InputReading):
         made = Policies(name, on_error, on_drop)
         if name in self._named:
             raise TopologyError(
-                "One operator is given policies twice.",
-                given=repr(name),
+                f"One operator is given policies twice: {name!r}.",
                 hint=f"Say both at once: policies({name!r}, on_error=..., on_drop=...)",
             )
         self._named[name] = made
@@ -110,12 +105,19 @@ class StreamsBuilder(InputReading):
 
         Raises
         ------
-        TopologyError : it reads nothing, or has policies for an operator or output that it has not.
+        TopologyError : it reads nothing, or gives nothing (it has no output, nor a store that was named), or has
+            policies for an operator or output that it has not.
         """
-        within = replace(self._within, named=tuple(self._named.values()))
-        plan = replace(self._construction.plan(), within=within)
+        plan = self._construction.plan()
+        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named.values())))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
+        if not plan.sinks and not any(node.store for node in plan.nodes):
+            names = ", ".join(repr(source.name) for source in plan.sources)
+            raise TopologyError(
+                f"The topology writes nothing: what it reads ({names:.120}) goes nowhere.",
+                hint="End it with stream.to('topic'); a table that is only looked at has a name: store='...'.",
+            )
         check_named(plan)
         functions = self._construction.functions
         return Topology(with_dead_letters(plan, functions), functions)

@@ -17,6 +17,7 @@ from millpond.io.formats import Format, FormatName
 from millpond.io.topics import OnError, OnUndecodable, Topic
 from millpond.kstream import KStream
 from millpond.ktable import KTable
+from millpond.names import answering
 from millpond.windows import Duration
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     """A column by its name, several by theirs, or a Column."""
 
 
+@answering
 class InputReading:
     """A builder's methods that read inputs."""
 

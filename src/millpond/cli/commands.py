@@ -228,6 +228,13 @@ def reset(checkpoint: Path, yes: bool) -> None:
         lease.release()
 
 
+def _no_topology(named: str, why: object) -> ConfigError:
+    return ConfigError(
+        f"There is no such topology: {named}: {why}.",
+        hint="Name a module that can be imported from here and a Topology in it: package.module:topology.",
+    )
+
+
 def _topology(named: str, spark: Any) -> Topology:
     """What `module:name` stands for.
 
@@ -238,15 +245,25 @@ def _topology(named: str, spark: Any) -> Topology:
     module, _, name = named.partition(":")
     sys.path[:0] = [""]
     try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"There is no such topology: {error}.",
-            given=named,
-            hint="Name a module that can be imported from here and a Topology in it: package.module:topology.",
-        ) from error
+        there = importlib.import_module(module)
+    except MillpondError:
+        # what the module itself did wrong, such as a method that is called otherwise here
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # a module that this one imports
+        raise _no_topology(named, error) from error
+    except ValueError as error:
+        if module:
+            raise
+        raise _no_topology(named, error) from error
+
     finally:
         sys.path.remove("")
+    if not hasattr(there, name):
+        has = ", ".join(each for each, of in vars(there).items() if isinstance(of, Topology)) or "none"
+        raise _no_topology(named, f"the module {module!r} has no {name!r}; topologies in it: {has}")
+    found = getattr(there, name)
     if callable(found):
         first = next(iter(inspect.signature(found).parameters.values()), None)
         # others have a value of their own, which the session would take the place of
@@ -255,8 +272,7 @@ def _topology(named: str, spark: Any) -> Topology:
     if isinstance(found, Topology):
         return found
     raise ConfigError(
-        "This is no topology.",
-        given=f"{named} is of the type {type(found).__name__}",
+        f"This is no topology: {named} is of the type {type(found).__name__}.",
         hint="Name a Topology (what StreamsBuilder.build returns), or a function that returns one.",
     )
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from millpond._plan.nodes import Aggregated, Node, Shape
 from millpond.grouped.folding import Folding, Group
 from millpond.handle import type_text
-from millpond.names import missing, public
+from millpond.names import NoValue, answering
 from millpond.windows import Duration
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
 
 
-class Grouped:
+@answering
+class Grouped(NoValue):
     """What is grouped, and how tables are made of it."""
 
     def __init__(self, group: Group) -> None:
@@ -34,11 +35,6 @@ class Grouped:
     def __repr__(self) -> str:
         types = f"key={type_text(self._group.key)}, value={type_text(self._group.value)}"
         return f"{type(self).__name__}({self._group.inputs[-1]!r}, {types})"
-
-    if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(type(self).__name__, public(type(self)), name)
 
     def _result_key(self) -> Any:
         """Type of the keys of results."""

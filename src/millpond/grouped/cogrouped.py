@@ -18,12 +18,14 @@ from millpond.grouped.windowed import (
     cogrouped_windows,
 )
 from millpond.handle import same_type, type_text
+from millpond.names import answering
 from millpond.windows import Duration, Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
 
 
+@answering
 class CogroupedKStream(Grouped):
     """Grouped streams by one type of key, each with its aggregator: what `KGroupedStream.cogroup` returns."""
 
@@ -39,6 +41,12 @@ class CogroupedKStream(Grouped):
         grouped : a grouped stream with the same type of key.
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
         """
+        given: Any = grouped
+        if not isinstance(given, Grouped) or isinstance(given, CogroupedKStream):
+            raise TopologyError(
+                f"cogroup takes a grouped stream, and not {given!r:.120}.",
+                hint="Group it first: cogroup(stream.group_by_key(), lambda value, aggregate: ...).",
+            )
         group = grouped._group
         if group.construction is not self._group.construction or not same_type(group.key, self._group.key):
             raise TopologyError(

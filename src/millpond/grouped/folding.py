@@ -6,18 +6,21 @@ evaluate, or plain Python functions (`mp.python`). See docs/semantics, section 1
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from millpond._engine.aggregates.types import struct_of, types_of
 from millpond._engine.rows.first_values import is_known, unknown_type
 from millpond._plan.construction import Construction
 from millpond._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from millpond._plan.nodes import Arguments, Shape, UserFunction
-from millpond.aggregates import Aggregate, PythonFunction
+from millpond.aggregates import NAMES, Aggregate, PythonFunction
 from millpond.errors import FunctionError, TopologyError
-from millpond.functions import Function, FunctionBackend, adapt
+from millpond.functions import Function, FunctionBackend, adapt, belonging, names_of, takes
 from millpond.handle import type_text
 
 FoldFunction = Function | PythonFunction
@@ -98,6 +101,7 @@ def aggregating(
     making = _Making(group, kind)
     making.settle_type(role, aggregator)
     _check_type(group, making.type)
+    making.check_initial(role, kind, initial)
     add = making.step(role, aggregator, ADDER)
     subtract = None if subtractor is None else making.step("subtractor", subtractor, ADDER)
     merge = None if merger is None else making.step("merger", merger, MERGER)
@@ -118,6 +122,7 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
         making.settle_type("aggregator", aggregator)
     _check_type(first, made[-1].type)
     made = [_Making(group, made[-1].type) for group, _ in parts]
+    made[0].check_initial("aggregator", kind, initial)
     adders = tuple(
         making.step("aggregator", aggregator, ADDER, f"aggregator{number or ''}")
         for number, (making, (_, aggregator)) in enumerate(zip(made, parts, strict=True))
@@ -133,6 +138,7 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
 
 def _first(group: Group, initializer: Callable[[], Any], *aggregators: FoldFunction) -> tuple[Any, Any]:
     """(type, value) of what an initializer gives; plain values are of the type that a plain aggregator says."""
+    check_initializer(initializer)
     told = (each.returns for each in aggregators if isinstance(each, PythonFunction) and each.returns is not None)
     kinds = map(group.functions.named_type, told)
     kind, initial = group.functions.initial(initializer, next(kinds, None))
@@ -145,6 +151,23 @@ def _check_type(group: Group, kind: Any) -> None:
     """Raise where an aggregate's type is known neither by its first value nor by what the aggregator makes of it."""
     if not is_known(group.functions.as_arrow(kind)):
         raise unknown_type(type_text(kind))
+
+
+def check_initializer(given: Any) -> None:
+    """Raise unless it can be called with nothing.
+
+    Raises
+    ------
+    FunctionError : it is no function, or takes arguments.
+    """
+    if not callable(given):
+        hint = f"Write lambda: {given!r:.80}." if not hasattr(given, "isNull") else "Write lambda: F.lit(0)."
+        raise FunctionError(f"The initializer is no function but {given!r:.80}.", hint=hint)
+    if not takes(given, 0):
+        least = len(names_of(given, 1))
+        raise FunctionError(
+            f"The initializer takes {least} argument{'s' * (least != 1)}, and gets none.", hint="Write lambda: 0."
+        )
 
 
 def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, takes_back: bool) -> Folding:
@@ -208,6 +231,21 @@ class _Making:
             hint="Cast its result: the aggregate has one type.",
         )
 
+    def check_initial(self, role: str, kind: Any, initial: Any) -> None:
+        """Raise where what a fold begins with is not of the aggregate's type.
+
+        Raises
+        ------
+        FunctionError : it is not.
+        """
+        try:
+            pa.scalar(initial, self._functions.as_arrow(self.type))
+        except (pa.ArrowException, TypeError, ValueError):
+            raise FunctionError(
+                f"The {role} gives {type_text(self.type)}, and the initializer {type_text(kind)}: {initial!r:.80}.",
+                hint="Cast one of them to the other's type: the aggregate has one type.",
+            ) from None
+
     def step(
         self, role: str, function: FoldFunction, parameters: tuple[str, str, str], called: str | None = None
     ) -> Step:
@@ -215,9 +253,9 @@ class _Making:
         found = self._result(role, function, parameters)
         if found != self.type:
             raise FunctionError(
-                f"The {role} gives another type than the aggregate has.",
-                given=f"{type_text(found)}, not {type_text(self.type)}",
-                hint="Cast its result.",
+                f"The {role} gives {type_text(found)}, which is another type than the aggregate's: "
+                f"{type_text(self.type)}.",
+                hint="Cast its result, or give it the same fields.",
             )
         if isinstance(function, PythonFunction):
             return Step(_in_order(function.function, parameters, role), plain=True)
@@ -245,14 +283,30 @@ class _Making:
 def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
     """Raise unless there are some, and all are aggregates by name."""
     if not aggregates:
-        raise TopologyError("There is nothing to aggregate.", hint="agg(n=mp.count(), total=mp.sum(lambda v: v['x']))")
-    for field, each in aggregates.items():
+        raise TopologyError(
+            "There is nothing to aggregate: agg needs aggregates by name.",
+            hint="For example agg(n=mp.count(), total=mp.sum(lambda value: value['field'])).",
+        )
+    given: Mapping[str, Any] = aggregates
+    for field, each in given.items():
         if not isinstance(each, Aggregate):
+            name = getattr(each, "__name__", "")
+            shown = f"mp.{name}, a function" if name in NAMES else repr(each)
             raise TopologyError(
-                f"What {field!r} is to be is no aggregate.",
-                given=repr(each),
-                hint="mp.sum(lambda value: ...), mp.count(), ...; functions fold with aggregate(...).",
+                f"What {field!r} is to be is no aggregate: {shown:.120}.",
+                hint=f"For example {field}={_meant(each, name)}; functions fold with aggregate(...).",
             )
+
+
+def _meant(given: Any, name: str) -> str:
+    """The aggregate that was meant, where that can be told."""
+    if name in NAMES:
+        return "mp.count()" if name == "count" else f"mp.{name}(lambda value: value['field'])"
+    # a Column such as sum(amount), or a pair of a field and a name, as pandas has it
+    words = re.findall(r"[A-Za-z_]\w*", str(given).removeprefix("Column<")) if not callable(given) else []
+    called = next((word for word in words if word in NAMES), "sum")
+    field = next((word for word in words if word not in NAMES), "field")
+    return f"mp.{called}(lambda value: value[{field!r}])"
 
 
 def _argument(aggregate: Aggregate, field: str) -> Function | None:
@@ -266,4 +320,6 @@ def _in_order(function: Function, parameters: tuple[str, str, str], role: str) -
     adapted = adapt(function, parameters, role)
     if parameters is not REDUCER:
         return adapted
-    return lambda key, value, aggregate: adapted(key, aggregate, value)
+    key, aggregate, value = names_of(adapted, len(parameters))
+    ordered = lambda key, value, aggregate: adapted(key, aggregate, value)  # noqa: E731
+    return belonging(ordered, function, (key, value, aggregate))

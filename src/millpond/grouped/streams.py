@@ -13,12 +13,14 @@ from millpond.grouped.cogrouped import CogroupedKStream
 from millpond.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
 from millpond.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
 from millpond.handle import Handle
+from millpond.names import answering
 from millpond.windows import Duration, Windows
 
 if TYPE_CHECKING:
     from millpond.ktable import KTable
 
 
+@answering
 class StreamGrouping(Handle):
     """The grouping of a stream: part of `KStream`."""
 
@@ -36,6 +38,7 @@ class StreamGrouping(Handle):
         return KGroupedStream(Group(self._construction, (node.name,), key, self.value_type))
 
 
+@answering
 class KGroupedStream(Grouped):
     """A stream by key: what `KStream.group_by_key` and `KStream.group_by` return."""
 

@@ -11,6 +11,7 @@ from millpond.functions import Function, adapt
 from millpond.grouped.base import Grouped
 from millpond.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
 from millpond.handle import Handle
+from millpond.names import answering
 from millpond.windows import Duration
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def regrouped(table: Handle, selector: Function, name: str | None) -> KGroupedTa
     return KGroupedTable(Group(construction, (old.name, new.name), key, value))
 
 
+@answering
 class KGroupedTable(Grouped):
     """A table by group: what `KTable.group_by` returns. A changed row leaves its group before it comes into one."""
 

@@ -27,6 +27,7 @@ from millpond.grouped.folding import (
     naming,
     reducing,
 )
+from millpond.names import answering
 from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ NODES: dict[type, type[WindowAggregate]] = {
 """The node of each kind of windows."""
 
 
+@answering
 class Windowing(Grouped):
     """What all that is grouped by window shares."""
 
@@ -55,8 +57,14 @@ class Windowing(Grouped):
 
         Raises
         ------
-        TopologyError : results are to come once a window has closed, and the windows never close.
+        TopologyError : this is no strategy; or results are to come once a window has closed, and the windows never
+            close.
         """
+        if not isinstance(strategy, EmitStrategy):
+            raise TopologyError(
+                f"emit_strategy takes an EmitStrategy, and not {strategy!r:.120}.",
+                hint="Take EmitStrategy.on_window_close() or EmitStrategy.on_window_update().",
+            )
         if strategy.on_close and isinstance(self._windows, UnlimitedWindows):
             raise TopologyError(
                 "UnlimitedWindows never close, so nothing would ever be emitted on close.",
@@ -65,7 +73,7 @@ class Windowing(Grouped):
                 "mp.SessionWindows.",
             )
         other = copy(self)
-        other._emit = EmitStrategy.of(strategy)
+        other._emit = strategy
         return other
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
@@ -82,6 +90,7 @@ class Windowing(Grouped):
         return f"{super().__repr__()[:-1]}, {self._windows!r})"
 
 
+@answering
 class WindowedStream(Windowing):
     """What both kinds of windowed streams share."""
 
@@ -100,6 +109,7 @@ class WindowedStream(Windowing):
         return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
 
 
+@answering
 class TimeWindowedKStream(WindowedStream):
     """Records by key and by tumbling, hopping, sliding or unlimited windows."""
 
@@ -119,6 +129,7 @@ class TimeWindowedKStream(WindowedStream):
         return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
 
 
+@answering
 class SessionWindowedKStream(WindowedStream):
     """Records by key and session."""
 
@@ -154,6 +165,7 @@ class SessionWindowedKStream(WindowedStream):
         return self._windowed(folding, name, "aggregate", store)
 
 
+@answering
 class TimeWindowedCogroupedKStream(Windowing):
     """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
 
@@ -164,6 +176,7 @@ class TimeWindowedCogroupedKStream(Windowing):
         return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
 
 
+@answering
 class SessionWindowedCogroupedKStream(Windowing):
     """Cogrouped records by key and session."""
 
@@ -204,9 +217,9 @@ def check_windows(windows: Windows) -> None:
     """Raise where these are no windows of aggregates."""
     if type(windows) not in NODES:
         raise TopologyError(
-            "Records are not aggregated by such windows.",
-            given=repr(windows),
-            hint="Use mp.TimeWindows, mp.SlidingWindows, mp.SessionWindows or mp.UnlimitedWindows.",
+            f"windowed_by takes the windows of aggregates, and not {windows!r:.120}.",
+            hint="Take mp.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), mp.SlidingWindows, mp.SessionWindows "
+            "or mp.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))

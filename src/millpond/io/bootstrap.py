@@ -10,11 +10,13 @@ from typing import Any, Literal
 from millpond.errors import TopologyError
 from millpond.io.dataframes import Rows
 from millpond.io.topics import Topic
+from millpond.names import answering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 
 
+@answering
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A table as of some moment, with which a KTable begins; and from where its topic goes on.
@@ -54,6 +56,7 @@ class Snapshot:
         _check_begin(self)
 
 
+@answering
 @dataclass(frozen=True, eq=False)
 class Backfill:
     """The history of an input, in files or wherever a DataFrame reads it; and from where its topic goes on.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import ConfigError, TopologyError
+from millpond.names import answering
 
 Dialect = Literal["sqlite", "postgresql", "spark"]
 _DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
@@ -41,6 +42,7 @@ class TableTarget(ABC):
         """Where it is, without secrets; it and the table's name are those of no other table."""
 
 
+@answering
 @dataclass(frozen=True, init=False, repr=False)
 class CatalogTable(TableTarget):
     """A table of one of Spark's catalogs, in the format of Delta or Iceberg, which is kept as a KTable is: one row for
@@ -92,6 +94,7 @@ class CatalogTable(TableTarget):
         return "catalog"
 
 
+@answering
 @dataclass(frozen=True, init=False, repr=False)
 class DatabaseTable(TableTarget):
     """A table of a database, which is kept as a KTable is: one row for each key. Its repr shows no secrets.
@@ -221,10 +224,13 @@ def _check_url(url: Any) -> Dialect:
     except ValueError:
         parts = None
     dialect = None if parts is None else _DIALECTS.get(parts.scheme)
+    shown = _shown(url)
     if parts is None or dialect is None:
-        raise ConfigError("This is not the address of a database that millpond writes.", hint=_URLS)
+        what = f"This is not the address of a database that millpond writes{shown}."
+        raise ConfigError(what, hint=_meant(url) or f"Write {_URLS}")
     if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
-        raise ConfigError("SQLite needs a file: what is in memory is gone with the query.", hint=_URLS)
+        why = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
+        raise ConfigError(f"SQLite needs a file, {why}{shown}.", hint=_meant(url) or f"Write {_URLS}")
     if dialect == "postgresql" and not _is_whole(parts):
         # a part of the password would be taken for something else, and shown
         raise ConfigError(
@@ -232,6 +238,19 @@ def _check_url(url: Any) -> Dialect:
             hint=f"Write @, :, /, ? and # in a password as %40, %3A, %2F, %3F and %23. {_URLS}",
         )
     return dialect
+
+
+def _shown(url: Any) -> str:
+    """An address behind a colon, where it cannot hold a password."""
+    return f": {url!r:.120}" if not isinstance(url, str) or not re.search(r"[@?]", url) else ""
+
+
+def _meant(url: Any) -> str | None:
+    """The hint for a file whose address lacks slashes."""
+    found = re.fullmatch(r"(?:sqlite:(?://)?)?([\w.-]+\.(?:db|sqlite3?))", url) if isinstance(url, str) else None
+    if found is None:
+        return None
+    return f"Write 'sqlite:///{found[1]}' for the file {found[1]!r} of this folder, four slashes for a whole path."
 
 
 def _is_whole(parts: SplitResult) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 
 from millpond.errors import TopologyError
 from millpond.io.kafka import setting_text
+from millpond.names import answering
 
 
+@answering
 @dataclass(frozen=True, eq=False)
 class Rows:
     """A DataFrame as an input, streaming or static.
@@ -58,6 +60,7 @@ class Rows:
         object.__setattr__(self, "order", names)
 
 
+@answering
 @dataclass(frozen=True, init=False)
 class Writer:
     """Any of Spark's writers as an output: files, console, memory, a table format.
@@ -86,6 +89,7 @@ class Writer:
         return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
 
 
+@answering
 @dataclass(frozen=True)
 class ForeachBatch:
     """A function of the user as an output: it is called with each batch's rows and the batch's number.

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from millpond.errors import TopologyError
 from millpond.io.formats import Format, WrappingFormat, json
 from millpond.io.schema_formats import SchemaFormat
+from millpond.names import answered
 
 EventTime = Literal["source", "record"]
 _ROW_HINT = 'Name the table\'s columns: mp.debezium("id long, first_name string, email string").'
@@ -75,6 +76,7 @@ class DebeziumKeyFormat(WrappingFormat):
         return f"debezium_key({self.inner})"
 
 
+@answered
 def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", documents: bool = False) -> Format:
     """The format of Debezium's change events in JSON or Avro, read as rows of the table that they tell of.
 
@@ -103,6 +105,7 @@ def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", 
     return DebeziumFormat(inner=inner, tombstones=tombstones, time=time, documents=documents)
 
 
+@answered
 def debezium_key(columns: Any) -> Format:
     """The format of the keys of Debezium's change events, in JSON with their schema or without, or in Avro.
 

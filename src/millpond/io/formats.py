@@ -6,16 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
+from millpond.names import answered, answering
 
 FormatName = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json"]
 FORMAT_HINT = (
     'Take "bytes", "string", "short" (2 bytes), "int" (4 bytes), "long" (8 bytes), "float", "double", "boolean", '
-    '"uuid", mp.decimal(10, 2), mp.json("id long, name string") or mp.avro(...).'
+    '"uuid", mp.decimal(10, 2), mp.json("id long, name string"), mp.avro(...), mp.protobuf(...) or mp.json_schema(...).'
 )
 SCHEMA_HINT = 'Name fields and types: mp.json("id long, name string"), or give a StructType.'
 _MOST_DIGITS = 38
 
 
+@answering
 @dataclass(frozen=True)
 class Format:
     """How a key or a value is written as bytes.
@@ -33,12 +35,12 @@ class Format:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FormatName):
-            raise TopologyError("There is no such format.", given=repr(self.kind), hint=FORMAT_HINT)
+            raise _no_format(self.kind)
         if self.kind != "json" and self.schema is not None:
             what = f"The format {self.kind!r} takes no schema."
             raise TopologyError(what, given=repr(self.schema), hint="Leave it out.")
         if self.schema is not None and not is_schema(self.schema):
-            raise TopologyError("This is not a schema.", given=repr(self.schema), hint=SCHEMA_HINT)
+            raise TopologyError(f"This is not a schema: {self.schema!r:.200}.", hint=SCHEMA_HINT)
 
     @classmethod
     def of(cls, given: Any) -> Format:
@@ -52,7 +54,7 @@ class Format:
             return given
         if isinstance(given, str):
             return Format(given)
-        raise TopologyError("There is no such format.", given=repr(given), hint=FORMAT_HINT)
+        raise _no_format(given)
 
     def of_topic(self, topic: str, part: str) -> Format:
         """The same of a topic's keys or values, where that makes a difference."""
@@ -129,6 +131,7 @@ class DecimalFormat(Format):
         return f"decimal({self.precision}, {self.scale})"
 
 
+@answered
 def json(schema: Any = None) -> Format:
     """The format of JSON texts, read strictly (decision 13); a source needs their schema, a sink takes what comes.
 
@@ -144,6 +147,7 @@ def json(schema: Any = None) -> Format:
     return Format("json", schema)
 
 
+@answered
 def decimal(precision: int, scale: int = 0) -> Format:
     """The format of decimals as Kafka Connect's `Decimal` writes them: Kafka itself has no serializer of decimals.
 
@@ -161,6 +165,40 @@ def decimal(precision: int, scale: int = 0) -> Format:
     'decimal(10, 2)'
     """
     return DecimalFormat(precision=precision, scale=scale)
+
+
+def _no_format(given: Any) -> TopologyError:
+    """The error for what is no format."""
+    called = getattr(given, "__name__", "") if callable(given) else ""
+    if called in _MADE:
+        return TopologyError(f"There is no such format: mp.{called}, a function.", hint=f"Call it: {_MADE[called]}.")
+    if hasattr(given, "simpleString"):
+        kind = f"{type(given).__name__}: {given.simpleString():.160}"
+        return TopologyError(f"There is no such format: a {kind}.", hint="It is the schema of one: mp.json(schema).")
+    name = str(given).lower() if isinstance(given, str) else called
+    near = _CALLED.get(name, name)
+    first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else f"{near}. " if name in _CALLED else ""
+    return TopologyError(f"There is no such format: {given!r:.160}.", hint=first + FORMAT_HINT)
+
+
+_MADE = {
+    "json": "mp.json('id long, name string')",
+    "decimal": "mp.decimal(10, 2)",
+    "avro": "mp.avro(schema)",
+    "protobuf": "mp.protobuf(schema, message='Order')",
+    "json_schema": "mp.json_schema(schema)",
+}
+"""How the functions that make formats are called."""
+_CALLED = {
+    **dict.fromkeys(("integer", "int32"), "int"),
+    **dict.fromkeys(("bigint", "int64"), "long"),
+    **dict.fromkeys(("str", "text", "varchar", "utf8"), "string"),
+    **dict.fromkeys(("byte", "binary", "bytearray"), "bytes"),
+    **dict.fromkeys(("bool",), "boolean"),
+    "smallint": "short",
+    "real": "float",
+}
+"""Formats by the names of SQL and Python."""
 
 
 def is_schema(given: Any) -> bool:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import ConfigError
+from millpond.names import answering
 
 
+@answering
 @dataclass(frozen=True, init=False, repr=False)
 class Kafka:
     """The connection to a Kafka cluster. Its repr shows no secrets.
@@ -94,20 +96,29 @@ _HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "fail
 
 
 def _check_connection(servers: Any, limit: Any, start: Any) -> None:
-    # the address itself is not shown: a user may have put a whole URL with a password there
     if not isinstance(servers, str) or not re.fullmatch(r"[^@\s]+:\d+", servers):
-        raise ConfigError("Kafka needs the address of its servers.", hint='mp.Kafka("host:9092,host:9092")')
+        plain = isinstance(servers, str) and re.fullmatch(r"[\w.-]+", servers)
+        # of a text no more is shown than a host: a user may have put a whole URL with a password there
+        shown = (
+            repr(servers)
+            if plain
+            else f"a {type(servers).__name__}"
+            if not isinstance(servers, str)
+            else "no host:port"
+        )
+        hint = f"mp.Kafka({servers + ':9092'!r})" if plain else "mp.Kafka('host:9092,host:9092')"
+        raise ConfigError(
+            f"Kafka needs the addresses of its servers with their ports, and got {shown}.", hint=f"{hint}."
+        )
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ConfigError(
-            "The rate limit is a number of records per batch.",
-            given=f"max_records_per_batch={limit!r}",
+            f"The rate limit is a number of records per batch: max_records_per_batch={limit!r}.",
             hint="Leave it out, or give 1 or more.",
         )
     if start not in ("earliest", "latest"):
         raise ConfigError(
-            "There is no such beginning.",
-            given=f"starting_offsets={start!r}",
-            hint='"earliest" or "latest"; where a checkpoint exists, it decides.',
+            f"There is no such beginning: starting_offsets={start!r}.",
+            hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
 
 

@@ -14,6 +14,7 @@ from millpond.errors import TopologyError
 from millpond.io.databases import TableTarget
 from millpond.io.dataframes import ForeachBatch, Rows, Writer
 from millpond.io.topics import Topic, TopicSink
+from millpond.names import option_refused
 
 Origin = Topic | Rows
 SinkTarget = TopicSink | Writer | TableTarget | ForeachBatch
@@ -27,19 +28,14 @@ def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
     TopologyError : neither a topic nor a DataFrame, or options that do not belong to it.
     """
     if isinstance(source, Topic | Rows):
-        if options:
-            raise TopologyError(
-                "The source already carries its options.", given=sorted(options), hint="Put them there."
-            )
+        _refuse_more(source, options)
         return source
     if isinstance(source, str):
         return _make(Topic, source, options)
     if hasattr(source, "schema") and hasattr(source, "isStreaming"):
         return _make(Rows, source, options)
     raise TopologyError(
-        "A source is a Kafka topic or a DataFrame.",
-        given=repr(source),
-        hint='builder.stream("topic", key="string", value="string") or builder.stream(frame, key="id", ...)',
+        f"A source is a Kafka topic or a DataFrame, and not {described(source)}.", hint=_source_hint(source)
     )
 
 
@@ -51,15 +47,14 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
     TopologyError : neither a topic, a writer nor a function of batches.
     """
     if isinstance(target, TopicSink | Writer | TableTarget | ForeachBatch):
-        if options:
-            raise TopologyError("The sink already carries its options.", given=sorted(options), hint="Put them there.")
+        _refuse_more(target, options)
         return target
     if isinstance(target, str):
         return _make(TopicSink, target, options)
     raise TopologyError(
-        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable or a CatalogTable.",
-        given=repr(target),
-        hint='stream.to("topic"), stream.to(mp.Writer("parquet", path=...))',
+        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable or a CatalogTable, and not "
+        f"{described(target)}.",
+        hint=_sink_hint(target),
     )
 
 
@@ -70,6 +65,65 @@ def default_name(origin: Origin | SinkTarget) -> str | None:
     return origin.name if isinstance(origin, Topic | TopicSink) else None
 
 
+def described(given: Any) -> str:
+    """What was given in place of an input or an output, as a text of one line."""
+    kind = type(given)
+    if kind.__module__.startswith("pandas"):
+        return f"a {kind.__name__} of pandas"
+    if kind.__name__ in ("DataFrame", "RDD", "PipelinedRDD", "Topic"):
+        return f"a {kind.__name__}"
+    return f"{'a list: ' if kind is list else ''}{given!r:.160}"
+
+
+def reading(given: Any) -> str:
+    """How what was given in place of a stream or a table is read, as the arguments of `stream` or `table`."""
+    if isinstance(given, str):
+        return f"{given!r}, key=..., value=..."
+    return "frame, name=..., key=..., timestamp=..." if hasattr(given, "isStreaming") else "..."
+
+
+def _refuse_more(given: Any, options: Mapping[str, Any]) -> None:
+    if options:
+        named, kind = ", ".join(f"{name}=" for name in sorted(options)), type(given).__name__
+        raise TopologyError(
+            f"A {kind} carries its options itself: {named} is given beside it.", hint=f"Give them to mp.{kind}(...)."
+        )
+
+
+def _source_hint(given: Any) -> str:
+    kind = type(given)
+    if kind.__module__.startswith("pandas") or (isinstance(given, list) and given and not isinstance(given[0], str)):
+        return "Make a DataFrame of Spark's first: builder.stream(spark.createDataFrame(rows), name=..., key=..., ...)."
+    if isinstance(given, list | tuple | set):
+        return "Read each topic by itself, then merge: one.merge(other)."
+    if kind.__name__ in ("KStream", "KTable", "WTable"):
+        return "A table becomes a stream by to_stream(), a stream a table by to_table(); what is written is not read."
+    if "RDD" in kind.__name__:
+        return "Make a DataFrame of it: builder.stream(rdd.toDF(schema), name=..., key=..., timestamp=...)."
+    return (
+        "builder.stream('topic', key='string', value='string'), or builder.stream(frame, name=..., key='id', "
+        "timestamp='at')."
+    )
+
+
+def _sink_hint(given: Any) -> str:
+    kind = type(given).__name__
+    if kind in ("KStream", "KTable", "WTable"):
+        return "Write each to a topic, stream.to('topic'), or bring them together first: one.merge(other).to('topic')."
+    if kind == "Topic":
+        return f"A Topic is an input: stream.to('{given.name}'), or mp.TopicSink('{given.name}')."
+    if kind == "Kafka":
+        return "The connection is given at the start, kafka=mp.Kafka(...); here stands the topic: stream.to('topic')."
+    if kind == "Rows" or hasattr(given, "isStreaming"):
+        return (
+            "A DataFrame is an input. Files are written by mp.Writer('parquet', path=...), tables by mp.CatalogTable."
+        )
+    if callable(given):
+        name = getattr(given, "__name__", "function").replace("<lambda>", "function")
+        return f"A function of batches: stream.to(mp.ForeachBatch({name}), name=...)."
+    return "stream.to('topic'), or stream.to(mp.Writer('parquet', path=...), name=...)."
+
+
 T = TypeVar("T")
 
 
@@ -78,9 +132,6 @@ def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
     foreign = sorted(set(options) - set(known))
     if foreign:
         what = {Topic: "An input topic", Rows: "A DataFrame", TopicSink: "An output topic"}[kind]  # type: ignore[index]
-        raise TopologyError(
-            f"{what} does not take these options.",
-            given=", ".join(f"{name}=" for name in foreign),
-            hint=f"It takes {', '.join(f'{name}=' for name in known)}.",
-        )
+        method = {Topic: "stream", Rows: "frame", TopicSink: "to"}[kind]  # type: ignore[index]
+        raise option_refused(what, foreign[0], options[foreign[0]], method, known)
     return kind(first, **options)

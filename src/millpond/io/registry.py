@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import ConfigError
+from millpond.names import answering
 
 _HARMLESS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
 _URL = re.compile(r"https?://[^@\s]+")
 
 
+@answering
 @dataclass(frozen=True, init=False, repr=False)
 class SchemaRegistry:
     """The connection to a Schema Registry. Its repr shows no secrets.

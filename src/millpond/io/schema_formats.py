@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from millpond.errors import TopologyError
 from millpond.io.formats import Format
 from millpond.io.registry import SchemaRegistry
+from millpond.names import answered
 
 SubjectNameStrategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
 _REGISTRY = 'registry=mp.SchemaRegistry("http://host:8081")'
@@ -107,6 +108,7 @@ class SchemaFormat(Format):
         return record if self.subject_name_strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
 
 
+@answered
 def avro(
     schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
     *,
@@ -141,6 +143,7 @@ def avro(
     return SchemaFormat("avro", text, registry, subject_name_strategy, auto_register, version, subject)
 
 
+@answered
 def json_schema(
     schema: str | Mapping[str, Any] | None = None,
     *,
@@ -194,6 +197,7 @@ def json_schema(
     )
 
 
+@answered
 def protobuf(
     message: Any,
     *,

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
 from millpond.io.formats import FORMAT_HINT, Format, FormatName
+from millpond.names import answering
 
 Delivery = Literal["exactly_once", "at_least_once"]
 _BAD = {
@@ -16,9 +17,11 @@ _BAD = {
     "on_drop": "records that are dropped",
 }
 _WORDS = {"on_drop": ("skip",)}
+_PATH = re.compile(r"/|\\\\|\.(?:parquet|json|csv|avro|orc)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+@answering
 @dataclass(frozen=True)
 class DeadLetter:
     """Bad records go to another topic: key, value and headers as they came, and headers that say what was wrong.
@@ -35,7 +38,7 @@ class DeadLetter:
     topic: str
 
     def __post_init__(self) -> None:
-        _check_topic(self.topic)
+        check_topic(self.topic)
 
 
 OnUndecodable = Literal["fail", "skip"] | DeadLetter
@@ -110,6 +113,7 @@ class Within:
         return tuple(dict.fromkeys(each.topic for each in policies if isinstance(each, DeadLetter)))
 
 
+@answering
 @dataclass(frozen=True)
 class Topic:
     """A Kafka topic as an input.
@@ -133,12 +137,17 @@ class Topic:
     on_error: OnError | None = None
 
     def __post_init__(self) -> None:
-        _check_topic(self.name)
+        check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
             self._set_format(part, getattr(self, part))
         for name in ("on_undecodable", "on_error"):
             if getattr(self, name) is not None:
                 check_policy(name, getattr(self, name))
+        if not isinstance(self.headers, bool):
+            raise TopologyError(
+                f"Records of a topic keep their headers or not: headers={self.headers!r}.",
+                hint="Take headers=True or headers=False.",
+            )
 
     @property
     def fails(self) -> bool:
@@ -159,9 +168,8 @@ class Topic:
     def _set_format(self, part: str, given: Any) -> None:
         if given is None:
             raise TopologyError(
-                f"The topic {self.name!r} needs a format for its {part}s.",
-                given=f"{part}=None",
-                hint=f"{part}=...: {FORMAT_HINT}",
+                f"The topic {self.name!r} needs a format for its {part}s: {part}=None.",
+                hint=f"Give it, {part}='long'. {FORMAT_HINT}",
             )
         form = Format.of(given).of_topic(self.name, part)
         if form.unreadable is not None:
@@ -171,6 +179,7 @@ class Topic:
         object.__setattr__(self, part, form)
 
 
+@answering
 @dataclass(frozen=True)
 class TopicSink:
     """A Kafka topic as an output.
@@ -189,7 +198,7 @@ class TopicSink:
     delivery: Delivery = "exactly_once"
 
     def __post_init__(self) -> None:
-        _check_topic(self.name)
+        check_topic(self.name, writes=True)
         for part in ("key", "value"):  # the parts of a record
             if getattr(self, part) is not None:
                 form = Format.of(getattr(self, part)).of_topic(self.name, part)
@@ -199,8 +208,7 @@ class TopicSink:
                 object.__setattr__(self, part, form)
         if self.delivery not in get_args(Delivery):
             raise TopologyError(
-                "There is no such delivery.",
-                given=f"delivery={self.delivery!r}",
+                f"There is no such delivery: delivery={self.delivery!r}.",
                 hint='Take "exactly_once" or "at_least_once".',
             )
 
@@ -219,16 +227,32 @@ def check_policy(name: str, given: Any) -> None:
     words = _WORDS.get(name, ("fail", "skip"))
     if given not in words and not isinstance(given, DeadLetter):
         raise TopologyError(
-            f"There is no such policy for {_BAD[name]}.",
-            given=f"{name}={given!r}",
+            f"There is no such policy for {_BAD[name]}: {name}={given!r:.80}.",
             hint="Take " + ", ".join(f'"{word}"' for word in words) + ' or mp.DeadLetter("topic").',
         )
 
 
-def _check_topic(name: Any) -> None:
+def check_topic(name: Any, *, writes: bool = False) -> None:
+    """Raise where it cannot be the name of a topic; `writes`: of an output.
+
+    Raises
+    ------
+    TopologyError : it cannot.
+    """
     if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
-        raise TopologyError(
-            "This cannot be the name of a Kafka topic.",
-            given=repr(name),
-            hint="Letters, digits, '.', '_' and '-', at most 249 of them.",
+        raise TopologyError(f"This cannot be the name of a Kafka topic: {name!r:.120}.", hint=_topic_hint(name, writes))
+
+
+def _topic_hint(name: Any, writes: bool) -> str:
+    """What stands for what is no topic's name: a path, or several names."""
+    if isinstance(name, str) and _PATH.search(name):
+        if writes:
+            return f"Files are written by mp.Writer('parquet', path={name!r}): stream.to(..., name='files')."
+        return (
+            f"Files are read as a DataFrame: spark.readStream.schema(...).parquet({name!r}), then "
+            "builder.stream(frame, name=..., key=..., timestamp=...)."
         )
+    plain = "Letters, digits, '.', '_' and '-', at most 249 of them."
+    if isinstance(name, str) and re.search(r"[,*|;?]", name) and not writes:
+        return f"{plain} Read each topic by its name, then merge: one.merge(other)."
+    return plain

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from millpond.errors import TopologyError
 from millpond.io.formats import Format, FormatName, WrappingFormat
+from millpond.names import answered
 from millpond.windows.durations import Duration, duration_ms
 
 _SIZE_HINT = 'mp.time_windowed("long", size="5 minutes"): the size of the windows, which the bytes do not tell.'
@@ -47,6 +48,7 @@ class WindowedFormat(WrappingFormat):
         return f"{self.kind}({self.inner}{'' if self.size_ms is None else f', {self.size_ms} ms'})"
 
 
+@answered
 def time_windowed(key: Format | FormatName, size: Duration | None = None) -> Format:
     """The format of keys of time windows: the key's bytes, and the window's start as 8 bytes big-endian.
 
@@ -67,6 +69,7 @@ def time_windowed(key: Format | FormatName, size: Duration | None = None) -> For
     return WindowedFormat("time_windowed", inner=Format.of(key), size_ms=size_ms)
 
 
+@answered
 def session_windowed(key: Format | FormatName) -> Format:
     """The format of keys of sessions: the key's bytes, the session's end, and its start, as 8 bytes big-endian each.
 

@@ -30,9 +30,9 @@ def stream_join_node(
     """
     if not isinstance(windows, JoinWindows):
         raise TopologyError(
-            "The join of two streams needs windows.",
-            given=repr(windows),
-            hint='join(other, joiner, JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"))',
+            f"The join of two streams needs windows, which are JoinWindows: windows={windows!r:.80}.",
+            hint="Say how far apart records may be: join(other, joiner, "
+            "mp.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')).",
         )
     left._require_same_key(right, "join")
     joiner, value = left._joiner(joiner, right)

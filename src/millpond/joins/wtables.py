@@ -198,7 +198,7 @@ def _distance(table: WTable, shift: Previous) -> tuple[int, int]:
 
 def _kept(keep: Duration | None, least: int = 0) -> int:
     """What `keep` says, in ms; else a day, or the least that is needed."""
-    return max(DAY_MS, least) if keep is None else not_negative(duration_ms(keep, "keep"), "keep")
+    return max(DAY_MS, least) if keep is None else not_negative(duration_ms(keep, "keep"), "keep", "keep='2 days'")
 
 
 def _said(keep: Duration | None, why: str) -> int:

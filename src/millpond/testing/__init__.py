@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millpond.names import missing
+
 if TYPE_CHECKING:
     from millpond.testing.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
@@ -15,7 +17,7 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'millpond.testing' has no attribute {name!r}")
+        raise missing("millpond.testing", __all__, name)
     from millpond.testing import driver  # it needs Spark, which what is beside it does without
 
     return getattr(driver, name)

@@ -31,16 +31,19 @@ from typing import Any, Literal
 
 from millpond._plan.dead_letters import letters_for, letters_kept
 from millpond._spark.functions.functions import session
+from millpond._spark.session.given import check_session
 from millpond.errors import TopologyError
+from millpond.names import answering
 from millpond.testing.bounded_run import BoundedRun, Drops
 from millpond.testing.in_process import BySpark, LocalRun, local
 from millpond.testing.piped import Header, Inlet, Piped
 from millpond.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
 from millpond.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
-from millpond.topology import Topology
+from millpond.topology import Topology, check_topology
 from millpond.windows import Duration, duration_ms
 
 
+@answering
 class TopologyTestDriver:
     """Runs a topology over piped records.
 
@@ -58,6 +61,14 @@ class TopologyTestDriver:
     def __init__(
         self, topology: Topology, spark: Any = None, *, shards: int = 2, initial_wall_clock_ms: int = 0
     ) -> None:
+        check_topology(topology, "TopologyTestDriver({})")
+        if spark is not None:
+            check_session(spark, "TopologyTestDriver(topology, spark)")
+        given: object = shards
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise TopologyError(
+                f"The number of shards is 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
+            )
         sources = topology.plan.sources
         headers = topology.plan.headers
         self._outputs: dict[str, list[str]] = {}
@@ -111,7 +122,7 @@ class TopologyTestDriver:
         self._check_open()
         inlet = self._inlets.get(input)
         if inlet is None:
-            raise TopologyError("There is no such input.", given=repr(input), hint=_known("Inputs", self._inlets))
+            raise TopologyError(f"There is no such input: {input!r}.", hint=_known("Inputs", self._inlets))
         before = self._cases[case]
         before.append(inlet.record(key, value, ts, headers, len(before)))
         self._results = None
@@ -180,7 +191,7 @@ class TopologyTestDriver:
             )
         stores = run.topology.stores
         if name not in stores:
-            raise TopologyError("There is no such store.", given=repr(name), hint=_known("Stores", stores))
+            raise TopologyError(f"There is no such store: {name!r}.", hint=_known("Stores", stores))
         kept = stores[name]
 
         def read() -> list[Entry]:
@@ -200,7 +211,7 @@ class TopologyTestDriver:
     def _records(self, output: str, case: str) -> list[Any]:
         self._check_open()
         if output not in self._outputs:
-            raise TopologyError("There is no such output.", given=repr(output), hint=_known("Outputs", self._outputs))
+            raise TopologyError(f"There is no such output: {output!r}.", hint=_known("Outputs", self._outputs))
         results = self._all_results()
         if case not in self._cases:
             return []
@@ -236,7 +247,7 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if topic not in self._inlets:
-            raise TopologyError("There is no such input.", given=repr(topic), hint=_known("Inputs", self._inlets))
+            raise TopologyError(f"There is no such input: {topic!r}.", hint=_known("Inputs", self._inlets))
         start = self._wall_clock_ms if start_ts is None else start_ts
         return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
 
@@ -249,7 +260,7 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if topic not in self._outputs:
-            raise TopologyError("There is no such output.", given=repr(topic), hint=_known("Outputs", self._outputs))
+            raise TopologyError(f"There is no such output: {topic!r}.", hint=_known("Outputs", self._outputs))
         return TestOutputTopic(self, topic, case)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:

@@ -76,10 +76,9 @@ class Inlet:
             told = tuple(fitted(list(headers), HEADERS, "headers"))
         except Unfit as error:
             raise TopologyError(
-                "A piped record does not have its input's types.",
-                given=f"record {step} of the input {self.source.input!r} (key={key!r:.80}, value={value!r:.200}): "
-                f"{error.place}: {error.fault}",
-                hint=f"key: {self.source.shape.key.simpleString():.120}; "
+                f"A piped record is not of the types of its input {self.source.input!r}: {error.place}: {error.fault}.",
+                given=f"record {step}: key={key!r:.80}, value={value!r:.200}",
+                hint=f"ts: ms since 1970; key: {self.source.shape.key.simpleString():.120}; "
                 f"value: {self.source.shape.value.simpleString():.200}.",
             ) from None
         at = next((part.ts for part in parts if part.ts is not None), at)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from millpond.errors import TopologyError
+from millpond.names import answering
 
 Header = tuple[str, bytes | None]
 _MISSING: Any = object()
@@ -56,6 +57,7 @@ class Driver(Protocol):
         ...
 
 
+@answering
 class TestInputTopic:
     """An input of a test driver; made by `TopologyTestDriver.create_input_topic`."""
 
@@ -109,6 +111,7 @@ class TestInputTopic:
             self.pipe_input(key, value)
 
 
+@answering
 class TestOutputTopic:
     """An output of a test driver; made by `TopologyTestDriver.create_output_topic`."""
 

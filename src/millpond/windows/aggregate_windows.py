@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from millpond.errors import TopologyError
-from millpond.windows.durations import Duration, Named, duration_ms, not_negative, not_too_long
+from millpond.names import answering
+from millpond.windows.durations import Duration, Named, duration_ms, not_negative, positive
+
+_OF_SIZE = "TimeWindows.of_size_and_grace('1 hour', '5 minutes')"
+_OF_DIFFERENCE = "SlidingWindows.of_time_difference_and_grace('1 hour', '5 minutes')"
+_OF_GAP = "SessionWindows.of_inactivity_gap_and_grace('30 minutes', '5 minutes')"
+_START = "start_on(datetime(2026, 1, 31)), or ms since 1970, 0 or more"
 
 
+@answering
 @dataclass(frozen=True)
 class TimeWindows(metaclass=Named):
     """Windows of one size that begin every `advance`, from 1970 on: tumbling, or hopping where they overlap.
@@ -32,20 +40,22 @@ class TimeWindows(metaclass=Named):
     grace_ms: int
 
     def __post_init__(self) -> None:
-        _positive(self.size_ms, "window size")
-        not_negative(self.grace_ms, "grace")
+        positive(self.size_ms, "window size", _OF_SIZE)
+        not_negative(self.grace_ms, "grace", _OF_SIZE)
+        not_negative(self.advance_ms, "advance", "advance_by('1 minute')")
         if not 0 < self.advance_ms <= self.size_ms:
             raise TopologyError(
-                "The advance of windows must be more than zero and at most their size.",
-                given=f"advance {self.advance_ms} ms, size {self.size_ms} ms",
-                hint="Windows that leave gaps would lose records; tumbling windows need no advance_by.",
+                f"The advance of windows must be more than zero and at most their size of {self.size_ms} ms: "
+                f"{self.advance_ms} ms.",
+                hint="Give at most the size: windows that leave gaps would lose records. Tumbling windows need no "
+                "advance_by.",
             )
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
         """Tumbling windows; records may be late by `grace`."""
         length = duration_ms(size, "window size")
-        return cls(_positive(length, "window size"), length, duration_ms(grace, "grace"))
+        return cls(positive(length, "window size", _OF_SIZE), length, duration_ms(grace, "grace"))
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
@@ -57,6 +67,7 @@ class TimeWindows(metaclass=Named):
         return replace(self, advance_ms=duration_ms(advance, "advance"))
 
 
+@answering
 @dataclass(frozen=True)
 class SlidingWindows(metaclass=Named):
     """A window for each set of records at most `difference` apart, both ends included (KIP-450).
@@ -72,8 +83,8 @@ class SlidingWindows(metaclass=Named):
     grace_ms: int
 
     def __post_init__(self) -> None:
-        _positive(self.difference_ms, "time difference")
-        not_negative(self.grace_ms, "grace")
+        positive(self.difference_ms, "time difference", _OF_DIFFERENCE)
+        not_negative(self.grace_ms, "grace", _OF_DIFFERENCE)
 
     @classmethod
     def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> SlidingWindows:
@@ -86,6 +97,7 @@ class SlidingWindows(metaclass=Named):
         return cls.of_time_difference_and_grace(time_difference, "0 ms")
 
 
+@answering
 @dataclass(frozen=True)
 class SessionWindows(metaclass=Named):
     """A window for each stretch of records without a gap of inactivity, both ends included (KIP-94).
@@ -100,8 +112,8 @@ class SessionWindows(metaclass=Named):
     grace_ms: int
 
     def __post_init__(self) -> None:
-        _positive(self.gap_ms, "inactivity gap")
-        not_negative(self.grace_ms, "grace")
+        positive(self.gap_ms, "inactivity gap", _OF_GAP)
+        not_negative(self.grace_ms, "grace", _OF_GAP)
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, inactivity_gap: Duration, grace: Duration) -> SessionWindows:
@@ -114,6 +126,7 @@ class SessionWindows(metaclass=Named):
         return cls.of_inactivity_gap_and_grace(inactivity_gap, "0 ms")
 
 
+@answering
 @dataclass(frozen=True)
 class UnlimitedWindows(metaclass=Named):
     """One window that begins at a moment and never ends; records before it are in none.
@@ -126,7 +139,7 @@ class UnlimitedWindows(metaclass=Named):
     start_ms: int = 0
 
     def __post_init__(self) -> None:
-        not_negative(self.start_ms, "start")
+        not_negative(self.start_ms, "start", _START)
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
@@ -135,9 +148,12 @@ class UnlimitedWindows(metaclass=Named):
 
     def start_on(self, start: datetime | int) -> UnlimitedWindows:
         """The same window with another beginning: a datetime (UTC, where it has no time zone), or ms since 1970."""
+        given: Any = start
         if isinstance(start, datetime):
             aware = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
             start = round(aware.timestamp() * 1_000)
+        elif not isinstance(given, int) or isinstance(given, bool):
+            raise TopologyError(f"The start is no datetime and no number of ms: {start!r}.", hint=f"{_START}.")
         return replace(self, start_ms=start)
 
 
@@ -145,9 +161,7 @@ Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 """What `windowed_by` takes."""
 
 
-_STRATEGIES = "Take mp.EmitStrategy.on_window_update() or mp.EmitStrategy.on_window_close()."
-
-
+@answering
 @dataclass(frozen=True)
 class EmitStrategy(metaclass=Named):
     """When a windowed aggregate sends results (KIP-825): at each update, or once a window has closed."""
@@ -155,9 +169,11 @@ class EmitStrategy(metaclass=Named):
     on_close: bool
 
     def __post_init__(self) -> None:
-        if not isinstance(self.on_close, bool):
+        given: Any = self.on_close
+        if not isinstance(given, bool):
             raise TopologyError(
-                "There is no such emit strategy.", given=f"EmitStrategy({self.on_close!r})", hint=_STRATEGIES
+                f"EmitStrategy is made by a method, and not of {self.on_close!r}.",
+                hint="EmitStrategy.on_window_close() or EmitStrategy.on_window_update().",
             )
 
     @classmethod
@@ -169,21 +185,3 @@ class EmitStrategy(metaclass=Named):
     def on_window_close(cls) -> EmitStrategy:
         """One result, when window and grace have passed."""
         return cls(on_close=True)
-
-    @classmethod
-    def of(cls, given: object) -> EmitStrategy:
-        """What was given, if it is a strategy.
-
-        Raises
-        ------
-        TopologyError : it is something else, such as its name.
-        """
-        if not isinstance(given, cls):
-            raise TopologyError("This is no emit strategy.", given=repr(given), hint=_STRATEGIES)
-        return given
-
-
-def _positive(ms: int, what: str) -> int:
-    if ms <= 0:
-        raise TopologyError(f"The {what} must be more than zero.", given=f"{ms} ms")
-    return not_too_long(ms, what)

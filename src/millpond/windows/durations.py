@@ -49,9 +49,8 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
             whole = sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
             return not_too_long(whole, what)
     raise TopologyError(
-        f"The {what} is no duration of whole milliseconds.",
-        given=repr(duration),
-        hint='Give a timedelta or text: timedelta(minutes=5), "5 minutes", "250 ms".',
+        f"The {what} is no duration of whole milliseconds: {duration!r:.80}.",
+        hint="Give a timedelta or text: timedelta(minutes=5), '5 minutes', '250 ms', '30 days'.",
     )
 
 
@@ -69,19 +68,32 @@ class Named(type):
             raise missing(cls.__name__, public(cls), name)
 
 
-def not_negative(ms: int, what: str) -> int:
-    """The length, if it is not negative."""
+def not_negative(ms: Any, what: str, made: str) -> int:
+    """The length, if it is not negative.
+
+    Parameters
+    ----------
+    made : the method that makes what the length is of, for the hint.
+    """
+    if not isinstance(ms, int) or isinstance(ms, bool):
+        raise TopologyError(f"The {what} is no whole number of ms: {ms!r}.", hint=f"Durations are given to {made}.")
     if ms < 0:
-        raise TopologyError(f"The {what} must not be negative.", given=f"{ms} ms")
-    return not_too_long(ms, what)
+        raise TopologyError(f"The {what} must not be negative: {ms} ms.", hint=f"Give 0 ms or more: {made}.")
+    return not_too_long(int(ms), what)
 
 
 def not_too_long(ms: int, what: str) -> int:
     """The length, if times with it added stay within 64 bits."""
     if abs(ms) > LONGEST_MS:
         raise TopologyError(
-            f"The {what} is too long.",
-            given=f"{ms} ms, {LONGEST_MS} allowed",
+            f"The {what} is too long: {ms} ms; {LONGEST_MS} ms are allowed.",
             hint="mp.UnlimitedWindows() is the window that never ends.",
         )
     return ms
+
+
+def positive(ms: Any, what: str, made: str) -> int:
+    """The length, if it is more than zero; `made` as of `not_negative`."""
+    if isinstance(ms, int) and not isinstance(ms, bool) and ms <= 0:
+        raise TopologyError(f"The {what} must be more than zero: {ms} ms.", hint=f"Give a duration: {made}.")
+    return not_negative(ms, what, made)

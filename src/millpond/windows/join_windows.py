@@ -6,11 +6,16 @@ Vocabulary, frozen and checked when made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from millpond.errors import TopologyError
+from millpond.names import answering
 from millpond.windows.durations import DAY_MS, Duration, Named, duration_ms, not_negative
 
+_MADE = "JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
 
+
+@answering
 @dataclass(frozen=True)
 class JoinWindows(metaclass=Named):
     """Which records of two streams meet: right.ts in [left.ts - before, left.ts + after], both ends included.
@@ -34,18 +39,20 @@ class JoinWindows(metaclass=Named):
     eager: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        given: Any
+        for given, what in ((self.before_ms, "before"), (self.after_ms, "after")):
+            not_negative(abs(given) if isinstance(given, int) else given, what, _MADE)
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
-                "The window ends before it begins.",
-                given=f"before {self.before_ms} ms, after {self.after_ms} ms",
-                hint="before + after must not be negative.",
+                f"The window ends before it begins: before {self.before_ms} ms, after {self.after_ms} ms.",
+                hint="Give a longer before(...) or after(...): before + after must not be negative.",
             )
-        not_negative(self.grace_ms, "grace")
+        not_negative(self.grace_ms, "grace", _MADE)
 
     @classmethod
     def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> JoinWindows:
         """Records at most `time_difference` apart; partners may be late by `grace`."""
-        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference")
+        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference", _MADE)
         return cls(difference, difference, duration_ms(grace, "grace"))
 
     @classmethod
@@ -59,7 +66,7 @@ class JoinWindows(metaclass=Named):
 
         The grace is what is left of 24 hours, unless `grace` changes it.
         """
-        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference")
+        difference = not_negative(duration_ms(time_difference, "time difference"), "time difference", _MADE)
         return cls(difference, difference, max(DAY_MS - 2 * difference, 0), eager=True)
 
     def before(self, time_difference: Duration) -> JoinWindows:
@@ -74,8 +81,7 @@ class JoinWindows(metaclass=Named):
         """Another grace, for windows made by the deprecated `of` only."""
         if not self.eager:
             raise TopologyError(
-                "The grace of these windows is fixed when they are made.",
-                given=repr(self),
+                f"The grace of windows is fixed when they are made: {self!r}.",
                 hint="Give it there: JoinWindows.of_time_difference_and_grace(difference, grace).",
             )
         return replace(self, grace_ms=duration_ms(grace, "grace"))

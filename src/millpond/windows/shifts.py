@@ -6,8 +6,10 @@ Vocabulary, frozen and checked when made.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from millpond.errors import TopologyError
+from millpond.names import answered
 
 
 @dataclass(frozen=True)
@@ -17,14 +19,15 @@ class Previous:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 1:
+        given: Any = self.count
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise TopologyError(
-                "previous takes how many windows earlier.",
-                given=repr(self.count),
+                f"previous takes how many windows earlier, 1 or more: {self.count!r}.",
                 hint="previous(1) is the one before.",
             )
 
 
+@answered
 def previous(count: int) -> Previous:
     """The window that lies `count` windows earlier, as the shift of a join of tables by key and window.
 

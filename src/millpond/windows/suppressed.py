@@ -6,14 +6,16 @@ Vocabulary, frozen and checked when made.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from millpond.errors import TopologyError
+from millpond.names import answering
 from millpond.windows.durations import Duration, Named, duration_ms, not_negative
 
 WhenFull = Literal["emit", "shut down", "grow"]
 
 
+@answering
 @dataclass(frozen=True)
 class BufferConfig(metaclass=Named):
     """How much is held back at most, and what happens then.
@@ -29,9 +31,19 @@ class BufferConfig(metaclass=Named):
     when_full: WhenFull = "emit"
 
     def __post_init__(self) -> None:
+        limit: Any
         for limit, what in ((self.most_records, "records"), (self.most_bytes, "bytes")):
-            if limit is not None and limit < 0:
-                raise TopologyError(f"A buffer cannot hold fewer than no {what}.", given=str(limit))
+            if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+                raise TopologyError(
+                    f"A buffer's limit of {what} is no whole number of 0 or more: {limit!r}.",
+                    hint="BufferConfig.max_records(1000), BufferConfig.max_bytes(64_000_000), or without a limit "
+                    "BufferConfig.unbounded().",
+                )
+        if self.when_full not in get_args(WhenFull):
+            raise TopologyError(
+                f"There is no such thing to do when a buffer is full: when_full={self.when_full!r}.",
+                hint="Take 'emit', 'shut down' or 'grow'; or emit_early_when_full(), shut_down_when_full().",
+            )
 
     @classmethod
     def unbounded(cls) -> BufferConfig:
@@ -79,6 +91,7 @@ class BufferConfig(metaclass=Named):
         return self.when_full != "emit"
 
 
+@answering
 @dataclass(frozen=True)
 class Suppressed(metaclass=Named):
     """What `KTable.suppress` holds back.
@@ -94,7 +107,8 @@ class Suppressed(metaclass=Named):
 
     def __post_init__(self) -> None:
         if self.limit_ms is not None:
-            not_negative(self.limit_ms, "time limit")
+            not_negative(self.limit_ms, "time limit", "Suppressed.until_time_limit('1 hour', buffer)")
+        _check_buffer(self.buffer)
 
     @classmethod
     def until_time_limit(cls, limit: Duration, buffer: BufferConfig) -> Suppressed:
@@ -109,10 +123,27 @@ class Suppressed(metaclass=Named):
         ------
         TopologyError : the buffer would send results early, which then are not the last ones.
         """
+        _check_buffer(buffer)
         if not buffer.is_strict:
             raise TopologyError(
-                "A buffer that sends records early cannot hold final results back.",
-                given=repr(buffer),
-                hint="BufferConfig.unbounded().",
+                f"A buffer that sends records early cannot hold final results back: {_made(buffer)}.",
+                hint="Take BufferConfig.unbounded(), or shut_down_when_full() of the buffer.",
             )
         return cls(None, buffer)
+
+
+def _check_buffer(given: Any) -> None:
+    """Raise where it is no buffer."""
+    if isinstance(given, BufferConfig):
+        return
+    limit = f"BufferConfig.max_records({given})" if type(given) is int else "BufferConfig.max_records(1000)"
+    raise TopologyError(
+        f"The buffer of a suppress is no BufferConfig: {given!r}.", hint=f"Take BufferConfig.unbounded(), or {limit}."
+    )
+
+
+def _made(buffer: BufferConfig) -> str:
+    """A buffer as it is made."""
+    if buffer.most_bytes is not None:
+        return f"BufferConfig.max_bytes({buffer.most_bytes})"
+    return f"BufferConfig.max_records({buffer.most_records})"

@@ -69,18 +69,22 @@ def _sum(argument: pa.DataType) -> pa.DataType:
 def _check(kind: str, argument: pa.DataType, *, takes_back: bool) -> None:
     numbers = pt.is_integer(argument) or pt.is_floating(argument) or pt.is_decimal(argument)
     if kind in _NUMBERS and not numbers:
-        raise TopologyError(f"A {kind} is of numbers.", given=str(argument), hint="Cast the argument.")
+        raise TopologyError(
+            f"The aggregate {kind} is of numbers, and its argument is {argument}.",
+            hint=f"Cast the argument: mp.{kind}(lambda value: value['field'].cast('double')).",
+        )
     if kind in _ORDERED and (pt.is_nested(argument) or pt.is_null(argument)):
         raise TopologyError(
-            f"A {kind} is of values that have an order.",
-            given=str(argument),
-            hint="Take a field of it, or several as text.",
+            f"The aggregate {kind} is of values that have an order, and its argument is {argument}.",
+            hint=f"Take a field of it: mp.{kind}(lambda value: value['field']).",
         )
     if kind in _WHOLE and pt.is_map(argument):
-        raise TopologyError(f"A {kind} cannot tell maps apart.", given=str(argument), hint="Take their entries.")
+        raise TopologyError(
+            f"The aggregate {kind} cannot tell maps apart, and its argument is {argument}.",
+            hint="Take their entries: F.sort_array(F.map_entries(value['field'])).",
+        )
     if kind in ("first", "last") and takes_back:
         raise TopologyError(
-            f"A table has no {kind} value: its rows come and go.",
-            given=f"mp.{kind} of a grouped table",
+            f"A grouped table has no {kind} value, as mp.{kind} wants it: its rows come and go.",
             hint="Use mp.min or mp.max, or group the stream of its changes: table.to_stream().group_by(...).",
         )

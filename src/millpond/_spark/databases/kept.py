@@ -27,6 +27,7 @@ from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.formats.json import readable
 from millpond._spark.sinks.driver_commit import limit
 from millpond.errors import ConfigError, TopologyError
+from millpond.extras import installing
 from millpond.io.databases import DatabaseTable
 
 _INTO_JSON = (ArrayType, MapType, StructType, VariantType)
@@ -123,5 +124,5 @@ def _check_driver(target: DatabaseTable) -> None:
             raise ConfigError(
                 "Tables of Postgres are written through psycopg, which is not installed.",
                 given=repr(target),
-                hint="pip install 'millpond[postgres]'",
+                hint=f"{installing('postgres')}.",
             ) from None

@@ -27,6 +27,13 @@ from millpond._spark.formats.arrow_types import arrow_schema
 from millpond._spark.functions.analysed_plan import Unread, layers_of
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+_WORDS = {
+    "Generate": "explode: each record of a flat_map or flat_map_values becomes a row by Spark",
+    "Window": "a window function",
+    "PythonUDF": "a UDF, F.udf, which Spark calls",
+    "ScalaUDF": "a UDF, which Spark calls",
+}
+"""What plans and expressions of Spark's are in the words of a program."""
 SWITCH = "millpond.functions"
 """A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
 
@@ -166,13 +173,13 @@ def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpar
     layers = layers_of(stage.frame)
     for each in layers:
         if isinstance(whole := each.get(""), Unread):
-            return BySpark("", whole.why)
+            return BySpark("", _WORDS.get(whole.why, whole.why))
     kept: list[Columns] = []
     for layer in needed([tuple(each.items()) for each in layers], columns):
         made: list[tuple[str, Expression]] = []
         for name, expression in layer:
             if isinstance(expression, Unread):
-                return BySpark(name, expression.why)
+                return BySpark(name, _WORDS.get(expression.why, expression.why))
             why = unsupported(expression)
             if why is not None:
                 return BySpark(name, why)

@@ -178,19 +178,20 @@ class Letters(Drops):
         told = [(node, RAISED, FunctionError, f"{said(errors[row])} {where}") for row in at.tolist()]
         self._hold(way, kept, ("key", "given"), told)
 
-    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, EncodingError]) -> None:
+    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, EncodingError], output: str) -> None:
         """Take rows that an output cannot write.
 
         Parameters
         ----------
         outlet : leads to the output, and says in which columns their keys and values are.
         rows, errors : the rows, and by the number of one why it ends.
+        output : its name, as the user has it.
         """
-        node, at = outlet.node, np.array(sorted(errors), dtype=np.int64)
-        way = self._counted(node, UNENCODABLE, len(at))
+        at = np.array(sorted(errors), dtype=np.int64)
+        way = self._counted(outlet.node, UNENCODABLE, len(at), output)
         if way is None:
             return
-        told = [(node, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
+        told = [(output, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
         self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), told)
 
     def routed(self, shards: int) -> Iterator[RoutedBatch]:
@@ -200,11 +201,11 @@ class Letters(Drops):
             assert self._ways is not None
             yield from pack(letters, (way,), shards, self._ways.slots, Drops())
 
-    def _counted(self, node: str, reason: str, count: int) -> Outlet | None:
-        """Count rows that end; where they go as dead letters."""
+    def _counted(self, node: str, reason: str, count: int, shown: str | None = None) -> Outlet | None:
+        """Count rows that end, under the node's name or as it is shown; where they go as dead letters."""
         way = None if self._ways is None else self._ways.of(node, reason)
         if count:
-            self[(node, reason if way is None else DEAD_LETTER)] += count
+            self[(shown or node, reason if way is None else DEAD_LETTER)] += count
         return way
 
     @property

@@ -11,7 +11,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, Stru
 
 from millpond._engine.aggregates.of_plan import how_it_runs
 from millpond._engine.rows.types import with_nulls
-from millpond._plan.nodes import Source
+from millpond._plan.nodes import Node, Source
 from millpond._plan.physical import Flow, Physical
 from millpond._spark.dataflow.fusion import BySpark, Fusion
 from millpond._spark.formats.arrow_types import arrow_type
@@ -51,10 +51,17 @@ def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
     verdicts: dict[str, dict[str, None]] = {}
     for name, flow in _used(physical):
         verdicts.setdefault(name, {})[_verdict(physical, fusion, name, flow)] = None
+    lines: dict[str, None] = {}
     for node in physical.plan.nodes:
         if node.name in verdicts:
             for given in physical.plan.functions_of(node):
-                yield f"{given.role} of {node.name}: {'; '.join(verdicts[node.name])}"
+                lines[f"{given.role} of {_shown(node)}: {'; '.join(verdicts[node.name])}"] = None
+    yield from lines
+
+
+def _shown(node: Node) -> str:
+    """A node's name as the user knows it: of a group's two halves, the group's."""
+    return node.name.removesuffix("-old") if getattr(node, "half", None) == "old" else node.name
 
 
 def _arrow(kind: DataType) -> Any:

@@ -259,7 +259,9 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
         found |= {(operator.node, why): None for why in operator.spec.drop_reasons}
         if physical.plan.within.outlives(operator.node):
             found[(operator.node, RAISED)] = None
-    found |= {(sink, UNENCODABLE): None for sink in encoded_parts(physical)}
+    # an output is told of by the name that the user knows
+    outputs = {sink.name: sink.output for sink in physical.plan.sinks}
+    found |= {(outputs[name], UNENCODABLE): None for name in encoded_parts(physical)}
     if physical.plan.within.dead_letters:
         found |= {(node, DEAD_LETTER): None for node, _ in found}
     return tuple(found)

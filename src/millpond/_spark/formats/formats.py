@@ -138,8 +138,8 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
     if family.fits(form, kind):
         return
     raise TopologyError(
-        f"The format {form.kind!r} does not write the {what}.",
-        given=f"{kind.simpleString()}, where the format is of {family.written_type(form)}",
+        f"The format {form.kind!r} does not write the {what}, which are {kind.simpleString():.200}: it is of "
+        f"{family.written_type(form):.200}.",
         hint=family.hint(form, format_for(kind).kind),
     )
 

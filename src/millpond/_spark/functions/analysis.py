@@ -38,7 +38,12 @@ _MANY = Flaw(
 _NEIGHBOURS = Flaw(
     "looks at more than one record",
     "A function gets one record at a time, and which others are in its batch is chance: leave aggregates, window "
-    "functions and F.window out of it.",
+    "functions and F.window out of it. group_by_key().agg(total=mp.sum(...)) looks at the records of a key, "
+    "group_by_key().windowed_by(...) at those of a window.",
+)
+_STAR = Flaw(
+    "takes all columns, '*'",
+    "A function gets its Columns as arguments: name what you want of them. group_by_key().count() counts records.",
 )
 _CHANCE = Flaw(
     "gives another result whenever it is evaluated",
@@ -54,6 +59,7 @@ _OF_OTHERS = Flaw(
     "asks a query of its own", "What it finds would depend on the batch: read the other data as a table, and join it."
 )
 _CONDITIONS = {
+    "INVALID_USAGE_OF_STAR_OR_REGEX": _STAR,
     "UNSUPPORTED_GENERATOR": _MANY,
     "UNSUPPORTED_EXPR_FOR_OPERATOR": _NEIGHBOURS,
     "INVALID_NON_DETERMINISTIC_EXPRESSIONS": _CHANCE,

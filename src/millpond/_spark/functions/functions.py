@@ -32,12 +32,15 @@ from millpond._engine.rows.first_values import of_type, typed
 from millpond._engine.rows.python_values import python_values
 from millpond._engine.rows.types import with_nulls
 from millpond._spark.formats.arrow_types import arrow_type, spark_type
-from millpond._spark.formats.formats import describe_format, format_for
+from millpond._spark.formats.formats import check_writable, describe_format, format_for
 from millpond._spark.formats.json import nullable
 from millpond._spark.functions.analysed_plan import Unread, layers_of
 from millpond._spark.functions.analysis import analysed, flaw_of
-from millpond.errors import ConfigError, FunctionError
-from millpond.functions import Function
+from millpond._spark.functions.places_in_source import place_of, place_of_function
+from millpond._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
+from millpond._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from millpond.errors import ConfigError, FunctionError, MillpondError
+from millpond.functions import Function, names_of, own
 from millpond.io.bootstrap import Bootstrap
 from millpond.io.formats import Format
 from millpond.io.topics import Topic
@@ -90,10 +93,11 @@ class ColumnFunctions:
 
     def element_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
         """Element type of the array Column that `function` returns."""
-        kind = self.value_type(function, arguments, role)
+        (kind,) = self._analyse(function, arguments, role, count=1, elements=True)
         if not isinstance(kind, ArrayType):
             raise FunctionError(
-                f"The {role} returns no array.", given=kind.simpleString(), hint="Wrap it in F.array(...)."
+                f"The {role} returns no array but {kind.simpleString():.{_SHOWN}}.",
+                hint="Wrap it in F.array(...); a text becomes one with F.split(text, ',').",
             )
         return kind.elementType
 
@@ -124,9 +128,7 @@ class ColumnFunctions:
         kind = self.value_type(function, arguments, role)
         if not isinstance(kind, BooleanType):
             raise FunctionError(
-                f"The {role} returns no condition.",
-                given=kind.simpleString(),
-                hint="Return a boolean Column.",
+                f"The {role} returns no condition but {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
             )
 
     def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
@@ -220,30 +222,44 @@ class ColumnFunctions:
         """Type and format, as text, in which a sink writes keys of type `kind`."""
         return f"{kind.simpleString()} as {describe_format(form or format_for(kind))}"
 
-    def _analyse(self, function: Function, arguments: Sequence[DataType], role: str, count: int) -> list[DataType]:
-        frame = _empty(arguments)
+    def check_written(self, form: Format, kind: DataType, what: str) -> None:
+        """Raise unless a format writes values of this type; what a Schema Registry has is asked for at the start."""
+        if getattr(form, "registry", None) is None:
+            check_writable(form, kind, what)
+
+    def _analyse(
+        self, function: Function, arguments: Sequence[DataType], role: str, count: int, *, elements: bool = False
+    ) -> list[DataType]:
+        """Types of what a function gives; `elements`: the fields of an array's structs go by their places."""
+        frame, given = _empty(arguments), Arguments(names_of(function, len(arguments)), arguments)
         columns = [frame[name] for name in frame.columns]
         try:
             result = function(*columns)
+        except MillpondError:
+            raise
         except Exception as error:
-            raise FunctionError(
-                f"The {role} failed when it was called with columns.",
-                given=f"{type(error).__name__}: {_first_line(error)}",
-                hint=_arguments_hint(arguments),
-            ) from error
-        results = _as_columns(result, role, count)
+            raise _failed(error, role, given) from error
+        slip = text_slip(own(function), result)
+        if slip is not None:
+            raise _slipped(role, slip)
+        results = _as_columns(result, role, count, function)
         flaw = flaw_of(frame, results)
         if flaw:
-            raise FunctionError(f"The {role} {flaw.what}.", given=_shown(results), hint=flaw.hint)
+            shown = given.told(_shown(results))
+            raise FunctionError(f"The {role} {flaw.what}.", given=_placed(shown, function), hint=flaw.hint)
         try:
             # what cannot be null in one expression can in another, and is of the same type
-            return [nullable(kind) for kind in analysed(frame, *results)]
+            kinds = [nullable(kind) for kind in analysed(frame, *results)]
         except AnalysisException as error:
-            raise FunctionError(
-                f"The {role} does not fit its arguments.",
-                given=_first_line(error),
-                hint=_arguments_hint(arguments),
-            ) from None
+            what, hint = refusal_of(error, given)
+            raise FunctionError(f"The {role} {what}.", given=_placed("", function), hint=hint) from None
+        for kind, column in zip(kinds, results, strict=True):
+            inner = kind.elementType if elements and isinstance(kind, ArrayType) else kind
+            fields = [each.dataType for each in inner.fields] if elements and isinstance(inner, StructType) else [inner]
+            for refused in (field_refusal(each, str(column), given) for each in fields):
+                if refused is not None:
+                    raise FunctionError(f"The {role} {refused[0]}.", given=_placed("", function), hint=refused[1])
+        return kinds
 
 
 def session() -> SparkSession:
@@ -277,27 +293,51 @@ def python_udf(function: Function, kind: str) -> Function:
 
 
 def _empty(arguments: Sequence[DataType]) -> DataFrame:
-    fields = [StructField(f"argument{i}", kind) for i, kind in enumerate(arguments)]
+    fields = [StructField(f"{ARGUMENT}{i}", kind) for i, kind in enumerate(arguments)]
     return session().createDataFrame([], StructType(fields))
 
 
-def _as_columns(result: Any, role: str, count: int) -> list[Column]:
+def _as_columns(result: Any, role: str, count: int, function: Function) -> list[Column]:
     if count == 1:
         if isinstance(result, Column):
             return [result]
         raise FunctionError(
-            f"The {role} returns no Column.",
-            given=f"{type(result).__name__}: {result!r:.80}",
-            hint="Build it from pyspark.sql.functions; a constant is F.lit(...), a record F.struct(...).",
+            f"The {role} returns no Column but {type(result).__name__}: {result!r:.80}.",
+            given=_placed("", function),
+            hint=f"Write {value_slip(result, count)}.",
         )
     if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
         return list(result)
-    raise FunctionError(f"The {role} returns no pair of Columns.", given=repr(result)[:80], hint="return key, value")
+    plain = [each for each in result if not isinstance(each, Column)] if isinstance(result, tuple) else []
+    more = f" Each is a Column: {value_slip(plain[0], count)}." if plain else ""
+    raise FunctionError(
+        f"The {role} returns no pair of Columns but {result!r:.80}.",
+        given=_placed("", function),
+        hint=f"Return a pair: return key, value; as a lambda: lambda key, value: (key, value).{more}",
+    )
 
 
-def _arguments_hint(arguments: Sequence[DataType]) -> str:
-    shown = "; ".join(kind.simpleString() for kind in arguments)
-    return f"It gets columns of these types, in this order (key first): {shown}."
+def _failed(error: Exception, role: str, arguments: Arguments) -> FunctionError:
+    """The error for a function that raised one when it was called with Columns."""
+    slip = name_slip(error) or slip_of(error)
+    if slip is not None:
+        return _slipped(role, slip)
+    place = place_of(error)
+    return FunctionError(
+        f"The {role} failed when it was called with Columns: {type(error).__name__}: {_first_line(error)}.",
+        given=place,
+        hint=f"It is called once, with Columns, when the topology is built. {arguments.hint}",
+    )
+
+
+def _slipped(role: str, slip: Slip) -> FunctionError:
+    return FunctionError(f"The {role} {slip.what}.", given=slip.place, hint=slip.hint)
+
+
+def _placed(shown: str, function: Function) -> str | None:
+    """What is given, and where the user's function begins."""
+    place = place_of_function(own(function))
+    return "; ".join(filter(None, (shown, "" if place is None else str(place)))) or None
 
 
 def _check_key(kind: DataType, what: str) -> None:
@@ -317,7 +357,7 @@ def _unordered(kind: DataType) -> bool:
 
 
 def _shown(columns: Sequence[Column]) -> str:
-    return ", ".join(str(column) for column in columns)[:_SHOWN]
+    return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)[:_SHOWN]
 
 
 def _first_line(error: BaseException) -> str:

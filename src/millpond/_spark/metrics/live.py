@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from millpond._spark.metrics.metrics import Metrics
 from millpond.errors import ConfigError
+from millpond.extras import installing
 
 DRAW_EVERY = 0.5
 """Seconds between two lines."""
@@ -35,7 +36,7 @@ def check() -> None:
         raise ConfigError(
             "A line that says how far the query is needs a package that is not installed: tqdm.",
             given="progress=True",
-            hint='pip install "millpond[watch]"; or leave progress out and read query.metrics().',
+            hint=f"{installing('watch')}; or leave progress out and read query.metrics().",
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from millpond._spark.metrics.metrics import Metrics
 from millpond.errors import ConfigError
+from millpond.extras import installing
 
 Address = tuple[str, int]
 Sample = tuple[tuple[str, ...], float]
@@ -34,7 +35,7 @@ class Endpoint:
             raise ConfigError(
                 "Numbers for Prometheus need a package that is not installed: prometheus-client.",
                 given=f"metrics_port={_text(address)}",
-                hint='pip install "millpond[watch]"; or leave metrics_port out and read query.metrics().',
+                hint=f"{installing('watch')}; or leave metrics_port out and read query.metrics().",
             )
         from prometheus_client import CollectorRegistry, start_http_server
 

@@ -7,10 +7,12 @@ from pyspark.sql import functions as F
 
 from millpond._spark.sinks.sequence import SEQUENCE
 from millpond.errors import ConfigError
+from millpond.names import answered
 
 _NEEDED = ("key", "value", SEQUENCE)
 
 
+@answered
 def latest(frame: DataFrame) -> DataFrame:
     """The rows of a table, from all its changes: the last one of each key, and none for a key that was deleted.
 
@@ -34,6 +36,11 @@ def latest(frame: DataFrame) -> DataFrame:
     --------
     >>> open_orders = mp.latest(spark.read.parquet("/data/open-orders"))  # doctest: +SKIP
     """
+    if not hasattr(frame, "isStreaming"):
+        raise ConfigError(
+            f"latest takes a DataFrame, and not {type(frame).__name__}: {frame!r:.80}.",
+            hint="Read what a topology wrote: mp.latest(spark.read.parquet(path)).",
+        )
     missing = [name for name in _NEEDED if name not in frame.columns]
     if missing:
         raise ConfigError(

@@ -51,6 +51,7 @@ from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
 from millpond._spark.query.start_options import StartOptions, refuse_idle_time
 from millpond._spark.session import settings
+from millpond._spark.session.given import check_session
 from millpond._spark.sinks import driver_commit, sinks
 from millpond._spark.sinks.driver_commit import Written
 from millpond._spark.sources import bootstrap, sources, wall_clock
@@ -61,6 +62,7 @@ from millpond.io.topics import Topic, TopicSink
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
     """Start the topology; see `Topology.start`."""
+    check_session(spark, "topology.start(spark, checkpoint=...)")
     settings.check(spark)
     refuse_idle_time(topology, options)
     sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])

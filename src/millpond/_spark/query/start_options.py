@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,20 +38,36 @@ class StartOptions:
             self._check_idle_after()
         if self.trigger is not None and duration_ms(self.trigger, "trigger") < 0:
             raise ConfigError(
-                "The interval between two batches is not negative.",
-                given=f"trigger={self.trigger!r}",
+                f"The interval between two batches is not negative: trigger={self.trigger!r}.",
                 hint='trigger="1 second"; left out, a batch follows the other.',
+            )
+        if self.trigger is not None and self.available_now:
+            raise ConfigError(
+                f"A query that stops when everything is processed has no interval: available_now=True and "
+                f"trigger={self.trigger!r}.",
+                hint="Leave one of them out.",
             )
         for part in ("shards", "tasks"):
             given = getattr(self, part)
             if given is not None and (not isinstance(given, int) or given < 1):
-                raise ConfigError(f"The number of {part} is 1 or more.", given=repr(given))
+                raise ConfigError(
+                    f"The number of {part} is 1 or more: {part}={given!r:.80}.", hint=f"Leave it out, or {part}=4."
+                )
         if self.kafka is not None and not isinstance(self.kafka, Kafka):
             raise ConfigError(
-                "kafka= is the connection to a cluster.",
-                given=type(self.kafka).__name__,
-                hint='topology.start(..., kafka=mp.Kafka("host:9092"))',
+                f"The connection to a cluster is an mp.Kafka, and not {self._shown(self.kafka)}.",
+                hint=f"Write kafka=mp.Kafka({self._address_of(self.kafka)!r}).",
             )
+
+    @staticmethod
+    def _shown(given: Any) -> str:
+        """What was given in place of a connection, where that is an address and holds no secret."""
+        plain = isinstance(given, str) and re.fullmatch(r"[\w.:,-]+", given)
+        return f"kafka={given!r}" if plain else f"a {type(given).__name__} (kafka=...)"
+
+    @staticmethod
+    def _address_of(given: Any) -> str:
+        return given if isinstance(given, str) and re.fullmatch(r"[\w.-]+:\d+", given) else "host:9092"
 
     def _check_idle_after(self) -> None:
         if self.idle_after_ms < 1_000:

@@ -24,6 +24,7 @@ from millpond._spark.session import settings
 from millpond._spark.session.archive import archive_options
 from millpond._spark.session.connector import kafka_jars, kafka_package
 from millpond._spark.session.console import log_options
+from millpond._spark.session.in_worker import session_of_worker
 from millpond._spark.session.master import configured_master, default_settings, is_one_jvm
 from millpond.errors import ConfigError
 
@@ -45,6 +46,9 @@ def session(
 ) -> SparkSession:
     """See `millpond.session.session`."""
     config = config or {}
+    in_worker = session_of_worker()
+    if in_worker is not None:
+        return in_worker
     existing = SparkSession.getActiveSession()
     if existing is not None:
         _check_existing(existing, {**_given_jars(jars), **config})

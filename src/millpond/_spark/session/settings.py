@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 
 from millpond._spark.query.counting import KEPT
 from millpond.errors import ConfigError
+from millpond.versions import LEAST_SPARK
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-LEAST_SPARK = (4, 1)
 DAEMON = "millpond._spark.session.daemon"
 """The module that Spark runs as its daemon; not imported here, since Python warns of a module that it runs then."""
 

@@ -39,11 +39,13 @@ class Encoding:
     serdes : by part, key or value, what writes it.
     outlives : whether a row that is refused ends, and does not fail the query.
     ships : whether the bytes travel on; False: the values do, as a test driver shows them.
+    output : its name, as the user has it.
     """
 
     serdes: Mapping[str, Serde]
     outlives: bool
     ships: bool
+    output: str
 
     def __call__(self, frame: pa.Table, outlet: Outlet, slots: int, drops: Letters) -> tuple[pa.Table, Outlet]:
         """The rows of the output, those without that are refused, and where they go.
@@ -64,7 +66,7 @@ class Encoding:
             for name, given in made.items():
                 part = part.append_column(ENCODED_KEY if name == "key" else _VALUE, given)
         if found:
-            drops.unencodable(outlet, part, found)
+            drops.unencodable(outlet, part, found, self.output)
             part = without(part, found)
         return part, self._onward(outlet)
 
@@ -95,7 +97,7 @@ def encodings_of(physical: Physical, sinks: Iterable[Sink], *, ships: bool = Tru
     for sink in sinks:
         if sink.name in parts:
             serdes = {part: _serde(sink, part) for part in parts[sink.name]}
-            found[sink.name] = Encoding(serdes, physical.plan.within.outlives(sink.name), ships)
+            found[sink.name] = Encoding(serdes, physical.plan.within.outlives(sink.name), ships, sink.output)
     ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
     return {port: found[sink] for port, sink in ports.items() if sink in found}
 

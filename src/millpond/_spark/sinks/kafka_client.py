@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from millpond.errors import ConfigError, MillpondError, SinkError
+from millpond.extras import installing
 from millpond.io.kafka import Kafka
 
 LOG = logging.getLogger("millpond.kafka")
@@ -47,7 +48,7 @@ def client() -> Any:
         raise ConfigError(
             "A Kafka sink needs the package confluent-kafka.",
             given=str(error),
-            hint="pip install 'millpond[kafka]', on the driver and on every executor.",
+            hint=f"{installing('kafka')}, on the driver and on every executor.",
         ) from None
 
 

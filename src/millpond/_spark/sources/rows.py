@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -137,10 +138,13 @@ def _type(origin: Rows, column: Column, role: str) -> DataType:
     try:
         return analysed(origin.frame, column)[0]
     except AnalysisException as error:
+        said: dict[str, str] = error.getMessageParameters() or {}
+        name = said.get("objectName", str(column).removeprefix("Column<'").removesuffix("'>")).strip("`")
+        near = get_close_matches(name, origin.frame.columns, n=1)
+        meant = f"Did you mean {role}={near[0]!r}? " if near else ""
         raise TopologyError(
-            f"The {role} names what the DataFrame does not have.",
-            given=str(error).strip().splitlines()[0],
-            hint=_known(origin.frame),
+            f"The {role} names what the DataFrame does not have: {role}={name!r}.",
+            hint=f"{meant}Name it: {role}=... {_known(origin.frame)}",
         ) from None
 
 
@@ -156,7 +160,7 @@ def _timestamp(origin: Rows) -> Column:
     if isinstance(kind, LongType):
         return column
     raise TopologyError(
-        "The timestamp is a timestamp, or a long of milliseconds since 1970.",
-        given=kind.simpleString(),
-        hint='Change it: F.to_timestamp("name"), or F.col("name").cast("timestamp").',
+        f"The timestamp is a timestamp, or a long of milliseconds since 1970, and {origin.timestamp!s:.80} is "
+        f"{kind.simpleString()}.",
+        hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
     )

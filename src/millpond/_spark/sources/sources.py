@@ -155,8 +155,7 @@ def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
     if kafka is None:
         topics = {source.origin.name for source in sources if isinstance(source.origin, Topic)}
         raise ConfigError(
-            "The topology reads Kafka topics, but nothing says where Kafka is.",
-            given=f"topics {', '.join(sorted(topics))}",
+            f"The topology reads Kafka topics, and kafka= is left out: {', '.join(sorted(topics)):.200}.",
             hint='topology.start(spark, checkpoint=..., kafka=mp.Kafka("host:9092"))',
         )
     return kafka

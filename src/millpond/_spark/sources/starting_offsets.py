@@ -14,6 +14,7 @@ from millpond._plan.nodes import Source
 from millpond._spark.sinks import kafka_client
 from millpond._spark.sources.bootstrap import Recorded
 from millpond.errors import ConfigError
+from millpond.extras import installing
 from millpond.io.bootstrap import Bootstrap
 from millpond.io.kafka import Kafka
 
@@ -88,7 +89,7 @@ def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
         raise ConfigError(
             "Offsets are found by a timestamp through Kafka's Python client, which is not installed.",
             given=f"starting_timestamp={moment}",
-            hint="pip install millpond[kafka], or give starting_offsets=.",
+            hint=f"{installing('kafka')}; or give starting_offsets=.",
         )
     kafka_client.check_topics(kafka, [topic])
     settings = kafka_client.client_settings(kafka)

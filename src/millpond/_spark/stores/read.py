@@ -22,12 +22,14 @@ from millpond._spark.checkpoint.facts import Facts
 from millpond._spark.checkpoint.files import Folder
 from millpond._spark.dataflow.state import CHUNKS, MANIFEST
 from millpond._spark.formats.arrow_types import arrow_schema
+from millpond._spark.session.given import check_session
 from millpond._spark.session.settings import AT_START
 from millpond._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from millpond._spark.stores.keys import Keys
 from millpond._spark.stores.shards import StoreRows
 from millpond._spark.stores.shown import Shown
 from millpond.errors import ConfigError
+from millpond.names import answered
 
 _KEPT = int(AT_START["spark.sql.streaming.minBatchesToRetain"])
 _LEVEL = re.compile(r"/state/(\d+)/_metadata/v2/\d+$")
@@ -56,6 +58,7 @@ class Store:
     batch: int | None
 
 
+@answered
 def read_state(
     spark: SparkSession,
     checkpoint: str | os.PathLike[str],
@@ -89,6 +92,7 @@ def read_state(
     --------
     >>> mp.read_state(spark, "/data/orders", "open").orderBy("key").show()  # doctest: +SKIP
     """
+    check_session(spark, "mp.read_state(spark, checkpoint, store)")
     begun = _begun(Folder(spark, os.fspath(checkpoint)))
     facts, folder = begun.facts, begun.place
     shown = _shown(facts, store)
@@ -116,6 +120,7 @@ def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence
     return Keys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
 
 
+@answered
 def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None) -> list[Store]:
     """The stores of a checkpoint, as a batch has left them.
 
@@ -129,6 +134,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     ------
     ConfigError : the folder has no topology of millpond, or no such batch.
     """
+    check_session(spark, "mp.stores(spark, checkpoint)")
     begun = _begun(Folder(spark, os.fspath(checkpoint)))
     facts, folder = begun.facts, begun.place
     number = _batch(folder, batch)

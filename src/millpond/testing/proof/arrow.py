@@ -128,6 +128,9 @@ class ArrowFunctions:
         """The type; nothing is written."""
         return str(kind)
 
+    def check_written(self, form: Format, kind: pa.DataType, what: str) -> None:
+        """Nothing is written."""
+
 
 def arrow_builder(
     application_id: str, *, generation: str | Generation = Generation.CURRENT, on_error: OnError = "fail"

@@ -13,6 +13,7 @@ from millpond._engine.expressions.kernel import Kernel, LazyKernel
 from millpond._engine.expressions.tree import Call, Expression, type_of
 from millpond._engine.expressions.vectors import FIXED, FLOATS, flags, numbers
 
+_EQUALITIES = ("EqualTo", "EqualNullSafe")
 _OPPOSITE = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _ARROW = {"LessThan": pc.less, "LessThanOrEqual": pc.less_equal, "EqualTo": pc.equal}
 
@@ -23,9 +24,18 @@ def comparable(kind: pa.DataType) -> bool:
     return bool(plain or pt.is_decimal(kind) or pt.is_null(kind))
 
 
+def equatable(kind: pa.DataType) -> bool:
+    """Whether values of a type are told apart here: those that are compared, and structs of such."""
+    if pt.is_struct(kind):
+        return all(equatable(kind.field(number).type) for number in range(kind.num_fields))
+    return comparable(kind)
+
+
 def fits(call: Call) -> bool:
     """See `kernel`."""
     kinds = {type_of(each) for each in call.arguments}
+    if call.function in _EQUALITIES and len(kinds) == 1 and all(map(pt.is_struct, kinds)):
+        return all(map(equatable, kinds))
     return len(kinds) == 1 and all(map(comparable, kinds)) and not any(map(of_day, call.arguments))
 
 
@@ -42,6 +52,8 @@ def compared(function: str, left: pa.Array, right: pa.Array) -> pa.Array:
     if function in _OPPOSITE:
         function, left, right = _OPPOSITE[function], right, left
     kind = left.type
+    if pt.is_struct(kind):
+        return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), same(left, right), pa.scalar(None, pa.bool_()))
     if pt.is_null(kind):
         return pa.nulls(len(left), pa.bool_())
     if pt.is_boolean(kind):
@@ -64,12 +76,26 @@ def equal(left: pa.Array, right: pa.Array) -> pa.Array:
     return compared("EqualTo", left, right)
 
 
+def same(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Where values are the same, or both null; of structs, where all their fields are."""
+    both = pc.and_(left.is_valid(), right.is_valid())
+    if pt.is_struct(left.type):
+        found = both
+        for number in range(left.type.num_fields):
+            found = pc.and_(found, same(left.field(number), right.field(number)))
+    else:
+        found = pc.fill_null(equal(left, right), False)
+    return pc.if_else(both, found, pc.and_(left.is_null(), right.is_null()))
+
+
 def _compare(call: Call, arguments: list[pa.Array]) -> pa.Array:
     return compared(call.function, *arguments)
 
 
 def _equal_null_safe(call: Call, arguments: list[pa.Array]) -> pa.Array:
     left, right = arguments
+    if pt.is_struct(left.type):
+        return same(left, right)
     if not (left.null_count or right.null_count):
         return equal(left, right)
     return pc.if_else(

@@ -68,7 +68,7 @@ def _schema(form: Format) -> DataType:
         return DataType.fromDDL(str(form.schema))
     except (PySparkException, ValueError) as error:
         raise TopologyError(
-            "The schema of a JSON format does not parse.",
-            given=repr(form.schema),
-            hint=f'Fields and types: "id long, name string". {str(error).strip().splitlines()[0]}',
+            f"The schema of a JSON format does not parse: {form.schema!r:.200}.",
+            hint=f'Give fields and types: "id long, name string"; a schema of Avro is mp.avro(...), a JSON Schema '
+            f"mp.json_schema(...). {str(error).strip().splitlines()[0]}",
         ) from None

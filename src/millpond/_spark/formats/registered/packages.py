@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from millpond.errors import ConfigError
+from millpond.extras import installing
 
 
 def needed(name: str) -> Any:
@@ -21,5 +22,5 @@ def needed(name: str) -> Any:
         raise ConfigError(
             "A format needs a package that is not there.",
             given=str(error),
-            hint="pip install 'millpond[registry]', on the driver and on every executor.",
+            hint=f"{installing('registry')}, on the driver and on every executor.",
         ) from None

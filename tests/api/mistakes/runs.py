@@ -1,0 +1,111 @@
+"""Test drivers, starts, sessions, queries."""
+
+from tests.api.mistakes.kit import Row
+
+DRIVER = (
+    "from millpond.testing import TopologyTestDriver\n"
+    "clicks.map_values(lambda v: v['page']).to('pages')\n"
+    "driver = TopologyTestDriver(builder.build())\n"
+)
+START = "clicks.to('o')\nbuilder.build().start(spark, "
+ROWS: list[Row] = [
+    (
+        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(builder)",
+        "StreamsBuilder",
+        "TopologyTestDriver(builder.build())",
+    ),
+    (
+        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(clicks)",
+        "KStream",
+        "TopologyTestDriver(builder.build())",
+    ),
+    (
+        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver()",
+        "topology",
+        "TopologyTestDriver(builder.build())",
+    ),
+    (
+        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(lambda: builder.build())",
+        "function",
+        "TopologyTestDriver(builder.build())",
+    ),
+    (
+        "from millpond.testing import TopologyTestDriver\nclicks.to('o')\nTopologyTestDriver(builder.build(), {})",
+        "{}",
+        "session",
+    ),
+    (
+        "from millpond.testing import TopologyTestDriver\nclicks.to('o')\n"
+        "TopologyTestDriver(builder.build(), shards=0)",
+        "shards=0",
+        "shards=2",
+    ),
+    ("from millpond import testing\ntesting.TopologyTestDrive", "TopologyTestDrive", "TopologyTestDriver"),
+    (DRIVER + "driver.pipeInput('clicks', 1, None)", "pipeInput", "pipe("),
+    (DRIVER + "driver.createInputTopic('clicks')", "createInputTopic", "create_input_topic"),
+    (DRIVER + "driver.createOutputTopic('pages')", "createOutputTopic", "create_output_topic"),
+    (DRIVER + "driver.getKeyValueStore('users')", "getKeyValueStore", "get_store"),
+    (DRIVER + "driver.getWindowStore('users')", "getWindowStore", "get_store"),
+    (DRIVER + "driver.advanceWallClockTime('1 hour')", "advanceWallClockTime", "advance_wall_clock_time"),
+    (DRIVER + "driver.producedTopicNames()", "producedTopicNames", "read("),
+    (DRIVER + "driver.readOutput('pages')", "readOutput", "read("),
+    (DRIVER + "driver.output('pages')", "output", "read("),
+    (DRIVER + "driver.create_input_topic('clicks').pipeInput(1, None)", "pipeInput", "pipe_input"),
+    (DRIVER + "driver.create_input_topic('clicks').pipeKeyValueList([])", "pipeKeyValueList", "pipe_key_value_list"),
+    (DRIVER + "driver.create_input_topic('clicks').advanceTime('1 hour')", "advanceTime", "auto_advance"),
+    (
+        DRIVER + "driver.create_output_topic('pages').readKeyValuesToMap()",
+        "readKeyValuesToMap",
+        "read_key_values_to_map",
+    ),
+    (DRIVER + "driver.create_output_topic('pages').readValue()", "readValue", "read_value"),
+    (DRIVER + "driver.create_input_topic('clicks', 'long', 'string')", "create_input_topic .. 'long'", "start_ts="),
+    (DRIVER + "driver.pipe('clicks', 1, None)", "pipe .. ts", "ts="),
+    (DRIVER + "driver.pipe('clicks', 1, None, 5)", "pipe .. 5", "ts="),
+    (DRIVER + "driver.pipe('clicks', 1, None, timestamp=5)", "timestamp=5", "ts="),
+    (DRIVER + "driver.pipe('click', 1, None, ts=0)", "'click'", "clicks"),
+    (DRIVER + "driver.pipe('clicks', 'a', None, ts=0)", "'a'", "bigint"),
+    (DRIVER + "driver.pipe('clicks', 1, {'pge': 'a'}, ts=0)", "pge", "page"),
+    (DRIVER + "driver.pipe('clicks', 1, 'text', ts=0)", "'text'", "struct"),
+    (DRIVER + "driver.pipe('clicks', 1, None, ts='now')", "'now'", "ms"),
+    (DRIVER + "driver.pipe('pages', 1, None, ts=0)", "'pages'", "clicks"),
+    (DRIVER + "driver.read('page')", "'page'", "pages"),
+    (DRIVER + "driver.read('clicks')", "'clicks'", "pages"),
+    (DRIVER + "driver.read()", "read .. output", "driver.read('"),
+    (DRIVER + "driver.get_store('user')", "'user'", "users"),
+    (DRIVER + "driver.create_output_topic('pages').read_value()", "no further record", "is_empty()"),
+    (DRIVER + "driver.close(); driver.read('pages')", "closed", "TopologyTestDriver(topology)"),
+    (DRIVER + "driver.getAllStateStores()", "getAllStateStores", "get_store"),
+    # starts
+    (START + "checkpoint='C:\\\\data\\\\cp')", "C: .. cp .. drive", "file:///"),
+    (START + "checkpoint='c:/data/cp')", "c:/data/cp", "file:///"),
+    (START + "checkpoint='')", "checkpoint=''", "folder"),
+    (START + "checkpoint=None)", "checkpoint=None", "folder"),
+    (START + "checkpoint=5)", "checkpoint=5", "folder"),
+    (START + "checkpoint=folder)", "kafka=", "mp.Kafka("),
+    (START + "checkpoint=folder, kafka='localhost:9092')", "kafka='localhost:9092'", "mp.Kafka('localhost:9092')"),
+    (START + "checkpoint=folder, kafka={'bootstrap.servers': 'h:1'})", "kafka=", "mp.Kafka("),
+    (START + "checkpoint=folder, shards=0)", "shards=0", "shards=4"),
+    (START + "checkpoint=folder, shards='4')", "shards='4'", "shards=4"),
+    (START + "checkpoint=folder, tasks=-1)", "tasks=-1", "tasks=4"),
+    (START + "checkpoint=folder, trigger=5)", "trigger .. 5", "5 minutes"),
+    (START + "checkpoint=folder, trigger={'availableNow': True})", "trigger", "5 minutes"),
+    (START + "checkpoint=folder, trigger='now')", "'now'", "5 minutes"),
+    (START + "checkpoint=folder, available_now=True, trigger='1 second')", "available_now", "one of them"),
+    (START + "checkpoint=folder, idle_after='soon')", "'soon'", "5 minutes"),
+    (START + "checkpoint=folder, metrics_port='port')", "'port'", "9400"),
+    ("clicks.to('o')\nbuilder.build().start('app', checkpoint='c')", "'app'", "mp.session("),
+    ("clicks.to('o')\nbuilder.build().start(None, checkpoint='c')", "None", "mp.session("),
+    ("clicks.to('o')\nbuilder.build().start(spark.sparkContext, checkpoint='c')", "SparkContext", "mp.session("),
+    ("mp.session(5)", "5", "mp.session("),
+    ("mp.session('a', kafka='localhost:9092')", "kafka='localhost:9092'", "kafka=True"),
+    ("mp.session('a', config=['x'])", "config=['x']", "{"),
+    ("mp.session('a', jars='x.jar')", "jars='x.jar'", "['x.jar']"),
+    ("mp.session('a', config={'spark.sql.x.y': '5'})", "spark.sql.x.y", "spark.stop()"),
+    ("mp.read_state('/nowhere', 'users')", "read_state .. '/nowhere'", "mp.read_state(spark"),
+    ("mp.read_state(spark, folder, 'users')", "", "folder"),
+    ("mp.stores(spark, folder)", "", "folder"),
+    ("mp.plan_change(folder, builder)", "StreamsBuilder", "builder.build()"),
+    ("clicks.to('o')\nmp.plan_change(builder.build(), folder)", "Topology", "plan_change("),
+    ("mp.latest('/x')", "latest", "mp.latest("),
+]
