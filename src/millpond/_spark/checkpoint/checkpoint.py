@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from typing import Any
 from millpond._plan.change.change import Change, Item
 from millpond._plan.change.compare import compare, other_columns
 from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
-from millpond._spark.checkpoint.files import Folder
+from millpond._spark.checkpoint.files import Folder, foreign
 from millpond._spark.query.warned import warn
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
@@ -277,12 +278,27 @@ def look(folder: Folder) -> Found:
                 "folder millpond/.",
             )
         return Found(folder, None, batches=False)
-    last = max((_read(row, folder) for row in rows), key=lambda row: int(row["number"]))
-    logs = str(last.get("logs", ""))
+    with foreign(_path(folder)):
+        last = max((_read(row, folder) for row in rows), key=lambda row: int(row["number"]))
+        facts, number, logs, identity = Facts.read(last["facts"]), int(last["number"]), _logs(last), _identity(last)
     batches = bool(folder.below(logs).names("offsets/[0-9]*")) if logs else batches
     begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
-    facts, number = Facts(**last["facts"]), int(last["number"])
-    return Found(folder, Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs), batches)
+    return Found(folder, Checkpoint(folder, identity, facts, number, begun=begun, recorded=True, logs=logs), batches)
+
+
+def _logs(record: Mapping[str, Any]) -> str:
+    """The folder that a record names: one of its own checkpoint, wherever it was written."""
+    logs = record.get("logs", "")
+    if logs and not re.fullmatch(rf"{CHANGED}/[0-9a-f]{{32}}", logs):
+        raise ValueError(f"logs in {logs!r:.80}")
+    return str(logs)
+
+
+def _identity(record: Mapping[str, Any]) -> str:
+    # names of groups and transactions begin with it
+    if not re.fullmatch("[0-9a-f]{32}", record["id"]):
+        raise ValueError(f"id {record['id']!r:.80}")
+    return str(record["id"])
 
 
 def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:
@@ -324,7 +340,7 @@ def _read(text: str, folder: Folder) -> dict[str, Any]:
         body = json.loads(text)
         digest = body.pop("sha256")
         sound = digest == _digest(body)
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         sound = False
     if not sound:
         raise CorruptData(

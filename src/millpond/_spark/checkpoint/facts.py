@@ -11,6 +11,9 @@ from millpond._plan.change.change import Item
 Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""
 
+_FORMS = {"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list}
+"""What JSON has of a fact; of all others an object."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -49,6 +52,23 @@ class Facts:
     described: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] = field(default_factory=list)
     begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Facts:
+        """Facts as a record has them.
+
+        Raises
+        ------
+        ValueError, TypeError : it has others, or of another form.
+        """
+        for name, value in written.items():
+            kind = _FORMS.get(name, dict)
+            if type(value) is not kind or (isinstance(value, int) and kind is int and value < 1):
+                raise ValueError(f"{name} is {value!r:.80}")
+        numbers = [*written.get("formats", {}).values(), *written.get("partitions", {}).values()]
+        if not all(type(number) is int for number in numbers):
+            raise ValueError(f"formats and partitions {numbers!r:.80}")
+        return cls(**written)
 
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""

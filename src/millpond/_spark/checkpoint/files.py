@@ -10,7 +10,8 @@ import re
 import struct
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -128,6 +129,24 @@ class Folder:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return None
             raise
+
+
+@contextmanager
+def foreign(path: str) -> Iterator[None]:
+    """Around what takes a file apart that somebody else may have written, with a sum that is right.
+
+    Raises
+    ------
+    CorruptData : it is of another form.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise CorruptData(
+            "A file of the checkpoint is not what millpond and Spark write.",
+            given=f"{path}: {type(error).__name__}: {error}"[:300],
+            hint=RESTORE,
+        ) from error
 
 
 def on_this_machine(path: str) -> Folder | None:
