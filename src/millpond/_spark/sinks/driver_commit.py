@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,6 +27,10 @@ from millpond._engine.rows.columns import position_columns, stacked
 from millpond._engine.rows.position import sort_by_position
 from millpond._spark.sinks.kafka_sink import send
 from millpond._spark.sinks.producers import TransactionalSender
+from millpond._spark.sinks.transactions.retries import Faults
+from millpond.errors import SinkError
+
+T = TypeVar("T")
 
 TASK_BYTES = 256 << 10
 """Of records that a task hands back, at most."""
@@ -87,6 +91,8 @@ class DriverCommit:
         self._sender = self._sender_of(name=driver_name(identity))
         self._identity = identity
         self._taken: Future[bool] | None = None
+        self._takeovers = 0
+        self._faults = Faults(self._sender.retry_seconds)
 
     def begins(self, batch: int) -> bool:
         """Called before the job of a batch: whether Kafka has all of it.
@@ -94,7 +100,8 @@ class DriverCommit:
         Where it cannot have been run before, the producer is made ready while the job runs.
         """
         self._taken = _in_background(partial(self._sender.holds, batch))
-        return batch <= self._planned and self._taken.result()
+        self._faults = Faults(self._sender.retry_seconds)
+        return batch <= self._planned and self._tried(self._holds, batch)
 
     def write(self, batch: int, held: Mapping[int, bytes], slots: int | None) -> None:
         """Write what tasks hand back of a batch whose job has succeeded.
@@ -104,19 +111,43 @@ class DriverCommit:
         held : by task; not empty.
         slots : path slots of the records' positions; None where they come without.
         """
-        assert self._taken is not None
-        self._taken.result()
-        before = self._sender.takeovers
-        try:
-            if not self._sender.begin(batch):
-                return
-            if batch <= self._planned or self._sender.takeovers > before:
-                held = self._missing(batch, held)
-            send(self._sender, self._topics, _in_order(held, slots))
-            self._sender.commit(batch)
-        except BaseException:
-            self._sender.abandon()
-            raise
+        self._tried(self._write, batch, held, slots)
+
+    def _tried(self, call: Callable[..., T], *given: Any) -> T:
+        """What is called, again while Kafka does not answer: each attempt asks what is in already."""
+        while True:
+            try:
+                found = call(*given)
+                self._faults.passed()
+                return found
+            except SinkError as error:
+                self._sender.abandon()
+                self._faults.again(error)
+            except BaseException:
+                self._sender.abandon()
+                raise
+
+    def _holds(self, batch: int) -> bool:
+        taken = self._taken
+        self._ready()
+        return self._sender.holds(batch) if taken is None else taken.result()
+
+    def _write(self, batch: int, held: Mapping[int, bytes], slots: int | None) -> None:
+        self._ready()
+        if not self._sender.begin(batch):
+            return
+        if batch <= self._planned or self._sender.takeovers > self._takeovers:
+            held = self._missing(batch, held)
+        send(self._sender, self._topics, _in_order(held, slots))
+        self._sender.commit(batch)
+
+    def _ready(self) -> None:
+        """Wait for the takeover in the background; any that comes behind it, or where it fails, is noticed."""
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            self._takeovers = self._sender.takeovers
+            taken.result()
+            self._takeovers = self._sender.takeovers
 
     def close(self) -> None:
         """Give the producer up; no batch is under way."""

@@ -15,7 +15,7 @@ from millpond._spark.checkpoint.files import on_this_machine
 from millpond._spark.dataflow.measures import Measure, Measures
 from millpond._spark.metrics import kept
 from millpond._spark.metrics.totals import Counted, Totals
-from tests.engine.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
+from tests.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
 
 
 def checkpoint_files(chance: random.Random, number: int) -> str:

@@ -25,8 +25,8 @@ from millpond._engine.state.description import Chunk, checksum
 from millpond._engine.state.runs import State
 from millpond._engine.state.store import MemoryChunkStore
 from millpond._plan.operators.spec import Retention, TableSchema
-from tests.engine.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
 from tests.engine.state_kit import EAGER
+from tests.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
 
 ROWS = 300
 KIND = pa.struct([("n", pa.int64()), ("tags", pa.list_(pa.string()))])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond._engine.rows import blob
-from tests.engine.hostile.mutations import OTHER, RIGHT, headed, mutated
+from tests.hostile.mutations import OTHER, RIGHT, headed, mutated
 
 ROWS = 300
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.hostile.mutations import OTHER, REFUSED, RIGHT
-from tests.engine.hostile.read import TARGETS
+from tests.hostile.mutations import OTHER, REFUSED, RIGHT
+from tests.hostile.read import TARGETS
 
 SOME = {"blobs": 800, "lying": 600, "state": 150, "sealed_chunk": 250, "sealed_manifest": 250, "cache_files": 100}
 SEALED = frozenset({"blobs", "lying", "sealed_chunk", "sealed_manifest", "checkpoint_files"})
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def outcomes(target: str, first: int, count: int) -> dict[str, list[int]]:
     """How often which outcome came, and its first number."""
-    command = [sys.executable, "-m", "tests.engine.hostile", target, str(first), str(count)]
+    command = [sys.executable, "-m", "tests.hostile", target, str(first), str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     last = done.stderr.split()[-1:]
     assert done.returncode == 0, f"{target} {last}: ended by {done.returncode}\n{done.stderr[-500:]}"

@@ -1,6 +1,6 @@
 """Bytes that were altered: random mutations of what is read from disk and network, each read in this process.
 
-`python -m tests.engine.hostile TARGET FIRST COUNT` reads so many mutations; a reader that dies takes this process with
+`python -m tests.hostile TARGET FIRST COUNT` reads so many mutations; a reader that dies takes this process with
 it, so a test runs it in one of its own. Each input comes from its number alone. Of a mutation three things may come:
 what was there before, an error of millpond's, or, where whoever altered it has made the sums anew ("sealed"), other
 rows. Anything else is written to the standard output as JSON: by outcome how often, and the first number of it.
@@ -18,10 +18,10 @@ import warnings
 from collections.abc import Callable
 
 from millpond.errors import MillpondError
-from tests.engine.hostile.blobs import blobs, lying
-from tests.engine.hostile.checkpoint import checkpoint_files
-from tests.engine.hostile.mutations import REFUSED
-from tests.engine.hostile.state import cache_files, sealed_chunk, sealed_manifest, state
+from tests.hostile.blobs import blobs, lying
+from tests.hostile.checkpoint import checkpoint_files
+from tests.hostile.mutations import REFUSED
+from tests.hostile.state import cache_files, sealed_chunk, sealed_manifest, state
 
 SECONDS = 120
 """For one input: a reader that has not ended then hangs."""
