@@ -21,6 +21,7 @@ from millpond._plan.change.compare import compare, other_columns
 from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
 from millpond._spark.checkpoint.files import Folder, foreign
 from millpond._spark.query.warned import warn
+from millpond._spark.sources import topic_ids
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 2
@@ -127,6 +128,7 @@ class Found:
         kept: Collection[tuple[str, str]] = (),
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
+        allow_recreated_topics: bool = False,
         evolve: bool = False,
     ) -> Checkpoint:
         """The checkpoint, if it is new or was written under the same facts; nothing is written yet.
@@ -137,11 +139,13 @@ class Found:
         allow_partition_change : whether topics may have other partition counts than at the first start. Records
             that were late in one partition's time may then be judged by another's.
         allow_changed_functions : whether such a function may be another: what it has left in state stays.
+        allow_recreated_topics : whether inputs may be topics with other ids.
         evolve : whether the topology may be another, where what is kept can go on.
 
         Raises
         ------
         ChangedTopology : it was written under other facts.
+        SourceError : a topic that it has read was made anew.
         """
         if self.last is None:
             return Checkpoint(self.folder, uuid.uuid4().hex, facts, created=True)
@@ -152,6 +156,10 @@ class Found:
             _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
             if change is None:
                 _check_columns(self.folder, known, facts)
+            if not allow_recreated_topics:
+                topic_ids.check_inputs(self.last.facts.topics, facts.topics, facts.partitions)
+            outputs = facts.topics.keys() - facts.partitions.keys()
+            topic_ids.say_outputs(self.last.facts.topics, facts.topics, outputs)
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(

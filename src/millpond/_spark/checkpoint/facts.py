@@ -11,7 +11,10 @@ from millpond._plan.change.change import Item
 Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""
 
-_FORMS = {"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list}
+_FORMS = {
+    **{"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list},
+    "marks": str,
+}
 """What JSON has of a fact; of all others an object."""
 
 
@@ -35,6 +38,8 @@ class Facts:
     described : operators, inputs and outputs, as a change of the topology is judged by them.
     inputs : the name of each of Spark's sources, in the order of its plans.
     begins : what inputs begin with, by the input's name.
+    topics : the id of each topic that is read or written, where Kafka says it.
+    marks : the topic whose offsets mark the batches that Kafka has; it stays, whatever outputs are added.
     """
 
     topology: str
@@ -52,6 +57,8 @@ class Facts:
     described: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] = field(default_factory=list)
     begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    marks: str = ""
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Facts:

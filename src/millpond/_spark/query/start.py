@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyspark
@@ -49,6 +49,7 @@ from millpond._spark.query.start_options import StartOptions
 from millpond._spark.session import settings
 from millpond._spark.sinks import sinks
 from millpond._spark.sources import bootstrap, sources, wall_clock
+from millpond._spark.sources.topic_ids import Topics
 from millpond._spark.stores.shown import shown_stores
 from millpond.errors import ConfigError, EncodingError
 from millpond.io.topics import Topic, TopicSink
@@ -203,7 +204,7 @@ class _Start:
         if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
             return False
         # other outputs come behind the topics, at one of which it failed
-        plan, written = self.topology.plan, sinks.Written(planned, place.facts.tasks)
+        plan, written = self.topology.plan, sinks.Written(planned, place.facts.tasks, place.facts.marks)
         targets = [sink.target for sink in plan.sinks]
         return sinks.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written)
 
@@ -214,6 +215,7 @@ class _Start:
             kept=kept_functions(self.topology),
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
+            allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
 
@@ -243,7 +245,7 @@ class _Start:
                     trigger=trigger,
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
-                    written=sinks.Written(planned, 0 if place.created else facts.tasks),
+                    written=sinks.Written(planned, 0 if place.created else facts.tasks, facts.marks),
                     at_end=lease.at_end,
                 )
             # everything has been checked
@@ -253,6 +255,7 @@ class _Start:
                     self._handover(found, place, planned).run()
             place.record()
             lease.secure()
+            barrier.before = self._topics.watch(facts)
             barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
@@ -342,7 +345,12 @@ class _Start:
             ),
             inputs=sources.inputs_of(plan.sources, begins, clock=clock),
             begins=begins,
+            **self._topics.facts(found.binding, ask=recorded is None),
         )
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:
         """(shards, tasks): as given, else as the checkpoint has them, else the defaults."""
@@ -359,7 +367,7 @@ class _Start:
 
     def _partitions(self) -> dict[str, int]:
         read = self.topology.plan.sources
-        topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
+        topics = sorted(self._topics.read)
         if not topics:
             return {}
         return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))

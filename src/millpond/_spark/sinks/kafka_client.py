@@ -41,7 +41,7 @@ _UNANSWERED = frozenset(
 """Faults of the network and of brokers that stop and start: what was tried may be tried again with a new client."""
 OWN = "millpond."
 """What settings of our own begin with, which travel with those of the client and are not given to it."""
-RETRY = f"{OWN}retry.ms"
+RETRY, MARKS = f"{OWN}retry.ms", f"{OWN}marks"
 T = TypeVar("T")
 _PROPERTY = re.compile(r'configuration property:? "([^"]*)"')
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from millpond._spark.sinks.kafka_client import (
+    MARKS,
     RETRY,
     client,
     client_settings,
@@ -175,7 +176,7 @@ class TransactionalSender(Sender):
         self._name = name
         self._timeout = timeout / 1000
         # an offset is of a partition of a topic that exists
-        self._mark = (topic, 0)
+        self._mark = (str(settings.get(MARKS, topic)), 0)
         self._marker = NEVER
         self._group: Any = None
         self.takeovers = 0

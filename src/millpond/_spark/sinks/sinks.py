@@ -33,7 +33,7 @@ from millpond._spark.sinks.driver_commit import DriverCommit, driver_name, has_i
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
 from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
-from millpond._spark.sinks.kafka_client import check_topics, client_settings
+from millpond._spark.sinks.kafka_client import MARKS, check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.sinks.producers import TransactionalSender, refuse_later
 from millpond._spark.sinks.selection import Selection
@@ -97,6 +97,8 @@ def prepared(
         if written is not None and topics and kafka is not None:
             _check_markers(topics, kafka, identity, written)
         settings = client_settings(kafka) if kafka else {}
+        if written is not None and topics:
+            settings |= {MARKS: written.mark_of(topics)}
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
@@ -188,10 +190,16 @@ class Written:
     ----------
     planned : number of the last batch that the checkpoint has a plan of; -1: none.
     tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
+    marks : the topic whose offsets mark the batches; "": the first of those that are written.
     """
 
     planned: int
     tasks: int
+    marks: str = ""
+
+    def mark_of(self, topics: Sequence[TopicSink]) -> str:
+        """The topic whose offsets mark the batches, where these are written."""
+        return self.marks or min(sink.name for sink in topics)
 
 
 def _check_list(spark: SparkSession, path: str, planned: int) -> None:
@@ -208,7 +216,7 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
 def _check_markers(topics: Sequence[TopicSink], kafka: Kafka, identity: str, written: Written) -> None:
     """Raise where Kafka has a batch that would now be planned anew: its task would skip what it has not written."""
     if _is_once(topics):
-        refuse_later(kafka, _writers(identity, written), min(sink.name for sink in topics), written.planned)
+        refuse_later(kafka, _writers(identity, written), written.mark_of(topics), written.planned)
 
 
 def _writers(identity: str, written: Written) -> list[str]:
@@ -228,7 +236,7 @@ def is_unwritten(targets: Sequence[SinkTarget], kafka: Kafka | None, identity: s
     topics = [target for target in targets if isinstance(target, TopicSink)]
     if kafka is None or not _is_once(topics):
         return False
-    sender_of = partial(TransactionalSender, client_settings(kafka), topic=min(sink.name for sink in topics))
+    sender_of = partial(TransactionalSender, client_settings(kafka), topic=written.mark_of(topics))
     return not any(has_it(sender_of, _writers(identity, written), written.planned))
 
 
@@ -287,6 +295,7 @@ class BatchSinks:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
+        self.barrier.before(batch)
         self._write(frame, batch)
         self.barrier.behind_batch(batch)
 
