@@ -150,16 +150,11 @@ class Topology:
         from millpond._spark.query.start import start
         from millpond._spark.query.start_options import StartOptions
 
+        allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
         options = StartOptions(
-            kafka=kafka,
-            shards=shards,
-            tasks=tasks,
-            trigger=trigger,
-            available_now=available_now,
-            local_cache=None if local_cache is None else os.fspath(local_cache),
-            allow_partition_change=allow_partition_change,
-            allow_changed_functions=allow_changed_functions,
-            allow_recreated_topics=allow_recreated_topics,
+            *(kafka, shards, tasks, trigger, available_now),
+            None if local_cache is None else os.fspath(local_cache),
+            *allowed,
             evolve=evolve,
             idle_after=idle_after,
             record_cache=record_cache,

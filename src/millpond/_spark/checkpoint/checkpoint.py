@@ -156,10 +156,8 @@ class Found:
             _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
             if change is None:
                 _check_columns(self.folder, known, facts)
-            if not allow_recreated_topics:
-                topic_ids.check_inputs(self.last.facts.topics, facts.topics, facts.partitions)
-            outputs = facts.topics.keys() - facts.partitions.keys()
-            topic_ids.say_outputs(self.last.facts.topics, facts.topics, outputs)
+            read = () if allow_recreated_topics else facts.partitions
+            topic_ids.check(self.last.facts.topics, facts.topics, read, facts.topics.keys() - facts.partitions.keys())
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(

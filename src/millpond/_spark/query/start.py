@@ -140,6 +140,7 @@ class _Start:
             found = look(self.folder)
             place = self._place(found, effects)
         barrier = StopBarrier()
+        barrier.before = self._topics.watch(place.facts)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
@@ -255,7 +256,6 @@ class _Start:
                     self._handover(found, place, planned).run()
             place.record()
             lease.secure()
-            barrier.before = self._topics.watch(facts)
             barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):

@@ -96,9 +96,7 @@ def prepared(
         _check_kafka(topics, kafka)
         if written is not None and topics and kafka is not None:
             _check_markers(topics, kafka, identity, written)
-        settings = client_settings(kafka) if kafka else {}
-        if written is not None and topics:
-            settings |= {MARKS: written.mark_of(topics)}
+        settings = _settings(topics, kafka, written)
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
@@ -111,6 +109,12 @@ def prepared(
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
+
+
+def _settings(topics: Sequence[TopicSink], kafka: Kafka | None, written: Written | None) -> dict[str, str]:
+    """Of the client that writes these topics."""
+    marks = {MARKS: written.mark_of(topics)} if written is not None and topics else {}
+    return {**client_settings(kafka), **marks} if kafka else {}
 
 
 def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:

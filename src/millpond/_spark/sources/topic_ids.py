@@ -72,7 +72,18 @@ def others(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name, text in known.items() if now.get(name, text) != text)
 
 
-def check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str]) -> None:
+def check(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str], outputs: Iterable[str]) -> None:
+    """Raise where an input is not the topic that was read; say which outputs were made anew.
+
+    Raises
+    ------
+    SourceError : an input was made anew.
+    """
+    _check_inputs(known, now, inputs)
+    _say_outputs(known, now, outputs)
+
+
+def _check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str]) -> None:
     """Raise where an input is not the topic that was read.
 
     Raises
@@ -91,7 +102,7 @@ def check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Itera
         )
 
 
-def say_outputs(known: Mapping[str, str], now: Mapping[str, str], outputs: Iterable[str]) -> None:
+def _say_outputs(known: Mapping[str, str], now: Mapping[str, str], outputs: Iterable[str]) -> None:
     """Say which outputs were made anew: what they had is gone, and is not written again."""
     written = frozenset(outputs)
     for name in others(known, now):
@@ -176,6 +187,5 @@ class TopicWatch:
         SourceError : an input was made anew.
         """
         now = self.ask()
-        check_inputs(self.known, now, self.inputs)
-        say_outputs(self.known, now, self.outputs)
+        check(self.known, now, self.inputs, self.outputs)
         self.known = {**self.known, **now}
