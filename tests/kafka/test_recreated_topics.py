@@ -81,8 +81,28 @@ def test_an_input_that_was_made_anew_with_more_records_is_refused_with_both_ids_
 
 
 def test_an_input_that_is_made_anew_while_a_query_runs_ends_it_before_anything_of_it_is_written(
-    broker: KafkaBroker,
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
+    source, out = new_topic(broker), new_topic(broker)
+    produce(broker, source, "old", 9)
+
+    def behind_the_first_batch(_: Any, batch: int) -> None:
+        if batch == 0:
+            make_anew(broker, source)
+            produce(broker, source, "new", 20)
+
+    b = mp.StreamsBuilder("anew-meanwhile")
+    records = b.stream(source, key="string", value="string")
+    records.to(out)
+    records.to(mp.ForeachBatch(behind_the_first_batch), name="behind")
+    kafka = mp.Kafka(broker.bootstrap_servers, max_records_per_batch=3)
+    given = {"checkpoint": str(tmp_path / "cp"), "kafka": kafka, "local_cache": None, "available_now": True}
+    with pytest.raises(mp.SourceError, match=f"(?s)made anew.*topic {source}: its id was"):
+        b.build().start(spark, **given).awaitTermination()
+    assert [each.value for each in committed(broker, out)] == [b"old0", b"old1", b"old2"]
+
+
+def test_each_batch_asks_for_the_ids_and_an_output_is_said_once(broker: KafkaBroker) -> None:
     source, out, kafka = new_topic(broker), new_topic(broker), mp.Kafka(broker.bootstrap_servers)
     ask = topic_ids.asking(kafka, [source, out])
     assert ask is not None
