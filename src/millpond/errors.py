@@ -75,7 +75,14 @@ class SourceError(MillpondError):
 
 
 class SinkError(MillpondError):
-    """Records could not be written to Kafka; none of their batch counts as written."""
+    """Records could not be written to Kafka; none of their batch counts as written.
+
+    Attributes
+    ----------
+    passing : whether it may pass by itself, as when Kafka does not answer: what was tried is then tried again.
+    """
+
+    passing = False
 
 
 class EncodingError(SinkError):

@@ -85,6 +85,7 @@ class Topology:
         local_cache: str | os.PathLike[str] | None = None,
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
+        allow_recreated_topics: bool = False,
         evolve: bool = False,
         idle_after: Duration | None = None,
         record_cache: bool = False,
@@ -109,6 +110,8 @@ class Topology:
         allow_partition_change : start although a topic has another number of partitions than at the first start.
         allow_changed_functions : start although a function that state depends on is another than before: what that
             one has left in state stays, and meets what the new one gives. Others may change: a warning names them.
+        allow_recreated_topics : go on at the recorded offsets although a topic that is read has another id than before:
+            it was deleted and made anew, or lies in another cluster.
         evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
             empty or is dropped. `plan_change` says what this does; what cannot go on is refused.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
@@ -141,19 +144,16 @@ class Topology:
             checkpoint.
         CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
+        SourceError : a topic that is read was deleted and made anew.
         """
         from millpond._spark.query.start import start
         from millpond._spark.query.start_options import StartOptions
 
+        allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
         options = StartOptions(
-            kafka=kafka,
-            shards=shards,
-            tasks=tasks,
-            trigger=trigger,
-            available_now=available_now,
-            local_cache=None if local_cache is None else os.fspath(local_cache),
-            allow_partition_change=allow_partition_change,
-            allow_changed_functions=allow_changed_functions,
+            *(kafka, shards, tasks, trigger, available_now),
+            None if local_cache is None else os.fspath(local_cache),
+            *allowed,
             evolve=evolve,
             idle_after=idle_after,
             record_cache=record_cache,

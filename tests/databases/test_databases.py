@@ -71,6 +71,8 @@ def test_what_no_table_could_hold_is_refused(options: Any, key: pa.DataType, val
         (lambda: mp.DatabaseTable("postgresql://ann:12#canary@db/shop", table="t"), "cannot be taken apart"),
         (lambda: mp.DatabaseTable(FILE, table="main.t"), "cannot be the name of a table"),
         (lambda: mp.DatabaseTable(FILE, table="t; drop table t"), "cannot be the name of a table"),
+        (lambda: mp.DatabaseTable(FILE, table="Millpond_Batches"), "millpond's own"),
+        (lambda: mp.DatabaseTable("postgresql:///shop", table="s.millpond_batches"), "millpond's own"),
         (lambda: mp.CatalogTable("lake..t"), "cannot be the name of a table"),
         (lambda: mp.CatalogTable("lake.t", key=""), "not the name of a column"),
         (lambda: mp.DatabaseTable("postgresql:///shop", table="t", key="x" * 64), "at most 63 bytes"),
@@ -226,6 +228,29 @@ def test_what_is_not_committed_is_as_if_it_had_not_been_and_a_second_writer_wait
         transaction.set_mark(Mark("b", 4))
     with made.transaction() as transaction:
         assert transaction.mark() == Mark("a", 3)
+
+
+def test_a_table_of_sqlite_has_one_mark_in_whatever_capitals_it_is_named(tmp_path: Path) -> None:
+    def table(name: str) -> SqliteTable:
+        target = mp.DatabaseTable(f"sqlite:///{tmp_path}/x.db", table=name, create=True)
+        return SqliteTable(target, columns_of(target, pa.string(), pa.string()))
+
+    for writer, names in (("a", ("Orders", "ORDERS", "orders")), ("b", ("orders", "Orders"))):
+        with table(names[0]).transaction() as written:
+            written.prepare()
+            written.set_mark(Mark(writer, 7))
+            written.commit()
+        for name in names:
+            with table(name).transaction() as read:
+                read.prepare()
+                assert read.mark() == Mark(writer, 7)
+    # SQLite itself tells other letters' capitals apart
+    for name in ("ä", "Ä"):
+        with table(name).transaction() as written:
+            written.prepare()
+            assert written.mark() is None
+            written.set_mark(Mark(name, 1))
+            written.commit()
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

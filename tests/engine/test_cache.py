@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import stat
+import threading
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millpond._engine.state import sums
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.runs import Policy, State
 from millpond._engine.state.store import MemoryChunkStore
+from millpond.errors import CorruptData
 from tests.engine.state_kit import T, looked_up, scanned, write
 
 
@@ -104,6 +107,64 @@ def test_the_file_of_another_run_under_this_name_is_not_taken(root: Path) -> Non
     cache.publish("other", batch_of(1))
     os.replace(root / "other.run", root / "run.run")
     assert cache.open("run", Fetches(0)).equals(batch_of(0))
+
+
+def altered_in_place(path: Path) -> None:
+    """Other bytes in the middle of a file, which keeps its size and times, as a failing disk leaves it."""
+    before = path.stat()
+    with open(path, "r+b") as file:
+        file.seek(before.st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(before.st_size // 2)
+        file.write(bytes([byte ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_file_that_is_altered_while_it_is_mapped_is_found_by_its_sum_and_ends_the_query(root: Path) -> None:
+    cache = RunCache(root)
+    for number in range(3):
+        cache.open(f"run{number}", Fetches(number))
+    for _ in range(6):
+        cache.check_next()
+    assert cache.open("run1", Fetches(1)).equals(batch_of(1))
+    altered_in_place(root / "run1.run")
+    for _ in range(3):
+        cache.check_next()
+    with pytest.raises(CorruptData, match=r"run1\.run(.|\n)*Hint: .*may be wrong(.|\n)*local_cache="):
+        cache.open("run0", Fetches(0))
+    fetch = Fetches(1)
+    assert cache.open("run1", fetch).equals(batch_of(1))
+    assert fetch.count == 1
+
+
+def test_files_that_are_gone_or_others_by_now_are_no_error_in_the_background(root: Path) -> None:
+    cache = RunCache(root)
+    cache.check_next()
+    for number in range(3):
+        cache.open(f"run{number}", Fetches(number))
+    (root / "run0.run").unlink()
+    os.replace(root / "run2.run", root / "run1.run")
+    for _ in range(6):
+        cache.check_next()
+    assert all(cache.open(f"run{number}", Fetches(number)).equals(batch_of(number)) for number in range(3))
+
+
+def test_the_background_ends_with_its_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "CHECK_SECONDS", 0.01)
+    cache = RunCache(root)
+    cache.open("run", Fetches())
+    altered_in_place(root / "run.run")
+    cache.watch()
+    (watching,) = (thread for thread in threading.enumerate() if thread.name == "millpond: the cache's sums")
+    until = time.monotonic() + 60
+    while (root / "run.run").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    with pytest.raises(CorruptData):
+        cache.open("run", Fetches())
+    del cache
+    watching.join(60)
+    assert not watching.is_alive()
 
 
 def test_a_file_that_vanished_is_fetched_again(root: Path) -> None:

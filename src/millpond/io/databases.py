@@ -13,6 +13,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from millpond.errors import ConfigError, TopologyError
 from millpond.names import answering
 
+BATCHES = "millpond_batches"
+"""The table beside those of a query which says what each of them has."""
 Dialect = Literal["sqlite", "postgresql", "spark"]
 _DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -215,6 +217,12 @@ def _check_table(table: Any, dialect: Dialect) -> None:
         )
     for name in names:
         check_name(name, dialect)
+    if dialect != "spark" and names[-1].lower() == BATCHES:
+        raise TopologyError(
+            "This table is millpond's own: it says who writes each table, and the last batch that it has.",
+            given=f"table={table!r}",
+            hint="Give the results a table of another name.",
+        )
 
 
 def _check_url(url: Any) -> Dialect:

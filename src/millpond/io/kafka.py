@@ -9,6 +9,7 @@ from typing import Any
 
 from millpond.errors import ConfigError
 from millpond.names import answering
+from millpond.windows.durations import Duration, duration_ms
 
 
 @answering
@@ -23,6 +24,8 @@ class Kafka:
     starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
     consumer : settings of Kafka's Java client, which reads, by its names.
     producer : settings of librdkafka, which writes, by its names.
+    retry_timeout : for how long a batch is written again while Kafka does not answer, from the first fault on, as a
+        duration; then the query ends. It is what `task.timeout.ms` is in Kafka Streams (KIP-572), 5 minutes like it.
     source : further options of Spark's Kafka source, by Spark's names.
     options : settings of both clients, with dots or underscores: `security_protocol="SASL_SSL"`,
         `sasl_mechanism`, `sasl_username`, `sasl_password`, `ssl_ca_location` (PEM).
@@ -36,6 +39,7 @@ class Kafka:
     bootstrap_servers: str
     max_records_per_batch: int
     starting_offsets: str
+    retry_timeout_ms: int
     consumer: Mapping[str, str]
     producer: Mapping[str, str]
     source: Mapping[str, str]
@@ -47,6 +51,7 @@ class Kafka:
         *,
         max_records_per_batch: int = 1_000_000,
         starting_offsets: str = "earliest",
+        retry_timeout: Duration = "5 minutes",
         consumer: Mapping[str, Any] | None = None,
         producer: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
@@ -56,6 +61,7 @@ class Kafka:
         object.__setattr__(self, "bootstrap_servers", bootstrap_servers)
         object.__setattr__(self, "max_records_per_batch", max_records_per_batch)
         object.__setattr__(self, "starting_offsets", starting_offsets)
+        object.__setattr__(self, "retry_timeout_ms", _retry_ms(retry_timeout))
         object.__setattr__(self, "consumer", _client_settings(consumer or {}))
         object.__setattr__(self, "producer", _client_settings(producer or {}))
         object.__setattr__(self, "options", _client_settings(options))
@@ -120,6 +126,17 @@ def _check_connection(servers: Any, limit: Any, start: Any) -> None:
             f"There is no such beginning: starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
+
+
+def _retry_ms(given: Any) -> int:
+    milliseconds = duration_ms(given, "retry_timeout")
+    if milliseconds < 0:
+        raise ConfigError(
+            "The time for which a batch is written again is not negative.",
+            given=f"retry_timeout={given!r}",
+            hint='"5 minutes"; "0 seconds" writes it once.',
+        )
+    return milliseconds
 
 
 def _shown(settings: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,9 @@ another result. Runs are immutable and their ids are unique over checkpoints, so
 A sum in a file does not keep out who may write the file: a folder that is not this user's alone is not used.
 
 A file is a header of 64 bytes (magic, version, length and CRC of the rest, run id) and an uncompressed Arrow
-stream. A process checks the CRC once and then knows the file by inode, size and modification time. Files are
+stream. A process checks the CRC once and then knows the file by inode, size and modification time. What is altered
+without changing these, as by a disk that fails, is found in the background (`watch`): what was read of it meanwhile may
+be wrong, so that is the one error that this cache raises. Files are
 written beside and renamed, so readers see a whole file or none, and two processes that write one run write
 the same. Law 9: what is kept follows what lies in the folder, and that has a limit in bytes.
 """
@@ -17,7 +19,6 @@ import contextlib
 import os
 import shutil
 import stat as modes
-import struct
 import tempfile
 import threading
 import time
@@ -30,15 +31,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from millpond.errors import ConfigError
+from millpond._engine.state.sums import HEADER, Identity, identity_of, in_background, keeps_its_sum
+from millpond.errors import ConfigError, CorruptData
 
-_HEADER = struct.Struct("<4sHHQQ40s")
 _MAGIC, _VERSION = b"MLPR", 1
 _WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
 _HOUR = 3600.0
-
-Identity = tuple[int, int, int]
-"""Inode, size and modification time: a file that keeps them is taken for unchanged."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,8 @@ class RunCache:
         self._mapped_bytes = 0
         self._checked: dict[str, Identity] = {}
         self._lock = threading.RLock()
+        self._checking: list[str] = []
+        self._altered: str | None = None
         self._usable = self._settle()
 
     def _settle(self) -> bool:
@@ -138,6 +138,7 @@ class RunCache:
     def open(self, run_id: str, fetch: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
         """The rows of a run: mapped already, from its file, or fetched and then kept as a file."""
         with self._lock:
+            self._raise_altered()
             batch = self._from_file(run_id) if self._usable else None
             if batch is not None:
                 return batch
@@ -178,13 +179,46 @@ class RunCache:
         with self._lock:
             for run_id in {*self._mapped, *self._checked}:
                 try:
-                    identity: Identity | None = _identity(os.stat(self._path(run_id)))
+                    identity: Identity | None = identity_of(os.stat(self._path(run_id)))
                 except OSError:
                     identity = None
                 if self._checked.get(run_id, identity) != identity:
                     del self._checked[run_id]
                 if run_id in self._mapped and self._mapped[run_id][0] != identity:
                     self._unmap(run_id)
+
+    def check_next(self) -> float:
+        """Compare one of the mapped files with its checksum, all of them in turn; the seconds that it took.
+
+        One that differs is removed, and the next run that is opened raises `CorruptData`.
+        """
+        with self._lock:
+            if not self._checking:
+                self._checking = list(self._mapped)
+            run_id = self._checking.pop() if self._checking else None
+            known = None if run_id is None else self._mapped.get(run_id)
+        begin = time.thread_time()
+        if run_id is not None and known is not None and not keeps_its_sum(self._path(run_id), known[0]):
+            with self._lock:
+                self._forget(run_id)
+                self._reject(self._path(run_id))
+                self._altered = self._path(run_id)
+        return time.thread_time() - begin
+
+    def watch(self) -> None:
+        """Check the mapped files from now on in the background, for as long as the cache lives."""
+        in_background(self)
+
+    def _raise_altered(self) -> None:
+        path, self._altered = self._altered, None
+        if path is not None:
+            raise CorruptData(
+                "A file of the cache was altered while it was in use, and keeps its size and time: by a failing disk?",
+                given=path,
+                hint="The file is removed, and the next start fetches its rows anew. Results of the last batches may "
+                "be wrong: where that counts, restore a copy of the checkpoint from before, and check the disk, or "
+                "name a folder on another one: start(..., local_cache=...).",
+            )
 
     @property
     def known(self) -> set[str]:
@@ -252,7 +286,7 @@ class RunCache:
         except OSError:
             self._forget(run_id)
             return None
-        identity = _identity(stat)
+        identity = identity_of(stat)
         known = self._mapped.get(run_id)
         if known is not None and known[0] == identity:
             self._mapped.move_to_end(run_id)
@@ -275,7 +309,7 @@ class RunCache:
             if not self._is_right(run_id, content, identity):
                 self._reject(path)
                 return None
-            with pa.ipc.open_stream(content[_HEADER.size :]) as reader:
+            with pa.ipc.open_stream(content[HEADER.size :]) as reader:
                 batch = reader.read_next_batch()
         except (OSError, ValueError, pa.ArrowException, StopIteration):
             self._reject(path)
@@ -288,10 +322,10 @@ class RunCache:
     def _is_right(self, run_id: str, content: pa.Buffer, identity: Identity) -> bool:
         if self._checked.get(run_id) == identity:
             return True
-        if content.size < _HEADER.size:
+        if content.size < HEADER.size:
             return False
-        magic, version, _, length, crc, name = _HEADER.unpack_from(content)
-        body = content[_HEADER.size :]
+        magic, version, _, length, crc, name = HEADER.unpack_from(content)
+        body = content[HEADER.size :]
         said = (magic, version, length, name.rstrip(b"\0"))
         return said == (_MAGIC, _VERSION, body.size, run_id.encode()) and zlib.crc32(body) == crc
 
@@ -314,21 +348,17 @@ class RunCache:
             with os.fdopen(descriptor, "r+b") as file:
                 # into the file and not into memory first
                 with pa.OSFile(beside, "wb") as sink:
-                    sink.write(bytes(_HEADER.size))
+                    sink.write(bytes(HEADER.size))
                     with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
                         writer.write_batch(rows)
                 with pa.memory_map(beside) as written:
-                    body = written.read_buffer()[_HEADER.size :]
-                file.write(_HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode()))
+                    body = written.read_buffer()[HEADER.size :]
+                file.write(HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode()))
                 file.flush()
-                identity = _identity(os.fstat(file.fileno()))
+                identity = identity_of(os.fstat(file.fileno()))
             os.replace(beside, self._path(run_id))
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(beside)
             raise
         return identity
-
-
-def _identity(stat: os.stat_result) -> Identity:
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns

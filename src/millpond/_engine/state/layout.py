@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ class Layout:
             said |= {"ends": self.ends}
         return self.schema.with_metadata({PLACES: json.dumps(said)})
 
+    @cached_property
+    def in_runs(self) -> pa.Schema:
+        """The columns of its runs."""
+        return self.schema if self.due is None else self.schema.append(pa.field(DUE, pa.int32()))
+
     @property
     def appended(self) -> bool:
         """Whether rows are only added."""
@@ -106,6 +112,26 @@ def with_due(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     column = np.full(len(rows), -1, dtype=np.int32)
     column[: len(places)] = places[np.argsort(time[places], kind="stable")]
     return rows.append_column(DUE, pa.array(column))
+
+
+def contradiction(rows: pa.RecordBatch, layout: Layout) -> str | None:
+    """What is wrong with the rows of a run that lookups and merges take for granted; None: nothing."""
+    numbers = ("hash", TOMBSTONE, *layout.order, *filter(None, (layout.time, layout.domain)))
+    missing = [name for name in numbers if rows.column(name).null_count]
+    if missing:
+        return f"nulls in {', '.join(missing)}"
+    by_hash = rows.column("hash").to_numpy(zero_copy_only=True)
+    if np.any(by_hash[1:] < by_hash[:-1]):
+        return "rows that are not in order of their hashes"
+    if layout.due is None:
+        return None
+    places = rows.column(DUE)
+    if places.null_count:
+        return "nulls among the places by time"
+    found = places.to_numpy(zero_copy_only=True)
+    if np.any((found < -1) | (found >= len(rows))):
+        return "places by time that it has no rows for"
+    return None
 
 
 def due_between(rows: pa.RecordBatch, layout: Layout, low: int, high: int) -> Int64s:

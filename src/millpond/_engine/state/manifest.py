@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millpond._engine.rows.blob import check_names
 from millpond._engine.state.description import checksum
 from millpond.errors import CorruptData
 
@@ -31,6 +33,8 @@ VERSION = 5
 made of lies in its first chunk; 4: tables are of one kind, and runs say how far the times of their domains reach; 5:
 aggregates of grouped tables keep exact sums of doubles."""
 _HEADER = struct.Struct("<4sHH16s")
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_RUN_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -195,9 +199,14 @@ def read(content: bytes) -> Manifest:
             given=f"{len(content)} bytes",
             hint="the state was altered or cut off; restart from a copy of the checkpoint",
         )
-    data = json.loads(body)
-    tables = {name: _table_in(entry) for name, entry in data["tables"].items()}
-    return Manifest(data["commit"], tables, data["scalars"], tuple(data["retired"]))
+    try:
+        return _manifest_in(json.loads(body))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError, pa.ArrowException) as error:
+        raise CorruptData(
+            "the manifest of a shard's state contradicts itself, though it has its checksum",
+            given=f"{type(error).__name__}: {error}"[:200],
+            hint="the state was written by something else; restart from a copy of the checkpoint",
+        ) from error
 
 
 def _table_out(entry: TableEntry) -> dict[str, Any]:
@@ -215,17 +224,61 @@ def _run_out(run: Run) -> list[Any]:
     return [run.id, run.rows, run.size, run.low, run.high, run.tombstones, run.chunks, run.time, run.latest]
 
 
+# -- what somebody else may have written: every number is looked at, since merges and lookups go by them ----
+
+
+def _manifest_in(data: Any) -> Manifest:
+    tables = {name: _table_in(entry) for name, entry in data["tables"].items()}
+    scalars, retired = data["scalars"], tuple(map(_id, data["retired"]))
+    if not isinstance(scalars, dict):
+        raise ValueError(f"scalars {scalars!r:.50}")
+    return Manifest(_number(data["commit"]), tables, scalars, retired)
+
+
 def _table_in(data: dict[str, Any]) -> TableEntry:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"])))
-    levels = (Level(tuple(map(_layer_in, layers)), _layer_in(done), credit) for layers, done, credit in data["levels"])
-    return TableEntry(schema, tuple(levels))
+    check_names(schema)
+    return TableEntry(schema, tuple(map(_level_in, data["levels"])))
+
+
+def _level_in(data: list[Any]) -> Level:
+    layers, done, credit = data
+    level = Level(tuple(map(_layer_in, layers)), _layer_in(done), _number(credit))
+    if not level.layers or not any(level.pieces()):
+        raise ValueError("a level without rows")
+    return level
 
 
 def _layer_in(data: list[Any]) -> Layer:
-    return tuple(Piece(_run_in(run), start, low) for start, low, run in data)
+    return tuple(_piece_in(run, start, low) for start, low, run in data)
+
+
+def _piece_in(run: list[Any], start: Any, low: Any) -> Piece:
+    piece = Piece(_run_in(run), _number(start), _number(low, _LEAST))
+    if piece.start >= piece.run.rows or not piece.run.low <= piece.low <= piece.run.high:
+        raise ValueError(f"run {piece.run.id}: from row {start} and hash {low} on")
+    return piece
 
 
 def _run_in(data: list[Any]) -> Run:
     run_id, rows, size, low, high, tombstones, chunks, time, latest = data
-    span = None if time is None else (time[0], time[1])
-    return Run(run_id, rows, size, low, high, tombstones, chunks, span, tuple((d, t) for d, t in latest))
+    span = None if time is None else (_number(time[0], _LEAST), _number(time[1], _LEAST))
+    domains = tuple((_number(domain, _LEAST), _number(at, _LEAST)) for domain, at in latest)
+    sizes = (_number(rows), _number(size), _number(low, _LEAST), _number(high, _LEAST))
+    run = Run(_id(run_id), *sizes, _number(tombstones), _number(chunks), span, domains)
+    if not run.rows or not run.chunks or run.low > run.high or run.tombstones > run.rows:
+        raise ValueError(f"run {run.id}: {run.rows} rows, {run.chunks} chunks, hashes {run.low} to {run.high}")
+    return run
+
+
+def _id(value: Any) -> str:
+    # it becomes the name of a file
+    if not isinstance(value, str) or not _RUN_ID.fullmatch(value):
+        raise ValueError(f"{value!r:.50} names no run")
+    return value
+
+
+def _number(value: Any, least: int = 0) -> int:
+    if type(value) is not int or not least <= value <= _MOST:
+        raise ValueError(f"{value!r:.50} where a number from {least} on was written")
+    return value

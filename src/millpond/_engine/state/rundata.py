@@ -19,7 +19,7 @@ from millpond._engine.state import description as described
 from millpond._engine.state.cache import RunCache
 from millpond._engine.state.description import Chunk, Description, checksum
 from millpond._engine.state.expiry import latest
-from millpond._engine.state.layout import DUE, TOMBSTONE, Layout, with_due
+from millpond._engine.state.layout import TOMBSTONE, Layout, contradiction, with_due
 from millpond._engine.state.manifest import Layer, Level, Piece, Run, whole
 from millpond._engine.state.merge import hashes, joined
 from millpond._engine.state.store import ChunkStore
@@ -42,28 +42,51 @@ class RunReader:
         self._held: dict[str, pa.RecordBatch] = {}
         self._stored: dict[str, Run] = {}
 
-    def load(self, piece: Piece) -> pa.RecordBatch:
-        """The visible rows of a piece."""
-        batch = self.whole(piece.run)
-        if batch.schema.names[-1] == DUE:
+    def load(self, layout: Layout, piece: Piece) -> pa.RecordBatch:
+        """The visible rows of a piece of a table.
+
+        Raises
+        ------
+        CorruptData : they are not what the manifest says: merges and lookups go by that.
+        """
+        batch = self.whole(layout, piece.run)
+        if layout.due is not None:
             batch = batch.select(batch.schema.names[:-1])
+        by_hash = hashes(batch)
+        if by_hash[piece.start] < piece.low or by_hash[-1] > piece.run.high:
+            raise _altered(piece.run, f"hashes {by_hash[piece.start]} to {by_hash[-1]}")
         return batch.slice(piece.start)
 
-    def whole(self, run: Run) -> pa.RecordBatch:
-        """A run as it is stored."""
+    def whole(self, layout: Layout, run: Run) -> pa.RecordBatch:
+        """A run of a table as it is stored.
+
+        Raises
+        ------
+        CorruptData : it has other columns, or another number of rows.
+        """
+        batch = self._whole(run, layout)
+        if batch.num_rows != run.rows:
+            raise _altered(run, f"{batch.num_rows} rows, {run.rows} expected")
+        if not batch.schema.equals(layout.in_runs):
+            raise _altered(run, f"columns {', '.join(batch.schema.names)}")
+        return batch
+
+    def _whole(self, run: Run, layout: Layout) -> pa.RecordBatch:
         run = self._stored.get(run.id, run)
         batch = self._held.get(run.id)
         if batch is None and self._cache is not None:
-            batch = self._cache.open(run.id, lambda: self._fetch(run))
+            batch = self._cache.open(run.id, lambda: self._fetch(run, layout))
         elif batch is None:
-            batch = self._held[run.id] = self._fetch(run)
-        if batch.num_rows != run.rows:
-            raise _altered(run, f"{batch.num_rows} rows, {run.rows} expected")
+            batch = self._held[run.id] = self._fetch(run, layout)
         return batch
 
     def hold(self, run_id: str, batch: pa.RecordBatch) -> None:
         """Keep rows at hand that are not stored yet."""
         self._held[run_id] = batch
+
+    def held(self, run_id: str) -> pa.RecordBatch:
+        """Rows that are not stored yet."""
+        return self._held[run_id]
 
     def let_go(self, run_id: str, run: Run) -> None:
         """The held rows of `run_id` are stored now, as `run`: the cache has them, where there is one."""
@@ -85,11 +108,16 @@ class RunReader:
         self._held = {run_id: self._held[run_id] for run_id in keep if run_id in self._held}
         self._stored = {}
 
-    def _fetch(self, run: Run) -> pa.RecordBatch:
-        batches: list[pa.RecordBatch] = []
-        for blob in self._blobs(run):
-            batches += decode(blob).to_batches()
-        return joined(batches, batches[0].schema)
+    def _fetch(self, run: Run, layout: Layout) -> pa.RecordBatch:
+        tables = [decode(blob) for blob in self._blobs(run)]
+        for table in tables:
+            if not table.schema.equals(layout.in_runs):
+                raise _altered(run, f"columns {', '.join(table.column_names)}")
+        rows = joined([batch for table in tables for batch in table.to_batches()], layout.in_runs)
+        wrong = contradiction(rows, layout)
+        if wrong is not None:
+            raise _altered(run, wrong)
+        return rows
 
     def _blobs(self, run: Run) -> Iterator[bytes | memoryview]:
         """The blobs of a run, each of one chunk or of several."""
@@ -191,7 +219,7 @@ class RunWriter:
         )
 
     def _store_run(self, run: Run) -> Run:
-        found = chunks(self._reader.whole(run), self._chunk_bytes)
+        found = chunks(self._reader.held(run.id), self._chunk_bytes)
         blobs = [piece for rows, blob in found for piece in _pieces(rows, blob)]
         listed = tuple(Chunk(rows, len(blob), checksum(blob)) for rows, blob in blobs)
         description = Description(self._commit, self._made[run.id], listed)

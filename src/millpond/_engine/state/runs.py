@@ -178,7 +178,7 @@ class State:
         count, size = sum(piece.rows for piece in added), sum(piece.size for piece in added)
 
         def wasteful(layers: Sequence[mf.Layer]) -> bool:
-            return is_wasteful(layers, self._manifest.commit, self._reader.load, table.count_left, count)
+            return is_wasteful(layers, self._manifest.commit, table.load, table.count_left, count)
 
         if added:
             levels = (Level((added,)), *levels)
@@ -203,7 +203,7 @@ class State:
         gone: list[str] = []
         everything = work >= level.remaining
         while (everything or work > 0) and any(level.layers):
-            taken = take_front(level.layers, min(max(work, 1), self._policy.segment), self._reader.load)
+            taken = take_front(level.layers, min(max(work, 1), self._policy.segment), table.load)
             merged = table.merge(taken.slices, self._policy.segment, drop_tombstones=is_oldest)
             added = (p for rows in merged for p in writer.add(rows, table.layout, self._policy.segment, lasting=True))
             done = (*level.done, *added)
@@ -232,4 +232,4 @@ def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
 
 def _columns(schema: pa.Schema) -> str:
     fields = ", ".join(f"{field.name}: {field.type}" for field in schema)
-    return f"{fields}; {(schema.metadata or {}).get(PLACES, b'').decode()}"
+    return f"{fields}; {(schema.metadata or {}).get(PLACES, b'').decode('utf-8', 'replace')}"

@@ -54,6 +54,7 @@ class Table:
     ----------
     declared : what it was declared as.
     schema : its columns: `hash`, then the declared ones.
+    load : gives the visible rows of a piece of it.
     """
 
     def __init__(self, declared: TableSchema, layers: Callable[[], list[Layer]], reader: RunReader) -> None:
@@ -62,7 +63,7 @@ class Table:
         self.layout = Layout.of(declared)
         self.schema = self.layout.schema.remove(len(self.layout.schema) - 1)
         self._layers = layers
-        self._load = reader.load
+        self.load = partial(reader.load, self.layout)
         self._reader = reader
         self._changes: list[Change] = []
         self._floors = Floors({})
@@ -78,20 +79,20 @@ class Table:
         assert not self.layout.appended, f"{self.name}: no row is told from others"
         queries = Queries.of(np.asarray(hashes, dtype=np.int64), keys)
         if not rest:
-            return self._lookup(queries, find_newest(queries, self._layers(), self._load), columns)
+            return self._lookup(queries, find_newest(queries, self._layers(), self.load), columns)
         asked = {name: _flat(column) for name, column in zip(names, rest, strict=True)}
         first = next((name for name in self.layout.order[:1] if name in asked), None)
         if first is None:
-            hits = find_all(queries, self._layers(), self._load)
+            hits = find_all(queries, self._layers(), self.load)
         else:
             at = _in_order(queries, asked[first].to_numpy(zero_copy_only=False))
-            hits = find_within(queries, self._layers(), self._load, first, at, at)
+            hits = find_within(queries, self._layers(), self.load, first, at, at)
         return self._lookup(queries, first_of_each(where_equal(hits, queries, asked), len(queries.hashes)), columns)
 
     def rows(self, hashes: npt.ArrayLike, keys: Keys) -> Found:
         """All rows of distinct keys."""
         queries = Queries.of(np.asarray(hashes, dtype=np.int64), keys)
-        return self._found(queries, find_all(queries, self._layers(), self._load))
+        return self._found(queries, find_all(queries, self._layers(), self.load))
 
     def range(self, hashes: npt.ArrayLike, keys: Keys, low: Int64s, high: Int64s) -> Found:
         """The rows of distinct keys whose first order column lies between the query's `low` and `high`, both included.
@@ -105,7 +106,7 @@ class Table:
         first, layers = self.layout.order[0], self._layers()
         if first == self.layout.time:
             layers = self._reaching(int(low.min()), int(high.max()))
-        return self._found(queries, find_within(queries, layers, self._load, first, low, high))
+        return self._found(queries, find_within(queries, layers, self.load, first, low, high))
 
     def as_of(self, hashes: npt.ArrayLike, keys: Keys, at: Int64s, columns: Sequence[str] | None = None) -> Lookup:
         """For each of some keys the row with the largest value of the order column that is at most `at`.
@@ -119,7 +120,7 @@ class Table:
         asking, found = np.arange(len(at), dtype=np.int64), []
         # one turn, and one more for each deleted row that stands last
         while len(asking):
-            latest = latest_of_each(find_last(queries, self._layers(), self._load, first, at, asking), first, len(at))
+            latest = latest_of_each(find_last(queries, self._layers(), self.load, first, at, asking), first, len(at))
             again = []
             for hit in latest:
                 dead = tombstones(hit.batch, hit.rows)
@@ -154,7 +155,7 @@ class Table:
         """All live rows of the last commit, in order of hash, some at a time."""
         layers: Sequence[Layer] = self._layers()
         while any(layers):
-            taken = take_front(layers, _SCAN_BYTES, self._load)
+            taken = take_front(layers, _SCAN_BYTES, self.load)
             layers = taken.layers
             for rows in self.merge(taken.slices, _SCAN_BYTES, drop_tombstones=True):  # one turn, but for hot keys
                 if rows.num_rows:
@@ -297,7 +298,7 @@ class Table:
         assert self.layout.due is not None, f"{self.name}: rows are not found by time"
         for layer in self._reaching(low, high - 1):
             for piece in layer:
-                batch = self._reader.whole(piece.run)
+                batch = self._reader.whole(self.layout, piece.run)
                 rows = due_between(batch, self.layout, low, high)
                 rows = rows[rows >= piece.start]
                 yield Hits(batch, rows, rows)

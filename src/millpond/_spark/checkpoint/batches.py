@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from millpond._spark.checkpoint.files import RESTORE, Folder
+from millpond._spark.checkpoint.files import RESTORE, Folder, foreign
 from millpond.errors import CorruptData
 
 NONE = -1
@@ -47,10 +47,12 @@ def last_planned(checkpoint: Folder, levels: int) -> int:
         raise _unfit(checkpoint, f"batches, but of {levels} levels only {kept} have state")
     if planned != NONE:
         _check_metadata(checkpoint, files)
-        _check_plans(checkpoint, logs["offsets"], planned)
+        with foreign(f"{checkpoint}/offsets/{planned}"):
+            _check_plans(checkpoint, logs["offsets"], planned)
     for log, found in logs.items():
         if log != "offsets":
-            _check_schemas(checkpoint, _entries(checkpoint, log, found, max(found)), files)
+            with foreign(f"{checkpoint}/{log}/{max(found)}"):
+                _check_schemas(checkpoint, _entries(checkpoint, log, found, max(found)), files)
     return planned
 
 
@@ -88,7 +90,7 @@ def _check_metadata(checkpoint: Folder, files: dict[str, bytes]) -> None:
         raise _unfit(checkpoint, "batches, but no file metadata")
     try:
         fine = bool(json.loads(content)["id"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         fine = False
     if not fine:
         raise _broken(f"{checkpoint}/metadata")
@@ -125,7 +127,7 @@ def _entries(checkpoint: Folder, log: str, files: dict[int, bytes], number: int)
     version, *lines = files[number].decode("utf-8", "replace").split("\n")
     try:
         entries = [json.loads(line) if line.startswith(("{", "[")) or line.isdecimal() else line for line in lines]
-    except ValueError:
+    except (ValueError, RecursionError):
         entries = []
     if not re.fullmatch(r"v\d+", version) or not entries or not isinstance(entries[0], dict):
         raise _broken(f"{checkpoint}/{log}/{number}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,9 +19,10 @@ from typing import Any
 from millpond._plan.change.change import Change, Item
 from millpond._plan.change.compare import compare, other_columns
 from millpond._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
-from millpond._spark.checkpoint.files import Folder
+from millpond._spark.checkpoint.files import Folder, foreign
 from millpond._spark.fencing.records import holding
 from millpond._spark.query.warned import warn
+from millpond._spark.sources import topic_ids
 from millpond.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 2
@@ -139,6 +141,7 @@ class Found:
         kept: Collection[tuple[str, str]] = (),
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
+        allow_recreated_topics: bool = False,
         evolve: bool = False,
     ) -> Checkpoint:
         """The checkpoint, if it is new or was written under the same facts; nothing is written yet.
@@ -149,11 +152,13 @@ class Found:
         allow_partition_change : whether topics may have other partition counts than at the first start. Records
             that were late in one partition's time may then be judged by another's.
         allow_changed_functions : whether such a function may be another: what it has left in state stays.
+        allow_recreated_topics : whether inputs may be topics with other ids.
         evolve : whether the topology may be another, where what is kept can go on.
 
         Raises
         ------
         ChangedTopology : it was written under other facts.
+        SourceError : a topic that it has read was made anew.
         """
         if self.last is None:
             return Checkpoint(self.folder, uuid.uuid4().hex, facts, created=True)
@@ -164,6 +169,8 @@ class Found:
             _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
             if change is None:
                 _check_columns(self.folder, known, facts)
+            read = () if allow_recreated_topics else facts.partitions
+            topic_ids.check(self.last.facts.topics, facts.topics, read, facts.topics.keys() - facts.partitions.keys())
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(
@@ -290,14 +297,29 @@ def look(folder: Folder) -> Found:
                 "folder millpond/.",
             )
         return Found(folder, None, batches=False)
-    last = holding(_read(row, folder) for row in rows)
-    logs = str(last.get("logs", ""))
+    with foreign(_path(folder)):
+        last = holding(_read(row, folder) for row in rows)
+        facts, number, logs, identity = Facts.read(last["facts"]), int(last["number"]), _logs(last), _identity(last)
+        epoch = int(last.get("epoch", 0))
     batches = bool(folder.below(logs).names("offsets/[0-9]*")) if logs else batches
     begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
-    facts, number = Facts(**last["facts"]), int(last["number"])
-    epoch = int(last.get("epoch", 0))
-    held = Checkpoint(folder, last["id"], facts, number, begun=begun, recorded=True, logs=logs, epoch=epoch)
+    held = Checkpoint(folder, identity, facts, number, begun=begun, recorded=True, logs=logs, epoch=epoch)
     return Found(folder, held, batches)
+
+
+def _logs(record: Mapping[str, Any]) -> str:
+    """The folder that a record names: one of its own checkpoint, wherever it was written."""
+    logs = record.get("logs", "")
+    if logs and not re.fullmatch(rf"{CHANGED}/[0-9a-f]{{32}}", logs):
+        raise ValueError(f"logs in {logs!r:.80}")
+    return str(logs)
+
+
+def _identity(record: Mapping[str, Any]) -> str:
+    # names of groups and transactions begin with it
+    if not re.fullmatch("[0-9a-f]{32}", record["id"]):
+        raise ValueError(f"id {record['id']!r:.80}")
+    return str(record["id"])
 
 
 def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:
@@ -339,7 +361,7 @@ def _read(text: str, folder: Folder) -> dict[str, Any]:
         body = json.loads(text)
         digest = body.pop("sha256")
         sound = digest == _digest(body)
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         sound = False
     if not sound:
         raise CorruptData(

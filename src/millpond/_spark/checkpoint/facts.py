@@ -11,6 +11,12 @@ from millpond._plan.change.change import Item
 Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""
 
+_FORMS = {
+    **{"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list},
+    "marks": str,
+}
+"""What JSON has of a fact; of all others an object."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -32,6 +38,8 @@ class Facts:
     described : operators, inputs and outputs, as a change of the topology is judged by them.
     inputs : the name of each of Spark's sources, in the order of its plans.
     begins : what inputs begin with, by the input's name.
+    topics : the id of each topic that is read or written, where Kafka says it.
+    marks : the topic whose offsets mark the batches that Kafka has; it stays, whatever outputs are added.
     """
 
     topology: str
@@ -49,6 +57,25 @@ class Facts:
     described: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] = field(default_factory=list)
     begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    marks: str = ""
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Facts:
+        """Facts as a record has them.
+
+        Raises
+        ------
+        ValueError, TypeError : it has others, or of another form.
+        """
+        for name, value in written.items():
+            kind = _FORMS.get(name, dict)
+            if type(value) is not kind or (isinstance(value, int) and kind is int and value < 1):
+                raise ValueError(f"{name} is {value!r:.80}")
+        numbers = [*written.get("formats", {}).values(), *written.get("partitions", {}).values()]
+        if not all(type(number) is int for number in numbers):
+            raise ValueError(f"formats and partitions {numbers!r:.80}")
+        return cls(**written)
 
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""

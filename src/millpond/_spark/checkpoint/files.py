@@ -10,8 +10,8 @@ import re
 import struct
 import uuid
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -21,6 +21,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond._spark.checkpoint.disk import Disk
+from millpond._spark.checkpoint.synced import sync
 from millpond._spark.session.settings import alone, defaults_to_this_machine, path_on_this_machine
 from millpond.errors import CorruptData
 
@@ -93,7 +94,10 @@ class Folder:
         return [] if frame is None else [path.rpartition("/")[2] for path in frame.inputFiles()]
 
     def append(self, name: str, text: str) -> None:
-        """Write a line into a file of its own in the folder `name` below it; what is there stays as it is."""
+        """Write a line into a file of its own in the folder `name` below it; what is there stays as it is.
+
+        On a disk of this machine it outlives a loss of power.
+        """
         here = self.here()
         if here is None:
             rows = self.spark.createDataFrame([(text,)], "value string")
@@ -102,10 +106,14 @@ class Folder:
         folder = here / name
         folder.mkdir(parents=True, exist_ok=True)
         # named as Spark would, so that both are found
-        _put(folder / f"part-00000-{uuid.uuid4()}-c000.txt", text)
+        _put(folder / f"part-00000-{uuid.uuid4()}-c000.txt", text, lasting=True)
+        for each in (folder, *folder.parents[: name.count("/") + 2]):
+            sync(each)
 
     def replace(self, name: str, text: str) -> None:
         """Write a line as all that the folder `name` below it holds; one that is cut off elsewhere may leave nothing.
+
+        It need not outlive a loss of power: that would take each batch as long as its disk takes.
 
         Raises
         ------
@@ -141,6 +149,24 @@ class Folder:
             raise
 
 
+@contextmanager
+def foreign(path: str) -> Iterator[None]:
+    """Around what takes a file apart that somebody else may have written, with a sum that is right.
+
+    Raises
+    ------
+    CorruptData : it is of another form.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise CorruptData(
+            "A file of the checkpoint is not what millpond and Spark write.",
+            given=f"{path}: {type(error).__name__}: {error}"[:300],
+            hint=RESTORE,
+        ) from error
+
+
 def on_this_machine(path: str) -> Folder | None:
     """A folder of this machine, which is read without a session; None where there is none of this name."""
     here = path_on_this_machine(path)
@@ -149,10 +175,12 @@ def on_this_machine(path: str) -> Folder | None:
     return Folder(cast(SparkSession, None), f"file:{Path(here).absolute()}")
 
 
-def _put(file: Path, text: str) -> None:
+def _put(file: Path, text: str, *, lasting: bool = False) -> None:
     """Write a file so that whoever reads finds all of it, or what was there."""
     beside = file.with_name(f".{file.name}.new")
     beside.write_text(f"{text}\n", encoding="utf-8")
+    if lasting:
+        sync(beside)
     beside.replace(file)
 
 

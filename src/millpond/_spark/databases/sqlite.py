@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,16 @@ class _SqliteTransaction(Transaction):
         self._connection = connection
         # SQLite does not tell capitals apart
         self._written = {column.name.casefold(): column.name for column in self._columns}
+
+    @cached_property
+    def _marked(self) -> str:
+        # a mark that stands there in other capitals is the same table's
+        names = [str(name) for (name,) in self._run(f"SELECT table_name FROM {quoted(*self._batches)}")]
+        return min(filter(self._is_table, names), default=self._target.table)
+
+    def _is_table(self, name: str) -> bool:
+        # of ASCII's letters alone
+        return name.encode().lower() == self._target.table.encode().lower()
 
     def commit(self) -> None:
         """See `Transaction`."""

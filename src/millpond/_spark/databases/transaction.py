@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,9 +19,8 @@ from millpond._engine.databases.columns import DatabaseColumn
 from millpond._spark.databases.checks import GivenColumn, Mark, check_columns
 from millpond._spark.databases.sql import definition, listed, quoted
 from millpond.errors import ConfigError
-from millpond.io.databases import DatabaseTable
+from millpond.io.databases import BATCHES, DatabaseTable
 
-BATCHES = "millpond_batches"
 _PLAN = "plan"
 _BATCHES_COLUMNS = f"(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL, {_PLAN} text)"
 
@@ -105,7 +105,7 @@ class Transaction(ABC):
         found = self._run(
             f"SELECT writer, batch, coalesce({_PLAN}, '') FROM {quoted(*self._batches)}"
             f" WHERE table_name = {self.parameter}{self.locking}",
-            (self._target.table,),
+            (self._marked,),
         )
         return Mark(*found[0]) if found else None
 
@@ -115,7 +115,7 @@ class Transaction(ABC):
             f"INSERT INTO {quoted(*self._batches)} (table_name, writer, batch, {_PLAN})"
             f" VALUES ({', '.join([self.parameter] * 4)}) ON CONFLICT (table_name) DO UPDATE"
             f" SET writer = excluded.writer, batch = excluded.batch, {_PLAN} = excluded.{_PLAN}",
-            (self._target.table, mark.writer, mark.batch, mark.plan),
+            (self._marked, mark.writer, mark.batch, mark.plan),
         )
 
     def apply(self, changes: pa.Table) -> None:
@@ -126,6 +126,11 @@ class Transaction(ABC):
             self._delete(gone.select([number for number, column in enumerate(self._columns) if column.is_key]))
         if len(put):
             self._put(put.select(range(len(self._columns))))
+
+    @cached_property
+    def _marked(self) -> str:
+        """What the table is called among the marks: the same, however its name is written."""
+        return self._target.table
 
     @abstractmethod
     def commit(self) -> None:

@@ -192,7 +192,9 @@ def _cache(root: str | None) -> RunCache | None:
     """One cache per worker process, so that opened maps outlive a batch."""
     if root is None:
         return None
-    return RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
+    made = RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
+    made.watch()
+    return made
 
 
 def default_cache() -> str:

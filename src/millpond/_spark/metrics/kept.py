@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from millpond._spark.checkpoint.checkpoint import Checkpoint
+from millpond._spark.checkpoint.files import foreign
 from millpond._spark.metrics.observed import observed_of
 from millpond._spark.metrics.totals import Counted, Totals
 from millpond.errors import CorruptData
@@ -54,12 +55,20 @@ def read(place: Checkpoint, counted: Counted | None = None) -> Read | None:
     except CorruptData:
         return None
     committed = max((int(name) for name in place.place.names("commits/[0-9]*")), default=-1)
-    own = (body for body in map(_body, texts) if body is not None and body["id"] == place.id)
-    bodies = [body for body in own if body["totals"]["last"] <= committed]
-    if not bodies:
+    found = (_read(text, place.id, committed, counted) for text in texts)
+    return max((each for each in found if each is not None), key=lambda each: each.totals.last or 0, default=None)
+
+
+def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> Read | None:
+    """What a file says; None where it was cut off, or is of another checkpoint or a batch to come, or not ours."""
+    try:
+        with foreign(_FOLDER):
+            body = _body(content)
+            if body is None or body["id"] != identity or body["totals"]["last"] > committed:
+                return None
+            return Read(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
+    except CorruptData:
         return None
-    last = max(bodies, key=lambda body: int(body["totals"]["last"]))
-    return Read(Totals.of_json(last["totals"], counted), last["at_ms"])
 
 
 class KeptTotals:

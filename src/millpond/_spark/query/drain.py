@@ -27,11 +27,13 @@ class StopBarrier:
     ----------
     stands : whether the query passes here at all; where one Spark writer is the only sink, it does not.
     passing : what is done with each batch that passes, by its number.
+    before : what is done before each batch.
     """
 
     def __init__(self) -> None:
         self.stands = False
         self.passing: Callable[[int], None] = lambda batch: None
+        self.before: Callable[[int], None] = lambda batch: None
         self._stop: Callable[[], None] | None = None
 
     def close(self, stop: Callable[[], None]) -> None:

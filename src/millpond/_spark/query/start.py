@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyspark
@@ -55,9 +55,10 @@ from millpond._spark.session.given import check_session
 from millpond._spark.sinks import driver_commit, sinks
 from millpond._spark.sinks.driver_commit import Written
 from millpond._spark.sources import bootstrap, sources, wall_clock
+from millpond._spark.sources.topic_ids import Topics
 from millpond._spark.stores.shown import shown_stores
 from millpond.errors import ConfigError, EncodingError
-from millpond.io.topics import Topic, TopicSink
+from millpond.io.topics import TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -153,6 +154,7 @@ class _Start:
             found = look(self.folder)
             place = self._place(found, effects)
         barrier = StopBarrier()
+        barrier.before = self._topics.watch(place.facts)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
@@ -233,7 +235,7 @@ class _Start:
         if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
             return False
         # other outputs come behind the topics, at one of which it failed
-        plan, written = self.topology.plan, Written(planned, place.facts.tasks)
+        plan, written = self.topology.plan, Written(planned, place.facts.tasks, place.facts.marks)
         targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
         return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
 
@@ -244,6 +246,7 @@ class _Start:
             kept=kept_functions(self.topology),
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
+            allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
 
@@ -273,7 +276,7 @@ class _Start:
                     trigger=trigger,
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
-                    written=Written(planned, 0 if place.created else facts.tasks),
+                    written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
                     lease=lease,
                     plans=Plans.of(place, lease, planned),
                     secure=partial(self._secure, lease, found),
@@ -373,7 +376,12 @@ class _Start:
             ),
             inputs=sources.inputs_of(plan.sources, begins, clock=clock),
             begins=begins,
+            **self._topics.facts(found.binding, ask=recorded is None),
         )
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
 
     def _layout(self, stored: Facts | None) -> tuple[int, int]:
         """(shards, tasks): as given, else as the checkpoint has them, else the defaults."""
@@ -389,6 +397,8 @@ class _Start:
         return shards, tasks
 
     def _partitions(self) -> dict[str, int]:
-        read, kafka = self.topology.plan.sources, self.options.kafka
-        topics = sorted({s.origin.name for s in read if isinstance(s.origin, Topic)})
-        return sources.partition_counts(self.spark, topics, sources.connected(read, kafka)) if topics else {}
+        read = self.topology.plan.sources
+        topics = sorted(self._topics.read)
+        if not topics:
+            return {}
+        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))

@@ -24,6 +24,7 @@ class StartOptions:
     local_cache: str | None = None
     allow_partition_change: bool = False
     allow_changed_functions: bool = False
+    allow_recreated_topics: bool = False
     evolve: bool = False
     idle_after: Duration | None = None
     record_cache: bool = False

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -30,10 +30,13 @@ from millpond._spark.fencing.plans import UNKNOWN, BatchPlan
 from millpond._spark.sinks.kafka_client import client_settings
 from millpond._spark.sinks.kafka_sink import send
 from millpond._spark.sinks.producers import TransactionalSender
-from millpond.errors import ConfigError
+from millpond._spark.sinks.transactions.retries import Faults
+from millpond.errors import ConfigError, SinkError
 from millpond.io.kafka import Kafka
 from millpond.io.origins import SinkTarget
 from millpond.io.topics import TopicSink
+
+T = TypeVar("T")
 
 TASK_BYTES = 256 << 10
 """Of records that a task hands back, at most."""
@@ -87,19 +90,21 @@ class Written:
     ----------
     planned : number of the last batch that the checkpoint has a plan of; -1: none.
     tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
+    marks : the topic whose offsets mark the batches; "": the first of those that are written.
     """
 
     planned: int
     tasks: int
+    marks: str = ""
+
+    def mark_of(self, topics: Sequence[TopicSink]) -> str:
+        """The topic whose offsets mark the batches, where these are written."""
+        return self.marks or min(sink.name for sink in topics)
 
 
 def writers(identity: str, written: Written) -> list[str]:
     """The transactional ids of those that have written batches: the driver and its tasks."""
     return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
-
-
-def _sender_of(topics: Sequence[TopicSink], kafka: Kafka) -> Callable[..., TransactionalSender]:
-    return partial(TransactionalSender, client_settings(kafka), topic=min(sink.name for sink in topics))
 
 
 def is_unwritten(
@@ -117,7 +122,8 @@ def is_unwritten(
     topics = [target for target in targets if isinstance(target, TopicSink)]
     if kafka is None or not is_once(topics):
         return False
-    return not any(has_it(_sender_of(topics, kafka), writers(identity, written), written.planned, plan))
+    sender_of = partial(TransactionalSender, client_settings(kafka), topic=written.mark_of(topics))
+    return not any(has_it(sender_of, writers(identity, written), written.planned, plan))
 
 
 def is_once(topics: Sequence[TopicSink]) -> bool:
@@ -150,6 +156,8 @@ class DriverCommit:
         self._sender = self._sender_of(name=driver_name(identity))
         self._identity = identity
         self._taken: Future[bool] | None = None
+        self._takeovers = 0
+        self._faults = Faults(self._sender.retry_seconds)
 
     def begins(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Called before the job of a batch: whether Kafka has all of it.
@@ -157,7 +165,8 @@ class DriverCommit:
         Where it cannot have been run before, the producer is made ready while the job runs.
         """
         self._taken = _in_background(partial(self._sender.holds, batch, plan))
-        return batch <= self._planned and self._told(self._taken)
+        self._faults = Faults(self._sender.retry_seconds)
+        return batch <= self._planned and self._tried(self._holds, batch, plan)
 
     def write(self, batch: int, held: Mapping[int, bytes], slots: int | None, plan: BatchPlan = UNKNOWN) -> None:
         """Write what tasks hand back of a batch whose job has succeeded.
@@ -172,30 +181,48 @@ class DriverCommit:
         ------
         ConfigError : Kafka has this batch with another plan, or a later one; or the checkpoint is another query's.
         """
-        assert self._taken is not None
-        self._told(self._taken)
-        before = self._sender.takeovers
-        try:
-            if not self._sender.begin(batch, plan):
-                return
-            if batch <= self._planned or self._sender.takeovers > before:
-                held = self._missing(batch, held, plan)
-            send(self._sender, self._topics, _in_order(held, slots))
-            # the id is ours since before this look: who takes the checkpoint over behind it takes the id over too
-            self._guard()
-            self._sender.commit(batch, plan)
-        except ConfigError as error:
-            self._sender.abandon()
-            raise self._why(error) from None
-        except BaseException:
-            self._sender.abandon()
-            raise
+        self._tried(self._write, batch, held, slots, plan)
 
-    def _told(self, taken: Future[bool]) -> bool:
-        try:
-            return taken.result()
-        except ConfigError as error:
-            raise self._why(error) from None
+    def _tried(self, call: Callable[..., T], *given: Any) -> T:
+        """What is called, again while Kafka does not answer: each attempt asks what is in already."""
+        while True:
+            try:
+                found = call(*given)
+                self._faults.passed()
+                return found
+            except SinkError as error:
+                self._sender.abandon()
+                self._faults.again(error)
+            except ConfigError as error:
+                self._sender.abandon()
+                raise self._why(error) from None
+            except BaseException:
+                self._sender.abandon()
+                raise
+
+    def _holds(self, batch: int, plan: BatchPlan) -> bool:
+        taken = self._taken
+        self._ready()
+        return self._sender.holds(batch, plan) if taken is None else taken.result()
+
+    def _write(self, batch: int, held: Mapping[int, bytes], slots: int | None, plan: BatchPlan) -> None:
+        self._ready()
+        if not self._sender.begin(batch, plan):
+            return
+        if batch <= self._planned or self._sender.takeovers > self._takeovers:
+            held = self._missing(batch, held, plan)
+        send(self._sender, self._topics, _in_order(held, slots))
+        # the id is ours since before this look: who takes the checkpoint over behind it takes the id over too
+        self._guard()
+        self._sender.commit(batch, plan)
+
+    def _ready(self) -> None:
+        """Wait for the takeover in the background; any that comes behind it, or where it fails, is noticed."""
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            self._takeovers = self._sender.takeovers
+            taken.result()
+            self._takeovers = self._sender.takeovers
 
     def _why(self, error: ConfigError) -> ConfigError:
         """Who was passed by is told that, and not that the output is ahead."""

@@ -41,6 +41,7 @@ from pyspark.sql.types import (
 )
 
 from millpond._engine.rows.types import with_nulls
+from millpond._spark.checkpoint.synced import sync
 from millpond._spark.formats.arrow_types import arrow_type
 from millpond._spark.sinks.batch_writer import FILES
 from millpond._spark.sinks.file_sink import FileOutput, FileWrite, no_rows
@@ -175,6 +176,7 @@ def _show(place: Path, target: Path, names: set[str]) -> None:
     """Give the files of `place` that are named the name of the batch, in place of what has it."""
     _remove_others(place, names)
     (place / _DONE).touch()
+    sync(place)
     try:
         # all at once; refused where the batch has been written before
         place.rename(target)
@@ -184,6 +186,8 @@ def _show(place: Path, target: Path, names: set[str]) -> None:
         _remove_others(target, names)
         for name in [*sorted(names), _DONE]:
             (place / name).replace(target / name)
+        sync(target)
+    sync(target.parent)
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:

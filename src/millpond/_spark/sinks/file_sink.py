@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from millpond._engine.rows.columns import array, position_columns, stacked
 from millpond._engine.rows.position import parts_by_position
+from millpond._spark.checkpoint.synced import sync
 from millpond._spark.dataflow.wire import Exits
 from millpond._spark.session.worker import give_back, settle
 from millpond._spark.sinks.selection import Selection
@@ -121,6 +122,8 @@ class _File:
         """The file's name; it is whole."""
         self._write()
         self._writer.close()
+        # before Spark's commit says that the batch is written
+        sync(self._beside)
         os.replace(self._beside, self._final)
         return self._name
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
-from millpond.errors import ConfigError, MillpondError, SinkError
+from millpond.errors import ConfigError, SinkError
 from millpond.extras import installing
 from millpond.io.kafka import Kafka
 
@@ -31,6 +31,18 @@ _PASSING = frozenset(
         *("CONCURRENT_TRANSACTIONS", "UNSTABLE_OFFSET_COMMIT"),
     }
 )
+_UNANSWERED = frozenset(
+    {
+        *("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE"),
+        *("_RETRY", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"),
+        *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR"),
+        *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "UNSTABLE_OFFSET_COMMIT"),
+    }
+)
+"""Faults of the network and of brokers that stop and start: what was tried may be tried again with a new client."""
+OWN = "millpond."
+"""What settings of our own begin with, which travel with those of the client and are not given to it."""
+RETRY, MARKS = f"{OWN}retry.ms", f"{OWN}marks"
 T = TypeVar("T")
 _PROPERTY = re.compile(r'configuration property:? "([^"]*)"')
 
@@ -54,7 +66,8 @@ def client() -> Any:
 
 def client_settings(kafka: Kafka) -> dict[str, str]:
     """The settings of any librdkafka client of this cluster."""
-    return {**kafka.options, **kafka.producer, "bootstrap.servers": kafka.bootstrap_servers}
+    own = {RETRY: str(kafka.retry_timeout_ms)}
+    return {**kafka.options, **kafka.producer, **own, "bootstrap.servers": kafka.bootstrap_servers}
 
 
 def seconds(settings: Mapping[str, Any]) -> float:
@@ -69,9 +82,13 @@ def make(kind: Any, settings: Mapping[str, Any]) -> Any:
     ------
     ConfigError : it does not take these settings.
     """
+    # a transactional call of librdkafka's whose answer was lost goes on only when a connection changes its state
+    # (librdkafka's issue 5456): that one of them is closed for its rest brings such a call back
+    usual = {"log_level": 4, "connections.max.idle.ms": int(1000 * seconds(settings))}
+    given = {name: value for name, value in settings.items() if not name.startswith(OWN)}
     try:
         # at 4, warnings: what it says of its own end goes past the logger
-        return kind({"log_level": 4, **settings}, logger=LOG)
+        return kind({**usual, **given}, logger=LOG)
     except client().KafkaException as error:
         # librdkafka's sentence quotes the value as well
         name = _PROPERTY.search(str(error))
@@ -145,17 +162,19 @@ def returning(call: Callable[[], T], limit: float) -> T:
     try:
         value, error = found.get(timeout=limit)
     except queue.Empty:
-        raise SinkError(
-            "Kafka's client does not come back from a call.",
-            given=f"waited {limit:.0f} s",
-            hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
+        raise passing(
+            SinkError(
+                "Kafka's client does not come back from a call.",
+                given=f"waited {limit:.0f} s",
+                hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
+            )
         ) from None
     if error is not None:
         raise error
     return cast(T, value)
 
 
-def explained(error: Any, what: str) -> MillpondError:
+def explained(error: Any, what: str) -> SinkError:
     """A KafkaError in plain words.
 
     Parameters
@@ -163,10 +182,17 @@ def explained(error: Any, what: str) -> MillpondError:
     error : a confluent_kafka.KafkaError.
     what : what was being written, or where to.
     """
+    found = SinkError("Kafka refuses the records.", given=f"{what}: {error.name()}: {error.str()}")
     for names, message, hint in _EXPLANATIONS:
         if error.name() in names:
-            return SinkError(message, given=f"{what}: {error.name()}", hint=hint)
-    return SinkError("Kafka refuses the records.", given=f"{what}: {error.name()}: {error.str()}")
+            found = SinkError(message, given=f"{what}: {error.name()}", hint=hint)
+    return passing(found) if error.retriable() or error.name() in _PASSING | _UNANSWERED else found
+
+
+def passing(error: SinkError) -> SinkError:
+    """The error, as one that may pass by itself."""
+    error.passing = True
+    return error
 
 
 def _some(found: Iterable[str]) -> str:

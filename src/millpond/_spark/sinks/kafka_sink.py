@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from millpond._spark.sinks.encoding import ENCODED_KEY
 from millpond._spark.sinks.ends import LAST
 from millpond._spark.sinks.producers import BY_KEY, Headers, Sender, sender
 from millpond._spark.sinks.selection import Selection
+from millpond._spark.sinks.transactions.retries import Transaction
 from millpond.errors import SinkError
 from millpond.io.formats import Format
 from millpond.io.topics import TopicSink
@@ -76,7 +78,7 @@ class KafkaWrite:
         """The records that are not written here, few or none."""
         name = None if self.group is None else f"{self.group}-{task}"
         held: list[pa.Table] = []
-        out: Sender | None = None
+        out: Transaction | None = None
         fresh = whole = False
         size = 0
         try:
@@ -91,10 +93,10 @@ class KafkaWrite:
                     held.append(_as_bytes(batch))
                     continue
                 if out is None:
-                    out = sender(received(self.client), name, min(self.topics))
-                    fresh = out.begin(self.batch, self.plan)
+                    out = self._transaction(name)
+                    fresh = out.begin()
                 for part in (*held, batch) if fresh else ():
-                    send(out, self.topics, part)
+                    out.send(part)
                 held = []
             # without a record there is nothing to lose; and a batch without records may have no task to send an end
             if (held or out) and name is not None and not whole:
@@ -103,12 +105,19 @@ class KafkaWrite:
                     hint="Nothing of it is written; the error above, if there is one, says why.",
                 )
             if out and fresh:
-                out.commit(self.batch, self.plan)
+                out.commit()
         except BaseException:
             if out:
                 out.abandon()
             raise
         return held
+
+    def _transaction(self, name: str | None) -> Transaction:
+        """A task's own; without a `name` it is none, but written plainly."""
+        out = sender(received(self.client), name, min(self.topics))
+        send_all = partial(send, out, self.topics)
+        begin, commit = partial(out.begin, self.batch, self.plan), partial(out.commit, self.batch, self.plan)
+        return Transaction(out, begin, send_all, commit, is_once=name is not None)
 
 
 def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:

@@ -17,7 +17,17 @@ from contextlib import suppress
 from typing import Any
 
 from millpond._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, older
-from millpond._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, returning, seconds
+from millpond._spark.sinks.kafka_client import (
+    MARKS,
+    RETRY,
+    client,
+    client_settings,
+    explained,
+    make,
+    patiently,
+    returning,
+    seconds,
+)
 from millpond.errors import SinkError
 from millpond.io.kafka import Kafka
 
@@ -26,12 +36,13 @@ DEFAULTS: dict[str, Any] = {
     "partitioner": "murmur2_random",
     # keeps the order over retries, and with it each key's
     "enable.idempotence": True,
-    "message.timeout.ms": 120_000,
     # memory of a worker is bounded by this, not by what the broker is behind with
     "queue.buffering.max.kbytes": 65_536,
     "linger.ms": 20,
 }
 TRANSACTION_TIMEOUT = 300_000
+RETRY_MS = 300_000
+"""As `Kafka(..., retry_timeout=)`, where nothing says otherwise."""
 _LEEWAY = 3
 """How many times as long as Kafka has for an answer the client has to come back with it."""
 KEPT = 4
@@ -44,10 +55,18 @@ _kept: dict[tuple[Any, ...], Sender] = {}
 
 
 class Sender:
-    """Writes records; those of one key reach the topic in the order in which they are given."""
+    """Writes records; those of one key reach the topic in the order in which they are given.
+
+    Attributes
+    ----------
+    retry_seconds : for how long a batch is tried again.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = {**DEFAULTS, **settings}
+        retry = int(settings.get(RETRY, RETRY_MS))
+        # without a transaction the client itself tries again
+        self._settings = {**DEFAULTS, "message.timeout.ms": max(retry, 1_000), **settings}
+        self.retry_seconds = retry / 1000
         self._wait = seconds(settings)
         self._producer: Any = None
         self._failed: Any = None
@@ -94,7 +113,10 @@ class Sender:
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, for this batch; 1 for none: the write then says what is wrong."""
         if topic not in self._counts:
-            found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
+            try:
+                found = patiently(lambda: self._producer.list_topics(topic, self._wait), self._wait)
+            except client().KafkaException as error:
+                raise explained(error.args[0], f"topic {topic!r}") from None
             self._counts[topic] = len(found.topics[topic].partitions) or 1
         return self._counts[topic]
 
@@ -155,7 +177,7 @@ class TransactionalSender(Sender):
         self._name = name
         self._timeout = timeout / 1000
         # an offset is of a partition of a topic that exists
-        self._mark = (topic, 0)
+        self._mark = (str(settings.get(MARKS, topic)), 0)
         self._marker: Marker | None = None
         self._group: Any = None
         self.takeovers = 0
@@ -212,7 +234,7 @@ class TransactionalSender(Sender):
         if self._producer is not None:
             with suppress(Exception):
                 self._producer.purge()
-                self._producer.abort_transaction(10)
+                self._asked("abort_transaction", 10, limit=10)
         super().abandon()
 
     def _begin(self, batch: int, plan: BatchPlan) -> bool:

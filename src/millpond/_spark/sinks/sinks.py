@@ -35,7 +35,7 @@ from millpond._spark.sinks.driver_commit import DriverCommit, Written, is_once, 
 from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
 from millpond._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
 from millpond._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
-from millpond._spark.sinks.kafka_client import check_topics, client_settings
+from millpond._spark.sinks.kafka_client import MARKS, check_topics, client_settings
 from millpond._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
 from millpond._spark.sinks.producers import refuse_later
 from millpond._spark.sinks.selection import Selection
@@ -99,7 +99,7 @@ def prepared(
         topics = [target for _, target in sinks if isinstance(target, TopicSink)]
         check_formats(compiled.frame, [(t, s) for t, s in chosen if isinstance(t, TopicSink)])
         _check_kafka(topics, kafka, identity, written)
-        settings = client_settings(kafka) if kafka else {}
+        settings = _settings(topics, kafka, written)
         spark, barrier = compiled.frame.sparkSession, barrier or StopBarrier()
         barrier.stands = True
         files, planned = _file_outputs(compiled.frame, chosen), EVERY_BATCH if written is None else written.planned
@@ -113,6 +113,12 @@ def prepared(
     if query_name is not None and not (isinstance(target, Writer) and target.format == "memory"):
         writer = writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
+
+
+def _settings(topics: Sequence[TopicSink], kafka: Kafka | None, written: Written | None) -> dict[str, str]:
+    """Of the client that writes these topics."""
+    marks = {MARKS: written.mark_of(topics)} if written is not None and topics else {}
+    return {**client_settings(kafka), **marks} if kafka else {}
 
 
 def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
@@ -214,7 +220,7 @@ def _check_kafka(topics: Sequence[TopicSink], kafka: Kafka | None, identity: str
     check_topics(kafka, [sink.name for sink in topics])
     # of a batch that would now be planned anew its task would skip what it has not written
     if written is not None and is_once(topics):
-        refuse_later(kafka, writers(identity, written), min(sink.name for sink in topics), written.planned)
+        refuse_later(kafka, writers(identity, written), written.mark_of(topics), written.planned)
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,6 +258,7 @@ class BatchSinks:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
+        self.barrier.before(batch)
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
         self._write(frame, batch, self.plans(batch))

@@ -1,0 +1,1 @@
+"""A transaction of Kafka that is tried again."""

@@ -1,0 +1,1 @@
+"""Random mutations of what is read from disk and network (`read`)."""

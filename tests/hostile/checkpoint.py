@@ -1,0 +1,75 @@
+"""Files of a checkpoint that were altered: millpond's record and numbers, Spark's plans."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from millpond._spark.checkpoint import batches, checkpoint
+from millpond._spark.checkpoint.checkpoint import Checkpoint, look
+from millpond._spark.checkpoint.facts import Facts
+from millpond._spark.checkpoint.files import on_this_machine
+from millpond._spark.dataflow.measures import Measure, Measures
+from millpond._spark.metrics import kept
+from millpond._spark.metrics.totals import Counted, Totals
+from tests.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
+
+
+def checkpoint_files(chance: random.Random, number: int) -> str:
+    """The record, the numbers or a plan of a checkpoint that was altered; a sealed one has its sum made anew."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = on_this_machine(name)
+        assert folder is not None
+        (Path(name) / "millpond").mkdir()
+        facts = Facts("topology", "4.3", 4, 2, {"blob": 1}, {"in": 2}, addresses={"n": {"t": [1, 2]}})
+        place = Checkpoint(folder, "0" * 32, facts)
+        place.record()
+        (Path(name) / "offsets").mkdir()
+        (Path(name) / "commits").mkdir()
+        (Path(name) / "metadata").write_text('{"id":"x"}')
+        for n in range(2):
+            ends = json.dumps({"in": {"0": 5 + n, "1": 7 + n}})
+            (Path(name) / f"offsets/{n}").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
+            (Path(name) / f"commits/{n}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+        folder.replace("millpond/totals/1", kept._text(_totals(), place.id))
+        before = _told(place)
+        files = sorted(file for file in Path(name).rglob("*") if file.is_file())
+        file = chance.choice(files)
+        sealed = chance.random() < 0.4 and "millpond" in str(file)
+        file.write_bytes(_sealed_text(chance, file.read_text()) if sealed else mutated(chance, file.read_bytes()))
+        found = _told(place)
+        # numbers that cannot be read begin anew
+        if found in (before, (*before[:-1], None)):
+            return RIGHT
+        # Spark keeps no sums of its plans: what can be read is taken for what it says
+        return OTHER if sealed or "millpond" not in str(file) else WRONG
+
+
+def _totals() -> Totals:
+    """Numbers of two batches."""
+    names = (Measure("consumed", "left"), Measure("rows", "t"))
+    totals = Totals(Counted((), Measures(0, names, {}, frozenset())))
+    body = {**totals.as_json(), "first": 0, "last": 1, "batches": 2, "drops": [["n", "late", 3]]}
+    return Totals.of_json(json.loads(json.dumps(body)))
+
+
+def _told(place: Checkpoint) -> Any:
+    found = look(place.folder)
+    planned = batches.last_planned(place.folder, 0)
+    ends = batches.last_committed(place.folder)
+    numbers = kept.read(place)
+    return found.last, found.batches, planned, ends, None if numbers is None else numbers.totals.as_json()
+
+
+def _sealed_text(chance: random.Random, text: str) -> bytes:
+    if text.startswith("{"):
+        body = json.loads(text)
+        del body["sha256"]
+        body = other_json(chance, body)
+        return json.dumps({**body, "sha256": checkpoint._digest(body)}, sort_keys=True).encode()
+    body = other_json(chance, json.loads(text.partition(" ")[2]))
+    told = json.dumps(body)
+    return f"{kept._digest(told)} {told}".encode()
