@@ -98,13 +98,14 @@ class Checkpoint:
 
         Parameters
         ----------
-        epoch : under which it is written.
+        epoch : under which it is written, at least that of the record before.
         """
         if not self.recorded:
             # appended, never overwritten: a crash in between must leave what was there
             body = {"version": VERSION, "number": self.number, "id": self.id, "facts": asdict(self.facts)}
             body |= {"logs": self.logs} if self.logs else {}
-            body |= {"epoch": epoch} if epoch else {}
+            last = max(epoch, self.epoch)
+            body |= {"epoch": last} if last else {}
             text = json.dumps({**body, "sha256": _digest(body)}, sort_keys=True)
             self.folder.append("millpond/topology", text)
 

@@ -96,9 +96,9 @@ class Lease:
             files: EpochFiles = EpochsHere(root.parent / FOLDER)
         elif self._folder is not None:
             disk = Disk(self._folder.spark)
+            self._check_place(disk, self._folder)
             if not make and not disk.names(self._folder.below("millpond").path):
                 return False
-            self._check_place(disk, self._folder)
             files = EpochsElsewhere(disk, self._folder.below(FOLDER).path)
         else:
             return False
