@@ -13,7 +13,7 @@ class MillpondError(Exception):
     Parameters
     ----------
     message : what is wrong, one sentence.
-    given : what was found instead, as the user wrote it; left out when there is nothing to show.
+    given : what was found instead, as the user wrote it; left out when there is nothing to show, or the message has it.
     hint : what to do about it.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 LEAST_SPARK = (4, 1)
@@ -29,10 +30,9 @@ def check_pyspark(found: str | None) -> None:
 def pyspark_version() -> str | None:
     """The version of PySpark that is there: of the package, which Spark's own folder (SPARK_HOME) may bring instead."""
     try:
-        import pyspark
+        own = getattr(import_module("pyspark"), "__version__", None)
     except ImportError:
         return None
-    own = getattr(pyspark, "__version__", None)
     try:
         return str(own) if own is not None else version("pyspark")
     except PackageNotFoundError:

@@ -14,7 +14,7 @@ ROWS: list[Row] = [
     ("mp.TimeWindows.of_size_and_grace('1 hour', '-1 ms')", "grace", "0 ms"),
     ("mp.TimeWindows.of_size_and_grace(None, '0 ms')", "window size .. None", "timedelta"),
     ("hour.advance_by('2 hours')", "advance .. 7200000", "at most"),
-    ("hour.advance_by('0 ms')", "advance", "tumbling"),
+    ("hour.advance_by('0 ms')", "advance", "Tumbling"),
     ("near.grace('1 minute')", "grace", "of_time_difference_and_grace("),
     ("near.before('-2 hours')", "window ends before it begins", "before + after"),
     ("mp.JoinWindows.of_time_difference_and_grace('-1 hour', '0 ms')", "time difference", "'5 minutes'"),
@@ -145,6 +145,6 @@ ROWS: list[Row] = [
     ("mp.Kafka('h:9092', max_records_per_batch=0)", "max_records_per_batch=0", "1 or more"),
     ("mp.Kafka('h:9092', source={'subscribe': 't'})", "subscribe", "Leave it out"),
     ("mp.SchemaRegistry()", "SchemaRegistry .. url", "SchemaRegistry("),
-    ("builder.stream('t', key='long', value=mp.avro(5))", "5", "mp.avro("),
+    ("builder.stream('t', key='long', value=mp.avro(5))", "5", "Give a schema"),
     ("builder.policies('clickz', on_drop='skip'); clicks.to('o'); builder.build()", "clickz", ""),
 ]
