@@ -8,7 +8,7 @@ import pytest
 
 from millpond._plan.change import compare
 from millpond._plan.change.lineage import Reading
-from millpond.testing.proof.histories.altered import Altered, check_altered, draw_altered
+from millpond.testing.proof.histories.changed.altered import Altered, check_altered, draw_altered
 
 PAIRS = 60
 OUTCOMES = ("refused", "begun anew", "gone on")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.histories import changes
-from millpond.testing.proof.histories.changed_oracle import ChangedOracle
-from millpond.testing.proof.histories.changes import Changed, check_changed, draw_changed
+from millpond.testing.proof.histories.changed import changes
+from millpond.testing.proof.histories.changed.changes import Changed, check_changed, draw_changed
+from millpond.testing.proof.histories.changed.oracle import ChangedOracle
 from millpond.testing.proof.oracle.graph import Topology
 
 PAIRS = 75

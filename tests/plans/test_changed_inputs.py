@@ -10,7 +10,7 @@ import pytest
 from millpond._plan.change.change import Change
 from millpond.aggregates import python
 from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.histories.changes import carry_over
+from millpond.testing.proof.histories.changed.changes import carry_over
 from millpond.windows import BufferConfig, JoinWindows, Suppressed, TimeWindows, previous
 from tests.engine.kit import LIBRARY, PLUS, REF, driver_of
 from tests.plans.test_changes import change, outcomes

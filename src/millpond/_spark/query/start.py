@@ -49,7 +49,7 @@ from millpond._spark.query.drain import StopBarrier, is_unfinished
 from millpond._spark.query.handover import Handover, check_change
 from millpond._spark.query.progress import Counts
 from millpond._spark.query.query import Query
-from millpond._spark.query.start_options import StartOptions, refuse_idle_time
+from millpond._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
 from millpond._spark.session import settings
 from millpond._spark.session.given import check_session
 from millpond._spark.sinks import driver_commit, sinks
@@ -348,7 +348,7 @@ class _Start:
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
-        shards, tasks = self._layout(found.binding)
+        shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
         known = found.binding.addresses if found.binding else {}
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
@@ -382,19 +382,6 @@ class _Start:
     @cached_property
     def _topics(self) -> Topics:
         return Topics.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
-
-    def _layout(self, stored: Facts | None) -> tuple[int, int]:
-        """(shards, tasks): as given, else as the checkpoint has them, else the defaults."""
-        options = self.options
-        tasks = options.tasks or (stored.tasks if stored else self.spark.sparkContext.defaultParallelism)
-        shards = options.shards or (stored.shards if stored else 2 * tasks)
-        if shards < tasks:
-            raise ConfigError(
-                "An exchange has at most as many tasks as an operator has shards.",
-                given=f"shards={shards}, tasks={tasks}",
-                hint="Give more shards, or fewer tasks.",
-            )
-        return shards, tasks
 
     def _partitions(self) -> dict[str, int]:
         read = self.topology.plan.sources

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond._plan.physical import Physical
+from millpond._spark.checkpoint.facts import Facts
 from millpond.errors import ConfigError
 from millpond.io.kafka import Kafka
 from millpond.windows import Duration, duration_ms
@@ -127,3 +128,25 @@ def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
             given=f"idle_after={options.idle_after!r}",
             hint="Leave it out: it is for windowed joins of streams.",
         )
+
+
+def layout_of(options: StartOptions, stored: Facts | None, parallelism: int) -> tuple[int, int]:
+    """(shards, tasks): as given, else as the checkpoint has them, else the defaults.
+
+    Parameters
+    ----------
+    stored : what the checkpoint records, if there is one.
+    parallelism : tasks that Spark has by default.
+
+    Raises
+    ------
+    ConfigError : there are more tasks than shards.
+    """
+    tasks = options.tasks or (stored.tasks if stored else parallelism)
+    shards = options.shards or (stored.shards if stored else 2 * tasks)
+    if shards < tasks:
+        raise ConfigError(
+            f"tasks={tasks} is more than shards={shards}.",
+            hint="Give more shards, or fewer tasks: a task has at least one shard of each operator.",
+        )
+    return shards, tasks

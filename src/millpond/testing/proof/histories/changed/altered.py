@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from millpond._plan.change.change import Change
 from millpond.testing.proof.histories.blueprint import Blueprint, Op, Ref, beside, name_of
-from millpond.testing.proof.histories.changes import Changed, Part, draw_around, through
+from millpond.testing.proof.histories.changed.changes import Changed, Part, draw_around, through
 from millpond.testing.proof.histories.draw import draw_blueprint
 from millpond.testing.proof.histories.kinds.choices import Choices, Dice
 from millpond.testing.proof.histories.kinds.registry import KINDS, SOURCES

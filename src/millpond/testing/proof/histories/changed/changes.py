@@ -22,7 +22,7 @@ from millpond.testing.proof.arrow import arrow_builder
 from millpond.testing.proof.engine import EngineDriver
 from millpond.testing.proof.histories.blueprint import Blueprint, Ref, beside, name_of
 from millpond.testing.proof.histories.case import Input
-from millpond.testing.proof.histories.changed_oracle import ChangedOracle
+from millpond.testing.proof.histories.changed.oracle import ChangedOracle
 from millpond.testing.proof.histories.check import Steps, by_step, first_difference, lines_of
 from millpond.testing.proof.histories.draw import draw_blueprint, draw_records
 from millpond.testing.proof.histories.kinds.choices import Choices, Dice

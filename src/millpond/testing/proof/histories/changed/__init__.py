@@ -1,0 +1,1 @@
+"""Random changes of a topology, and what is to come of them."""
