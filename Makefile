@@ -47,11 +47,11 @@ mutants: setup ## every pitfall put into the engine, one at a time: the net must
 	@$(PYTEST) --proof tests/mutants $(ARGS)
 
 conformance: setup ## every recording of Kafka Streams through Spark, a quarter of an hour; RUNNER=engine: without
-	@$(PY) -m millpond.testing.proof.conformance --runner $(RUNNER) $(ARGS) \
+	@$(PY) -m watersmeet.testing.proof.conformance --runner $(RUNNER) $(ARGS) \
 		tests/recordings/vectors/* tests/recordings/histories/*
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
-	@$(PY) -m millpond.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
+	@$(PY) -m watersmeet.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes
@@ -83,5 +83,5 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 
 clean: ## removes what the other commands have made
 	rm -rf .venv .versions .jars .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/millpond.egg-info
+	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/watersmeet.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

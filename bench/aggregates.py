@@ -1,4 +1,4 @@
-"""The aggregates, one workload each: millpond's topologies, and Spark's own where it has the same.
+"""The aggregates, one workload each: watersmeet's topologies, and Spark's own where it has the same.
 
 Those of Kafka Streams are in `Aggregates.java`. All write keys of windows as its serializers do. Spark itself
 aggregates in update mode and writes at least once.
@@ -66,35 +66,35 @@ def count(builder: Any, topics: Topics) -> Any:
 
 def tumbling_count(builder: Any, topics: Topics) -> Any:
     """How many in each minute."""
-    import millpond as mp
+    import watersmeet as wm
 
-    windows = mp.TimeWindows.of_size_with_no_grace("1 minute")
+    windows = wm.TimeWindows.of_size_with_no_grace("1 minute")
     return _grouped(builder, topics).windowed_by(windows).count().to_stream()
 
 
 def hopping_sum(builder: Any, topics: Topics) -> Any:
     """For how much in five minutes, of which some begin each minute."""
-    import millpond as mp
+    import watersmeet as wm
 
-    windows = mp.TimeWindows.of_size_with_no_grace("5 minutes").advance_by("1 minute")
-    summed = _grouped(builder, topics).windowed_by(windows).agg(total=mp.sum(lambda sale: sale["cents"]))
+    windows = wm.TimeWindows.of_size_with_no_grace("5 minutes").advance_by("1 minute")
+    summed = _grouped(builder, topics).windowed_by(windows).agg(total=wm.sum(lambda sale: sale["cents"]))
     return summed.map_values(lambda sums: sums["total"]).to_stream()
 
 
 def sliding_avg(builder: Any, topics: Topics) -> Any:
     """For how much on average, in each different minute."""
-    import millpond as mp
+    import watersmeet as wm
 
-    windows = mp.SlidingWindows.of_time_difference_with_no_grace("1 minute")
-    means = _grouped(builder, topics).windowed_by(windows).agg(mean=mp.avg(lambda sale: sale["cents"]))
+    windows = wm.SlidingWindows.of_time_difference_with_no_grace("1 minute")
+    means = _grouped(builder, topics).windowed_by(windows).agg(mean=wm.avg(lambda sale: sale["cents"]))
     return means.map_values(lambda found: found["mean"]).to_stream()
 
 
 def session_count(builder: Any, topics: Topics) -> Any:
     """How many in each session, which ends after a minute without any."""
-    import millpond as mp
+    import watersmeet as wm
 
-    windows = mp.SessionWindows.of_inactivity_gap_with_no_grace("1 minute")
+    windows = wm.SessionWindows.of_inactivity_gap_with_no_grace("1 minute")
     return _grouped(builder, topics).windowed_by(windows).count().to_stream()
 
 
@@ -102,9 +102,9 @@ def table_aggregate(builder: Any, topics: Topics) -> Any:
     """For how much each shop has sold, in the last sale of each key."""
     from pyspark.sql import functions as F
 
-    import millpond as mp
+    import watersmeet as wm
 
-    sales = builder.table(topics[0], key="long", value=mp.json(SALE))
+    sales = builder.table(topics[0], key="long", value=wm.json(SALE))
     by_shop = sales.group_by(lambda key, sale: (sale["shop"], sale["cents"]))
     return by_shop.aggregate(
         lambda: F.lit(0).cast("long"), lambda cents, total: total + cents, lambda cents, total: total - cents
@@ -115,26 +115,26 @@ def last_week(builder: Any, topics: Topics) -> Any:
     """How many more on each day than on the same day of the week before: a WTable joined with its own past."""
     from pyspark.sql import functions as F
 
-    import millpond as mp
+    import watersmeet as wm
 
-    counts = _grouped(builder, topics).windowed_by(mp.TimeWindows.of_size_with_no_grace("1 day")).count()
-    more = counts.left_join(counts, lambda today, before: today - F.coalesce(before, F.lit(0)), shift=mp.previous(7))
+    counts = _grouped(builder, topics).windowed_by(wm.TimeWindows.of_size_with_no_grace("1 day")).count()
+    more = counts.left_join(counts, lambda today, before: today - F.coalesce(before, F.lit(0)), shift=wm.previous(7))
     return more.to_stream()
 
 
 def _grouped(builder: Any, topics: Topics) -> Any:
-    import millpond as mp
+    import watersmeet as wm
 
-    return builder.stream(topics[0], key="long", value=mp.json(SALE)).group_by_key()
+    return builder.stream(topics[0], key="long", value=wm.json(SALE)).group_by_key()
 
 
 # -- formats ---------------------------------------------------------------------------------------------------
 
 
 def _windows() -> Mapping[str, Any]:
-    import millpond as mp
+    import watersmeet as wm
 
-    return {"key": mp.time_windowed("long")}
+    return {"key": wm.time_windowed("long")}
 
 
 def _means() -> Mapping[str, Any]:
@@ -142,9 +142,9 @@ def _means() -> Mapping[str, Any]:
 
 
 def _sessions() -> Mapping[str, Any]:
-    import millpond as mp
+    import watersmeet as wm
 
-    return {"key": mp.session_windowed("long")}
+    return {"key": wm.session_windowed("long")}
 
 
 # -- Spark's own -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Two checkouts of millpond side by side: the same data from Kafka to Kafka, by turns, in one run.
+"""Two checkouts of watersmeet side by side: the same data from Kafka to Kafka, by turns, in one run.
 
 `python bench/beside.py OTHER [--only table_table foreign_key] [--turns 2] [--quick]`: OTHER is a checkout of another
 commit, with a `.venv` and `.jars` (links to those of this one do). Who is first changes from turn to turn.
@@ -18,7 +18,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench import latency
-from bench.kafka import millpond_turn, placed
+from bench.kafka import placed, watersmeet_turn
 from bench.workloads import EVERY
 from dev.broker import KafkaBroker
 
@@ -35,7 +35,7 @@ def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
         for number in range(turns):
             for root in (other, ROOT) if number % 2 == 0 else (ROOT, other):
                 who = "this" if root == ROOT else "other"
-                turn = millpond_turn(place, workload, f"{workload}-{who}-{number}".replace("_", "-"), root=root)
+                turn = watersmeet_turn(place, workload, f"{workload}-{who}-{number}".replace("_", "-"), root=root)
                 rates[root].append(turn.rates.second_half)
                 peak = turn.usage.peak_bytes / 1e9
                 parts = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in sorted(turn.usage.at_peak.items()))

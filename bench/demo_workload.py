@@ -115,11 +115,11 @@ def _objects(members: list[tuple[str, pa.Array]]) -> pa.Array:
 
 def flights(builder: Any, topics: Topics) -> Any:
     """The demo's, its outputs in the order in which they can be compared."""
-    import millpond as mp
+    import watersmeet as wm
     from demo.topology import VALUES, results
 
     tables = {
-        name: {"source": topic, "key": "string", "value": mp.json(VALUES[name])}
+        name: {"source": topic, "key": "string", "value": wm.json(VALUES[name])}
         for name, topic in zip(TOPICS, topics, strict=True)
     }
     found = dict(results(builder, tables))

@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.datasets import values
-from millpond._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from millpond._engine.exchange.routing import Drops, Outlet, pack
-from millpond._engine.operators.level import run_operator
-from millpond._engine.rows import blob
-from millpond._engine.rows.columns import position_columns
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.layout import setting_of
-from millpond.testing.proof.stages import run_root, with_extra
+from watersmeet._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
+from watersmeet._engine.exchange.routing import Drops, Outlet, pack
+from watersmeet._engine.operators.level import run_operator
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.layout import setting_of
+from watersmeet.testing.proof.stages import run_root, with_extra
 
 SHARDS = 4
 HASH = pa.binary(16)

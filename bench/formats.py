@@ -24,11 +24,11 @@ from google.protobuf.message_factory import GetMessageClass
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import millpond as mp
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.formats import serde_of, type_of
-from millpond._spark.formats.json_schema.types import schema_for
-from millpond.io.formats import Format
+import watersmeet as wm
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.formats import serde_of, type_of
+from watersmeet._spark.formats.json_schema.types import schema_for
+from watersmeet.io.formats import Format
 
 TURNS = 7
 JSON = "json"
@@ -45,10 +45,10 @@ Turn = Mapping[str, tuple[float, float]]
 def formats() -> dict[str, Format]:
     """Orders in each format, all of one type."""
     fields = [{"name": name, "type": kind} for name, kind in _AVRO.items()]
-    avro = mp.avro({"type": "record", "name": "Order", "fields": fields})
+    avro = wm.avro({"type": "record", "name": "Order", "fields": fields})
     kind = type_of(avro)
-    schema = mp.json_schema(schema_for(kind, "Order"))
-    return {JSON: mp.json(kind), "avro": avro, "protobuf": mp.protobuf(_message()), "json_schema": schema}
+    schema = wm.json_schema(schema_for(kind, "Order"))
+    return {JSON: wm.json(kind), "avro": avro, "protobuf": wm.protobuf(_message()), "json_schema": schema}
 
 
 def _message() -> Any:

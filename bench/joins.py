@@ -1,4 +1,4 @@
-"""The join of two updating tables, twice: millpond's, and one group per key in plain Spark."""
+"""The join of two updating tables, twice: watersmeet's, and one group per key in plain Spark."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def sides(add: Callable[..., Any], spark: SparkSession, data: Path) -> list[Any]
     return [add(stream(spark, data / side), name=side, **options) for side in SIDES]
 
 
-def start_millpond(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+def start_watersmeet(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """The topology of three lines."""
-    import millpond as mp
+    import watersmeet as wm
 
-    builder = mp.StreamsBuilder("bench")
+    builder = wm.StreamsBuilder("bench")
     left, right = sides(builder.table, spark, data)
-    left.join(right, F.concat).to(mp.Writer("noop"), name="joined")
+    left.join(right, F.concat).to(wm.Writer("noop"), name="joined")
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
 def start_windows(spark: SparkSession, data: Path, checkpoint: str) -> Any:
     """Two streams joined within a window, from files."""
-    import millpond as mp
+    import watersmeet as wm
 
-    builder = mp.StreamsBuilder("bench")
+    builder = wm.StreamsBuilder("bench")
     left, right = sides(builder.stream, spark, data)
-    within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
-    left.join(right, F.concat, within).to(mp.Writer("noop"), name="joined")
+    within = wm.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
+    left.join(right, F.concat, within).to(wm.Writer("noop"), name="joined")
     return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=f"{checkpoint}-cache")
 
 
@@ -59,13 +59,13 @@ def start_on_kafka(workload: str, delivery: str = "exactly_once", *, record_cach
     """
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
-        import millpond as mp
+        import watersmeet as wm
 
         servers, outs, batch, *topics = str(data).split(" ")
-        builder, chosen = mp.StreamsBuilder("bench"), EVERY[workload]
+        builder, chosen = wm.StreamsBuilder("bench"), EVERY[workload]
         for handle, out in zip(handles_of(chosen, builder, topics), outs.split(","), strict=True):
             handle.to(out, delivery=delivery, **chosen.formats())
-        kafka = mp.Kafka(servers, max_records_per_batch=int(batch))
+        kafka = wm.Kafka(servers, max_records_per_batch=int(batch))
         if chosen.parted:
             spark.conf.set("spark.sql.streaming.pollingDelay", "500ms")
         return builder.build().start(
@@ -101,9 +101,9 @@ def start_trickle(levels: int) -> Any:
     """A stream of topic `clicks` joined with so many tables, keyed anew in between; `data` are the servers."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
-        import millpond as mp
+        import watersmeet as wm
 
-        builder = mp.StreamsBuilder("bench")
+        builder = wm.StreamsBuilder("bench")
         joined = builder.stream("clicks", key="long", value="string")
         for number in range(levels):
             if number:
@@ -114,7 +114,7 @@ def start_trickle(levels: int) -> Any:
         topology = builder.build()
         assert topology.physical.levels == levels
         cache = f"{checkpoint}-cache"
-        return topology.start(spark, checkpoint=checkpoint, local_cache=cache, kafka=mp.Kafka(str(data)))
+        return topology.start(spark, checkpoint=checkpoint, local_cache=cache, kafka=wm.Kafka(str(data)))
 
     return start
 
@@ -123,13 +123,13 @@ def start_shards(shards: int) -> Any:
     """A windowed join behind which a table is joined: what is told to every shard passes through a level, too."""
 
     def start(spark: SparkSession, data: Path, checkpoint: str) -> Any:
-        import millpond as mp
+        import watersmeet as wm
 
-        builder = mp.StreamsBuilder("bench")
+        builder = wm.StreamsBuilder("bench")
         left, right = sides(builder.stream, spark, data)
-        within = mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
+        within = wm.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW)
         joined = left.left_join(right, F.concat, within).select_key(lambda key, value: key % 1_000)
-        joined.to_table().to(mp.Writer("noop"), name="latest")
+        joined.to_table().to(wm.Writer("noop"), name="latest")
         cache = f"{checkpoint}-cache"
         return builder.build().start(spark, checkpoint=checkpoint, available_now=True, local_cache=cache, shards=shards)
 

@@ -2,7 +2,7 @@
 
 `orders` joins two tables that keep changing, `enrich` gives each click what two tables know of it. Beside each stands
 the plain workload of the same shape, whose values are texts of about the same length: what JSON and the functions
-cost is the ratio of millpond's own rates.
+cost is the ratio of watersmeet's own rates.
 """
 
 from __future__ import annotations
@@ -161,11 +161,11 @@ def _choice(among: pa.Array, count: int, rng: np.random.Generator) -> pa.Array:
 
 def open_orders(builder: Any, topics: Topics) -> Any:
     """What is still to be paid of each order, while there is something."""
-    import millpond as mp
+    import watersmeet as wm
 
     left, right = topics
-    orders = builder.table(left, key="long", value=mp.json(ORDER))
-    payments = builder.table(right, key="long", value=mp.json(PAYMENT))
+    orders = builder.table(left, key="long", value=wm.json(ORDER))
+    payments = builder.table(right, key="long", value=wm.json(PAYMENT))
     return orders.left_join(payments, _open_order).filter(lambda order: order["open"] > 0)
 
 
@@ -186,13 +186,13 @@ def plain_orders(builder: Any, topics: Topics) -> Any:
 
 def known_clicks(builder: Any, topics: Topics) -> Any:
     """Each click with its user, then, by its page, with the page."""
-    import millpond as mp
+    import watersmeet as wm
 
     clicks, users, pages = topics
-    stream = builder.stream(clicks, key="long", value=mp.json(CLICK))
-    by_user = stream.join(builder.table(users, key="long", value=mp.json(USER)), _with_user)
+    stream = builder.stream(clicks, key="long", value=wm.json(CLICK))
+    by_user = stream.join(builder.table(users, key="long", value=wm.json(USER)), _with_user)
     by_page = by_user.select_key(lambda click: click["page"])
-    return by_page.join(builder.table(pages, key="long", value=mp.json(PAGE)), _with_page)
+    return by_page.join(builder.table(pages, key="long", value=wm.json(PAGE)), _with_page)
 
 
 def _with_user(click: Any, user: Any) -> Any:

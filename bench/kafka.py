@@ -1,8 +1,8 @@
-"""Kafka to Kafka: the same topics, data and broker for Kafka Streams and for millpond, turn by turn.
+"""Kafka to Kafka: the same topics, data and broker for Kafka Streams and for watersmeet, turn by turn.
 
 Both write exactly once to topics of their own, and what they wrote must agree (`outcomes`). How far Kafka Streams
 has come is read from the offsets that its group has committed, so that a record counts when its transaction does;
-millpond's batches count when they end. Where the data are in two parts, the second one is released to each of them
+watersmeet's batches count when they end. Where the data are in two parts, the second one is released to each of them
 when it is done with the first (`inputs`, `progress`).
 """
 
@@ -33,14 +33,14 @@ from dev.broker import KafkaBroker
 from dev.jars import classpath
 
 BATCH_RECORDS = 1_020_000
-"""Of a batch of millpond's, all workloads: the product's default of a million and room for what belongs to it.
+"""Of a batch of watersmeet's, all workloads: the product's default of a million and room for what belongs to it.
 
 A part of `foreign_key` is a million left records and ten thousand right ones, and ends of transactions count as
 records: with a million exactly, a part would be a full batch and one of next to nothing.
 """
 CACHE_BYTES = 10 << 20
 """Kafka Streams' own default."""
-LEAST, QUIX = "millpond, at least once", "quixstreams"
+LEAST, QUIX = "watersmeet, at least once", "quixstreams"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Place:
 
     @property
     def batch_records(self) -> int:
-        """Of a batch of millpond's: a little more than half of small data, since a rate takes two batches."""
+        """Of a batch of watersmeet's: a little more than half of small data, since a rate takes two batches."""
         return min(BATCH_RECORDS, self.data.records * 51 // 100)
 
     def output(self, name: str) -> str:
@@ -121,17 +121,16 @@ def outputs(name: str, workload: Workload) -> list[str]:
 def one_turn_each(
     place: Place, workload: str, number: int, classes: Path, plain: Place | None = None, *, profile: bool = False
 ) -> Iterator[Turn]:
-    """A turn of each contender, the reports of millpond's saying in what the results agree.
+    """A turn of each contender, the reports of watersmeet's saying in what the results agree.
 
-    millpond with its record cache has turns where tables are joined: of streams it keeps nothing back. Its turn of the
-    plain workload of the same shape is compared with nothing but its own.
-    Kafka Streams with its cache, and quixstreams and Spark where they can do something near, have a turn in the first
-    round alone, to save time, unless the cache may be faster. How the results of these compare is said in that turn's
-    report ("beside").
+    watersmeet with its record cache has turns where tables are joined: of streams it keeps nothing back. Its turn of
+    the plain workload of the same shape is compared with nothing but its own. Kafka Streams with its cache, and
+    quixstreams and Spark where they can do something near, have a turn in the first round alone, to save time, unless
+    the cache may be faster. How the results of these compare is said in that turn's report ("beside").
 
     Raises
     ------
-    RuntimeError : millpond and Kafka Streams without cache do not agree.
+    RuntimeError : watersmeet and Kafka Streams without cache do not agree.
     """
     name, equal = f"{workload}-{number}".replace("_", "-"), place.workload.equal
     outcomes = {}
@@ -145,12 +144,12 @@ def one_turn_each(
     if place.workload.cached:
         kinds[OURS_CACHED] = f"{workload} cached"
     for who, kind in kinds.items():
-        out = f"{kind}-{number}-mp".replace("_", "-").replace(" ", "-")
-        turn = replace(millpond_turn(place, kind, out, profile=profile), contender=who)
+        out = f"{kind}-{number}-wm".replace("_", "-").replace(" ", "-")
+        turn = replace(watersmeet_turn(place, kind, out, profile=profile), contender=who)
         outcomes[who] = place.outcome(out)
         yield replace(turn, report={**turn.report, "agreed": agreement(outcomes, equal)})
     if plain is not None and place.workload.plain is not None:
-        turn = millpond_turn(plain, place.workload.plain, f"{name}-plain", profile=profile)
+        turn = watersmeet_turn(plain, place.workload.plain, f"{name}-plain", profile=profile)
         yield replace(turn, contender=OURS_PLAIN)
 
 
@@ -163,7 +162,7 @@ def _beside(
         yield out, streams_turn(place, workload, out, classes, cache=CACHE_BYTES, profile=profile)
     if number == 0 and place.workload.in_spark is not None:
         out = f"{name}-spark"
-        turn = millpond_turn(place, f"{workload} spark", out, profile=profile)
+        turn = watersmeet_turn(place, f"{workload} spark", out, profile=profile)
         yield out, replace(turn, contender=SPARK)
     if number == 0 and place.workload.as_of:
         out = f"{name}-quix"
@@ -272,8 +271,8 @@ def _watched(
     return [*batches[:-1], replace(batches[-1], end=max(last, progress.moved))]
 
 
-def millpond_turn(place: Place, workload: str, name: str, *, profile: bool = False, root: Path = ROOT) -> Turn:
-    """A turn of millpond, or of Spark alone, over the same data; the first word of `workload` is its name."""
+def watersmeet_turn(place: Place, workload: str, name: str, *, profile: bool = False, root: Path = ROOT) -> Turn:
+    """A turn of watersmeet, or of Spark alone, over the same data; the first word of `workload` is its name."""
     out, work = place.output(name), place.work / "work" / name
     with place.inputs(name) as inputs:
         data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")
@@ -293,7 +292,7 @@ def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = Fals
     for contender in (OURS, LEAST) if number % 2 == 0 else (LEAST, OURS):
         name = f"delivery-{number}-{'once' if contender == OURS else 'least'}"
         workload = "table_table" if contender == OURS else "table_table at_least_once"
-        turn = replace(millpond_turn(place, workload, name, profile=profile), contender=contender)
+        turn = replace(watersmeet_turn(place, workload, name, profile=profile), contender=contender)
         outcomes[contender] = place.outcome(name)
         if len(outcomes) > 1:
             turn = replace(turn, report={**turn.report, "agreed": agreement(outcomes, "table")})

@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.state import LATEST, rows
-from millpond._engine.state import manifest as mf
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import CHUNK_BYTES, State
-from millpond._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state import manifest as mf
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import CHUNK_BYTES, State
+from watersmeet._engine.state.store import MemoryChunkStore
 
 SMALLER = 1_000
 ROW_BYTES = 128

@@ -16,7 +16,7 @@ TICKS = (0.5, 1, 2, 5, 10, 20, 50)
 
 
 def drawn(sections: Iterable[Section]) -> str:
-    """An SVG picture of how many times as much millpond does as each other contender.
+    """An SVG picture of how many times as much watersmeet does as each other contender.
 
     Raises
     ------

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from bench.kafka import placed
 from bench.measure import cpu_seconds
 from bench.report import shown, spread
@@ -24,7 +24,7 @@ from bench.results import Section, Table
 from bench.turn import session
 from bench.workloads import EVERY
 from dev.broker import KafkaBroker
-from millpond._spark.sources.topics import reader_options
+from watersmeet._spark.sources.topics import reader_options
 
 WORKLOAD = "orders"
 POLL, BUFFER, FETCH = "kafka.max.poll.records", "kafka.receive.buffer.bytes", "kafka.max.partition.fetch.bytes"
@@ -33,7 +33,7 @@ CLIENTS = {POLL: "500", BUFFER: "65536"}
 TRIED: dict[str, dict[str, str]] = {
     "the client's own": CLIENTS,
     "5,000 records a poll": {BUFFER: CLIENTS[BUFFER]},
-    "and the system's buffer: millpond": {},
+    "and the system's buffer: watersmeet": {},
     "and fetches of 4 MB": {FETCH: str(4 << 20)},
 }
 Cost = tuple[float, float, float]
@@ -48,7 +48,7 @@ def main(turns: int) -> None:
         spark = session(kafka=True)
         assert place.shared is not None
         assert spark.sparkContext._jvm is not None
-        own = reader_options(mp.Kafka(place.servers), place.shared.topics, headers=False)
+        own = reader_options(wm.Kafka(place.servers), place.shared.topics, headers=False)
         watched = (spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid(), broker.pid)
         for turn in range(turns + 1):
             for name, settings in TRIED.items():

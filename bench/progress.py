@@ -1,4 +1,5 @@
-"""How far a contender has come with its inputs: Kafka Streams by what its group has committed, millpond by its batches.
+"""How far a contender has come with its inputs: Kafka Streams by what its group has committed, watersmeet by its
+batches.
 
 Who holds back a part of the inputs releases it as soon as the rest is done.
 """
@@ -82,7 +83,7 @@ class Progress:
 
 
 class Follower:
-    """Follows a turn of millpond by its checkpoint, in a thread: releases the held part, and ends the turn behind it.
+    """Follows a turn of watersmeet by its checkpoint, in a thread: releases the held part, and ends the turn behind it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """quixstreams' nearest to a join of a stream with a table: `join_asof`, Kafka to Kafka, exactly once, in two processes.
 
 `python quix_join.py SERVERS LEFT RIGHT OUT GROUP STATE`, in an environment of its own (`quix.txt`): quixstreams needs
-an older client of Kafka than millpond. A record meets the latest one of the right topic that is not younger than
+an older client of Kafka than watersmeet. A record meets the latest one of the right topic that is not younger than
 itself. Ends when its input does.
 """
 

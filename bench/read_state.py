@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if not __package__:  # run by its path: the repository's root is then not on the module path
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import millpond as mp
+import watersmeet as wm
 
 WORK = ROOT / ".bench" / "work" / "read-state"
 KEYS = 5
@@ -30,10 +30,10 @@ def filled(spark: SparkSession, rows: int, folder: Path) -> float:
     """Fill the store `kept`; seconds from the start of the query to its end."""
     known = spark.range(rows).select("id", F.rpad(F.col("id").cast("string"), 100, "x").alias("value"))
     none = spark.readStream.schema("k long, v string, ts long").parquet(str(folder / "later"))
-    builder = mp.StreamsBuilder("filled")
-    snapshot = mp.Snapshot(known, "id", value="value")
+    builder = wm.StreamsBuilder("filled")
+    snapshot = wm.Snapshot(known, "id", value="value")
     table = builder.table(none, name="table", key="k", value="v", timestamp="ts", store="kept", bootstrap=snapshot)
-    table.filter(lambda key, value: F.lit(False)).to(mp.Writer("parquet", path=folder / "out"), name="out")
+    table.filter(lambda key, value: F.lit(False)).to(wm.Writer("parquet", path=folder / "out"), name="out")
     begin = time.perf_counter()
     builder.build().start(spark, checkpoint=folder / "cp", available_now=True).awaitTermination()
     return time.perf_counter() - begin
@@ -44,21 +44,21 @@ def measured(spark: SparkSession, rows: int) -> str:
     shutil.rmtree(WORK, ignore_errors=True)
     (WORK / "later").mkdir(parents=True)
     fill = filled(spark, rows, WORK)
-    (store,) = mp.stores(spark, WORK / "cp")
+    (store,) = wm.stores(spark, WORK / "cp")
     times = []
     for key in range(KEYS):
         begin = time.perf_counter()
-        assert mp.read_state(spark, WORK / "cp", "kept", keys=[key * 7]).count() == 1
+        assert wm.read_state(spark, WORK / "cp", "kept", keys=[key * 7]).count() == 1
         times.append(time.perf_counter() - begin)
     begin = time.perf_counter()
-    assert mp.read_state(spark, WORK / "cp", "kept").count() == rows
+    assert wm.read_state(spark, WORK / "cp", "kept").count() == rows
     count = time.perf_counter() - begin
     return f"{rows:12,}{store.bytes / 1e6:10.0f}{fill:12.1f}{count:12.1f}{median(times):10.2f}"
 
 
 def main(sizes: list[int]) -> None:
     """Print a line for each size."""
-    spark = mp.session("read-state")
+    spark = wm.session("read-state")
     print(f"{'rows':>12}{'MB':>10}{'filled, s':>12}{'counted, s':>12}{'key, s':>10}")
     for size in sizes:
         print(measured(spark, size), flush=True)

@@ -66,7 +66,7 @@ def summary(sections: Sequence[Section]) -> str:
 
 
 def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OURS) -> str:
-    """A table of millpond and another contender."""
+    """A table of watersmeet and another contender."""
     both = [runs[ours], runs[theirs]]
     rows = [["records in a turn", *(f"{each[0].records:,}" for each in both), ""]]
     for name in FIGURES:
@@ -83,7 +83,7 @@ def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OUR
 
 
 def ratio(runs: Mapping[str, Sequence[Run]], theirs: str, figure: str, ours: str = OURS) -> float:
-    """Of the medians of a figure: millpond's by the other's."""
+    """Of the medians of a figure: watersmeet's by the other's."""
     one, other = (median(run.figures[figure] for run in runs[who]) for who in (ours, theirs))
     return one / other
 

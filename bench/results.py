@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.turns import Turn
 
-OURS, OURS_CACHED, OURS_PLAIN = "millpond", "millpond, record cache", "millpond, plain"
+OURS, OURS_CACHED, OURS_PLAIN = "watersmeet", "watersmeet, record cache", "watersmeet, plain"
 STREAMS, STREAMS_CACHED = "Kafka Streams", "Kafka Streams, cache"
 SPARK = "Spark, update mode, at least once"
 LATE, LATE_PER_CPU = "records/s, second half", "records per CPU-second, second half"
@@ -67,9 +67,9 @@ class Section:
 
 
 def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
-    """(ours, theirs) of all that is to be compared, where millpond is among the contenders.
+    """(ours, theirs) of all that is to be compared, where watersmeet is among the contenders.
 
-    The plain workload of the same shape is beside millpond alone: both write each change.
+    The plain workload of the same shape is beside watersmeet alone: both write each change.
     """
     ours = [who for who in (OURS, OURS_CACHED) if who in runs and OURS in runs]
     found = [(one, other) for one in ours for other in runs if other not in ours]

@@ -36,7 +36,7 @@ COUNTED = 8
 
 
 def table_table(options: argparse.Namespace) -> Iterator[Section]:
-    """millpond's join of two updating tables beside one group per key."""
+    """watersmeet's join of two updating tables beside one group per key."""
     shape = Shape(50_000, 25_000, 2, 25_000) if options.quick else MILLION
     part = Shape(2_000, 2_000, 2, 2_000) if options.quick else SLICE if options.slice else FEW_UPDATES
     contenders = [("per key", prepared(WORK, part)), (OURS, prepared(WORK, shape))]
@@ -65,7 +65,7 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
 
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
-    """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and millpond."""
+    """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and watersmeet."""
     from bench.kafka import compiled, notes_of
 
     classes = compiled(WORK)
@@ -126,7 +126,7 @@ def latency(options: argparse.Namespace) -> Iterator[Section]:
 
     seconds = min(15, options.seconds) if options.quick else options.seconds
     for folder in options.folders:
-        work = folder / "millpond-latency"
+        work = folder / "watersmeet-latency"
         trickles = [bench.measured(levels, seconds, work, profile=options.profile) for levels in (1, 2, 3)]
         tables = [bench.table(trickles), *([bench.parts(trickles)] if options.profile else [])]
         title = f"latency: {bench.RECORDS} records every {bench.EVERY_SECONDS} s, checkpoint in {folder}"

@@ -1,4 +1,4 @@
-"""millpond's Python daemon with workers that say where their CPU goes: a line per sample.
+"""watersmeet's Python daemon with workers that say where their CPU goes: a line per sample.
 
 `spark.python.daemon.module` names it when a turn is profiled; folder and settings come from the environment.
 A timer of CPU time (not of the clock) interrupts each worker, so what waits is not seen. Python runs the handler
@@ -54,4 +54,4 @@ def named(code: CodeType) -> str:
 
 if __name__ == "__main__":
     os.register_at_fork(after_in_child=lambda: Samples(os.environ[FOLDER]))
-    runpy.run_module("millpond._spark.session.daemon", run_name="__main__")
+    runpy.run_module("watersmeet._spark.session.daemon", run_name="__main__")

@@ -85,7 +85,7 @@ def _give(data: Path, given: Path, files: int) -> None:
 def _run(data: Path, work: Path) -> Ran:
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, str(ROOT / "bench" / "turn.py"), "millpond", str(data), str(work)]
+    command = [sys.executable, str(ROOT / "bench" / "turn.py"), "watersmeet", str(data), str(work)]
     log = work / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)

@@ -37,16 +37,16 @@ BEGIN, CPU = "begin", "CPU-seconds"
 def turn(servers: str, out: str, folder: str) -> dict[str, float]:
     """One start, in this process: seconds of each phase; "first result" is counted from the call of `start` on."""
     times = [time.monotonic()]
-    import millpond as mp
+    import watersmeet as wm
     from dev.jars import spark_jars
 
     config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": os.environ.get("BENCH_JAVA", "")}
-    spark = mp.session("start", master="local[2]", jars=spark_jars(), config=config)
+    spark = wm.session("start", master="local[2]", jars=spark_jars(), config=config)
     spark.sparkContext.setLogLevel("ERROR")
     times.append(time.monotonic())
     from pyspark.sql import functions as F
 
-    builder = mp.StreamsBuilder("start")
+    builder = wm.StreamsBuilder("start")
     table = builder.table("table", key="long", value="string")
     builder.stream("stream", key="long", value="string").join(table, F.concat).to(out)
     topology = builder.build()
@@ -54,7 +54,7 @@ def turn(servers: str, out: str, folder: str) -> dict[str, float]:
     seen.start()
     times.append(time.monotonic())
     begin = time.time()
-    query = topology.start(spark, checkpoint=f"{folder}/cp", local_cache=f"{folder}/cache", kafka=mp.Kafka(servers))
+    query = topology.start(spark, checkpoint=f"{folder}/cp", local_cache=f"{folder}/cache", kafka=wm.Kafka(servers))
     times.append(time.monotonic())
     seen.join()
     times.append(time.monotonic())

@@ -12,15 +12,15 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
 
 
-def topology(number: int) -> mp.Topology:
+def topology(number: int) -> wm.Topology:
     """A join of two tables, a joiner and a filter, as in the README."""
-    builder = mp.StreamsBuilder(f"suite-{number}")
-    orders = builder.table("orders", key="long", value=mp.json("customer string, amount double"))
-    payments = builder.table("payments", key="long", value=mp.json("paid double"))
+    builder = wm.StreamsBuilder(f"suite-{number}")
+    orders = builder.table("orders", key="long", value=wm.json("customer string, amount double"))
+    payments = builder.table("payments", key="long", value=wm.json("paid double"))
     rest = orders.left_join(
         payments,
         lambda order, payment: F.struct(
@@ -46,7 +46,7 @@ def turn(number: int, spark: SparkSession | None) -> tuple[float, float, float]:
 
 def main() -> None:
     """Print sums and medians, in this process and by Spark."""
-    spark = mp.session("suite", master="local[2]", config={"spark.ui.enabled": "false"})
+    spark = wm.session("suite", master="local[2]", config={"spark.ui.enabled": "false"})
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     for name, given, turns in (("in process", None, count), ("by Spark", spark, max(3, count // 20))):
         turn(0, given)

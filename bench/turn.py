@@ -19,15 +19,15 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from pyspark.sql import SparkSession
 
-import millpond
+import watersmeet
 from bench import joins
 from bench.measure import batches_of, folder_bytes
 from bench.workloads import EVERY, SHARDS
 from dev.jars import spark_jars
-from millpond._spark.session.settings import AT_START
+from watersmeet._spark.session.settings import AT_START
 
 STARTS = {
-    "millpond": joins.start_millpond,
+    "watersmeet": joins.start_watersmeet,
     "windows": joins.start_windows,
     "per key": joins.start_per_key,
     **{f"kafka {workload}": joins.start_on_kafka(workload) for workload in EVERY},
@@ -104,7 +104,7 @@ def state_of(progress: Any) -> dict[str, float]:
 
 def session(*, kafka: bool) -> SparkSession:
     """The session of every contender."""
-    spark = millpond.session(
+    spark = watersmeet.session(
         "bench",
         master="local[2]",
         jars=spark_jars() if kafka else None,

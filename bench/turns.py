@@ -67,7 +67,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False,
     data : what the contender works on.
     work : folder of the turn, emptied first and removed behind it.
     profile : whether to find out where its CPU goes, which costs some.
-    root : the checkout whose millpond and `turn.py` run.
+    root : the checkout whose watersmeet and `turn.py` run.
 
     Raises
     ------

@@ -50,13 +50,13 @@ class Workload:
     compared : how many of these, from the first, are compared; None: all. What several keys leave under one key depends
         on the interleaving.
     values_as : what values are compared as, where the contenders' texts of one may differ.
-    formats : () -> those that millpond writes in, as options of `to`, where they are not its own choice.
+    formats : () -> those that watersmeet writes in, as options of `to`, where they are not its own choice.
     parted : whether all rounds but the first are held back until a contender is done with the first.
-    cached : whether the record cache changes what millpond writes.
+    cached : whether the record cache changes what watersmeet writes.
     as_of : whether it is near to quixstreams' `join_asof`.
     both_caches : whether Kafka Streams has turns with its cache in every round: where the cache may be faster.
     in_spark : (frame of Kafka's columns) -> key and value of Spark's own aggregation, if it has the same.
-    plain : the workload of the same shape whose values are texts: what millpond's own rate is compared with.
+    plain : the workload of the same shape whose values are texts: what watersmeet's own rate is compared with.
     """
 
     data: Callable[[Path, bool], Data]

@@ -1,4 +1,4 @@
-"""The workloads from Kafka to Kafka: the data of each, and millpond's topology; `StreamsBench.java` has the other."""
+"""The workloads from Kafka to Kafka: the data of each, and watersmeet's topology; `StreamsBench.java` has the other."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def _foreign_key(builder: Any, topics: Topics) -> Any:
 def _stream_stream(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
-    import millpond as mp
+    import watersmeet as wm
 
     left, right = (builder.stream(topic, key="long", value="string") for topic in topics)
-    return left.join(right, F.concat, mp.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW))
+    return left.join(right, F.concat, wm.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW))
 
 
 WORKLOADS = {

@@ -1,6 +1,6 @@
 """What a process loads that is to die at a named moment: nothing of it is in the product.
 
-The functions of millpond at which the moments lie are wrapped when their modules are imported. Each asks, when it
+The functions of watersmeet at which the moments lie are wrapped when their modules are imported. Each asks, when it
 is called, whether there is an order to strike here (`<folder>/order.json`); how many calls are let pass, and who is
 to die, stands in the order. One process alone carries an order out: it takes it away first.
 """
@@ -229,14 +229,14 @@ def offsets_in(text: str) -> list[str]:
 
 
 _WRAPPED: dict[str, Callable[[Any], None]] = {
-    "millpond._engine.exchange.routing": _wrap_exchange,
-    "millpond._engine.operators.level": _wrap_level,
-    "millpond._engine.state.merge": _wrap_merge,
-    "millpond._spark.databases.kept": _wrap_kept,
-    "millpond._spark.databases.postgres": _wrap_database,
-    "millpond._spark.databases.sqlite": _wrap_database,
-    "millpond._spark.sinks.driver_commit": _wrap_driver_commit,
-    "millpond._spark.sinks.producers": _wrap_producers,
-    "millpond._spark.sinks.sinks": _wrap_sinks,
-    "millpond._spark.dataflow.state": _wrap_state,
+    "watersmeet._engine.exchange.routing": _wrap_exchange,
+    "watersmeet._engine.operators.level": _wrap_level,
+    "watersmeet._engine.state.merge": _wrap_merge,
+    "watersmeet._spark.databases.kept": _wrap_kept,
+    "watersmeet._spark.databases.postgres": _wrap_database,
+    "watersmeet._spark.databases.sqlite": _wrap_database,
+    "watersmeet._spark.sinks.driver_commit": _wrap_driver_commit,
+    "watersmeet._spark.sinks.producers": _wrap_producers,
+    "watersmeet._spark.sinks.sinks": _wrap_sinks,
+    "watersmeet._spark.dataflow.state": _wrap_state,
 }

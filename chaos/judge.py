@@ -1,7 +1,7 @@
 """What should have come out of a round, and what is lost, doubled, wrong or out of order in what did.
 
 The oracle knows records one at a time, the query batches; which records a batch was to hold is in Spark's offset log.
-So the oracle is given the records in the order in which millpond promises to take them: batch by batch, within one by
+So the oracle is given the records in the order in which watersmeet promises to take them: batch by batch, within one by
 position (order_ts, input, partition, offset; a global table first). Then each key's results must be the same, record
 for record, in order.
 """
@@ -18,7 +18,7 @@ from chaos.feed import BAD
 from chaos.hooks import offsets_in
 from chaos.joins import SIDES, Join, oracle
 from dev.reader import Record
-from millpond.testing.proof.oracle import Topology
+from watersmeet.testing.proof.oracle import Topology
 
 Ends = Mapping[tuple[str, int], int]
 """Of a batch: the offset behind its last record, by topic and partition."""

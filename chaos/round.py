@@ -29,7 +29,7 @@ from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
 from dev.cluster import spark_home
 from dev.reader import Record, committed
-from millpond._spark.session.settings import DAEMON
+from watersmeet._spark.session.settings import DAEMON
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4

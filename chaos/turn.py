@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import millpond
+import watersmeet
 from chaos.databases import TABLE
 from chaos.hooks import CHECKPOINT, kill_session
 from chaos.joins import JOINS, handles
@@ -40,7 +40,7 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
         query = _topology(given).start(
             spark,
             checkpoint=str(folder / CHECKPOINT),
-            kafka=millpond.Kafka(given["servers"], max_records_per_batch=given["batch"]),
+            kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"]),
             tasks=2,
             shards=4,
             local_cache=str(folder / "cache"),
@@ -58,12 +58,12 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
     return False
 
 
-def _topology(given: dict[str, Any]) -> millpond.Topology:
+def _topology(given: dict[str, Any]) -> watersmeet.Topology:
     dead = given["topics"].get("dead")
-    builder = millpond.StreamsBuilder("chaos", on_undecodable=millpond.DeadLetter(dead) if dead else "fail")
+    builder = watersmeet.StreamsBuilder("chaos", on_undecodable=watersmeet.DeadLetter(dead) if dead else "fail")
     joined = handles(JOINS[given["join"]], builder, given["topics"])
     if given["database"]:
-        joined.to(millpond.DatabaseTable(given["database"], table=TABLE, create=True))
+        joined.to(watersmeet.DatabaseTable(given["database"], table=TABLE, create=True))
     else:
         joined.to(given["topics"]["out"], delivery=given["delivery"])
     return builder.build()
@@ -72,7 +72,7 @@ def _topology(given: dict[str, Any]) -> millpond.Topology:
 def session(folder: Path, executors: int) -> Any:
     """A session of two cores, in this process's JVM or on so many executors; everything it writes is in the folder."""
     options = f"{SHORT_LIVED} -XX:-UsePerfData -Djava.io.tmpdir={folder}"
-    spark = millpond.session(
+    spark = watersmeet.session(
         "chaos",
         master=f"local-cluster[{executors},1,1024]" if executors else "local[2]",
         jars=spark_jars(),

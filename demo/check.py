@@ -1,6 +1,6 @@
 """The same joins in plain pandas, and the comparison: what the query wrote must be exactly this.
 
-Independent of millpond and of Spark.
+Independent of watersmeet and of Spark.
 """
 
 from __future__ import annotations

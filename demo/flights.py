@@ -30,7 +30,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from demo import check, report, topology
 from demo.inputs import TABLES, DataMissing, Inputs, load, write_files
 from demo.progress import Display, Run, display, follow
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run = (_through_kafka if options.kafka else _through_files)(spark, inputs, place, options.batches, shown)
             shown.close()
             return _show(spark, inputs, place, run)
-    except (DataMissing, JarsMissing, JavaMissing, BrokerFailed, mp.MillpondError) as problem:
+    except (DataMissing, JarsMissing, JavaMissing, BrokerFailed, wm.WatersmeetError) as problem:
         print(problem, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="A year of real flights through millpond.")
+    parser = argparse.ArgumentParser(description="A year of real flights through watersmeet.")
     parser.add_argument("--kafka", action="store_true", help="through a real broker on loopback")
     parser.add_argument("--rows", type=int, help="only so many flights, from New Year on (default: all)")
     parser.add_argument("--batches", type=int, default=8, help="cut the year into so many (default 8)")
@@ -126,7 +126,7 @@ def _ready(options: argparse.Namespace, place: Place, shown: Display) -> Iterato
         shown.waits_for("starting Spark")
         with _errors_to(place.log):
             jars = spark_jars() if options.kafka else None
-            spark = mp.session("flights", jars=jars, config=SPARK)
+            spark = wm.session("flights", jars=jars, config=SPARK)
         try:
             shown.waits_for("reading the flights")
             inputs = reading.result()
@@ -173,7 +173,7 @@ def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: i
 
 
 def _followed(
-    spark: SparkSession, flights: mp.Topology, run: Run, inputs: Inputs, place: Place, shown: Display, **options: Any
+    spark: SparkSession, flights: wm.Topology, run: Run, inputs: Inputs, place: Place, shown: Display, **options: Any
 ) -> None:
     """Start the query, and follow it until it has read all that there is."""
     shown.waits_for("starting the query")
@@ -198,7 +198,7 @@ def _through_kafka(spark: SparkSession, inputs: Inputs, place: Place, batches: i
         shown.waits_for("building the topology")
         flights = topology.build(topology.between_topics())
         shown.says(flights.describe())
-        kafka = mp.Kafka(servers, max_records_per_batch=-(-inputs.records // batches))
+        kafka = wm.Kafka(servers, max_records_per_batch=-(-inputs.records // batches))
         run = Run()
         # First the planes, so that departures find them; then, from the checkpoint on, the flights.
         for names in (("airlines", "planes"), ("schedule", "actual")):

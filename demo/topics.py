@@ -1,6 +1,6 @@
 """The demo's records into Kafka topics and out again, with a plain producer and a plain consumer.
 
-Nothing here knows of millpond: whatever else reads and writes Kafka could stand in its place.
+Nothing here knows of watersmeet: whatever else reads and writes Kafka could stand in its place.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from demo.inputs import TABLES
 
 OUTPUTS = ("departures", "flights-by-plane", "flights")
@@ -44,15 +44,15 @@ class Ends:
     sinks: dict[str, Any]
 
 
-def build(ends: Ends) -> mp.Topology:
+def build(ends: Ends) -> wm.Topology:
     """The topology between these ends."""
-    builder = mp.StreamsBuilder("flights")
+    builder = wm.StreamsBuilder("flights")
     for name, handle in results(builder, ends.tables):
         handle.to(ends.sinks[name], name=name)
     return builder.build()
 
 
-def results(builder: mp.StreamsBuilder, tables: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+def results(builder: wm.StreamsBuilder, tables: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Each output and the handle of its records, over tables with these arguments."""
     schedule, actual, planes = (builder.table(name=name, **tables[name]) for name in TABLES[:3])
     airlines = builder.global_table(name="airlines", **tables["airlines"])
@@ -116,13 +116,13 @@ def between_files(spark: SparkSession, inputs: Path, out: Path) -> Ends:
             value = F.when(~F.col("cancelled"), value)
         stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(inputs / name))
         tables[name] = {"source": stream, "key": KEYS[name], "value": value, "timestamp": "at"}
-    return Ends(tables, {name: mp.Writer("parquet", path=str(out / name)) for name in OUTPUTS})
+    return Ends(tables, {name: wm.Writer("parquet", path=str(out / name)) for name in OUTPUTS})
 
 
 def between_topics() -> Ends:
     """From Kafka topics to Kafka topics: keys are strings, values JSON."""
-    tables = {name: {"source": name, "key": "string", "value": mp.json(VALUES[name])} for name in TABLES}
-    return Ends(tables, {name: mp.TopicSink(name, value="json") for name in OUTPUTS})
+    tables = {name: {"source": name, "key": "string", "value": wm.json(VALUES[name])} for name in TABLES}
+    return Ends(tables, {name: wm.TopicSink(name, value="json") for name in OUTPUTS})
 
 
 def fields(table: str) -> list[str]:

@@ -55,10 +55,10 @@ def venv_python() -> Path:
 
 
 def make_venv() -> None:
-    """The virtual environment with everything locked and millpond itself, editable."""
+    """The virtual environment with everything locked and watersmeet itself, editable."""
     requirements = [ROOT / "requirements" / name for name in ("bootstrap.txt", "dev.txt")]
     mark = fingerprint([*requirements, ROOT / "pyproject.toml"], sys.version, str(ROOT))
-    stamp = VENV / "millpond.stamp"
+    stamp = VENV / "watersmeet.stamp"
     if is_done(stamp, mark) and venv_python().exists():
         return
     print(f"making .venv with Python {sys.version.split()[0]} (a minute or two the first time)", flush=True)
@@ -93,7 +93,7 @@ def make_archive(python: Path, stamp: Path) -> None:
 
     Parameters
     ----------
-    python : of the environment that has millpond.
+    python : of the environment that has watersmeet.
     stamp : holds for what the archive was made, and where it lies: nothing where none could be made.
     """
     java = find_java()
@@ -107,7 +107,7 @@ def make_archive(python: Path, stamp: Path) -> None:
     made, problem = "", f"it took more than {ARCHIVE_SECONDS} s"
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
-            [str(python), "-m", "millpond.prepare"],
+            [str(python), "-m", "watersmeet.prepare"],
             env=_own_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -123,7 +123,7 @@ def make_archive(python: Path, stamp: Path) -> None:
 
 
 def _jar_stamp(group: str) -> Path:
-    return JARS / group / "millpond.stamp"
+    return JARS / group / "watersmeet.stamp"
 
 
 def _same_interpreter() -> bool:

@@ -67,7 +67,7 @@ class KafkaBroker:
         self._settings = dict(settings or {})
         self._heap = heap
         self._keep_folder = folder is not None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="millpond-broker-"))
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="watersmeet-broker-"))
         self._outlive_us = outlive_us
         self._start_timeout = start_timeout
         self._port = 0

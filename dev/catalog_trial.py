@@ -22,10 +22,10 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.jars import jars
-from millpond._spark.databases import catalog
-from millpond.errors import ConfigError, CorruptData, SinkError
+from watersmeet._spark.databases import catalog
+from watersmeet.errors import ConfigError, CorruptData, SinkError
 
 FORMATS = {"4.2": "delta", "4.1": "iceberg"}
 """Of each PySpark the format whose jars are made for it."""
@@ -65,7 +65,7 @@ class Trial:
         self.format, self.folder = format, folder
         self.table = TABLE if format == "iceberg" else "kept"
         given = [str(jar) for jar in jars(format)]
-        self.spark = mp.session("catalogs", master="local[2]", jars=given, config=settings(format, folder))
+        self.spark = wm.session("catalogs", master="local[2]", jars=given, config=settings(format, folder))
         self.spark.sparkContext.setLogLevel("ERROR")
         (folder / "in").mkdir(exist_ok=True)
 
@@ -90,16 +90,16 @@ class Trial:
 
     def run(self, behind: object = None, checkpoint: str = "checkpoint", adopt: bool = False) -> None:
         """Read what is there, a file a batch; `behind` is called with each batch's number behind the merge."""
-        builder = mp.StreamsBuilder("catalogs")
+        builder = wm.StreamsBuilder("catalogs")
         frame = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
         table = builder.table(frame, name="in", key="k", value="v", timestamp="at")
-        table.to(mp.CatalogTable(self.table, adopt=adopt))
+        table.to(wm.CatalogTable(self.table, adopt=adopt))
 
         def call(rows: DataFrame, batch: int) -> None:
             if callable(behind):
                 behind(batch)
 
-        table.to(mp.ForeachBatch(call), name="behind")
+        table.to(wm.ForeachBatch(call), name="behind")
         place = self.folder / checkpoint
         topology = builder.build()
         query = topology.start(
@@ -205,7 +205,7 @@ def own(trial: Trial) -> None:
     (writer,) = (row["value"] for row in properties if row["key"] == catalog.WRITER)
     schema = trial.spark.createDataFrame([], SCHEMA).schema
     types = schema["k"].dataType, schema["v"].dataType
-    kept = catalog.MergedTable(trial.spark, mp.CatalogTable(trial.table), *types, writer)
+    kept = catalog.MergedTable(trial.spark, wm.CatalogTable(trial.table), *types, writer)
     kept.begin(4)
     raises(CorruptData, "batch 4 is there, the last one planned is 3", kept.begin, planned=3)
 

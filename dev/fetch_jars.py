@@ -25,7 +25,7 @@ from dev.jvm import JavaMissing, find_java, proxy_options
 IVY_FILE = ROOT / "dev" / "ivy.xml"
 SUMS_FILE = ROOT / "dev" / "jars.sha256"
 # For a company's own mirror: a path of an Ivy settings file. Unset, Ivy looks where it does by default.
-SETTINGS_VARIABLE = "MILLPOND_IVY_SETTINGS"
+SETTINGS_VARIABLE = "WATERSMEET_IVY_SETTINGS"
 
 
 class FetchFailed(RuntimeError):

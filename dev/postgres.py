@@ -5,7 +5,7 @@ installed, if this is a Debian whose packages root may install. The superuser's 
 tests show of secrets is so.
 
 with Postgres() as server:
-        mp.DatabaseTable(server.url, table="orders", ...)
+        wm.DatabaseTable(server.url, table="orders", ...)
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Postgres:
         where = programs()
         atexit.register(self.stop)
         # a socket's whole name has at most 107 bytes
-        self._folder = Path(tempfile.mkdtemp(prefix="millpond-postgres-", dir="/tmp"))
+        self._folder = Path(tempfile.mkdtemp(prefix="watersmeet-postgres-", dir="/tmp"))
         secret = self._folder / "password"
         secret.write_text(PASSWORD)
         if os.geteuid() == 0:

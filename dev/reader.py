@@ -1,4 +1,4 @@
-"""Topics read to their end by a plain Kafka consumer that knows nothing of millpond, as `read_committed` has it."""
+"""Topics read to their end by a plain Kafka consumer that knows nothing of watersmeet, as `read_committed` has it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 moto's own development server answers one request at a time and breaks uploads of state; so this is gunicorn's.
 
 with S3() as s3:
-        mp.session(jars=s3.jars, config=s3.settings)   # s3a://bucket/checkpoint
+        wm.session(jars=s3.jars, config=s3.settings)   # s3a://bucket/checkpoint
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class S3:
 
     @property
     def jars(self) -> list[str]:
-        """Hadoop's S3A, for `mp.session`."""
+        """Hadoop's S3A, for `wm.session`."""
         return [str(jar) for jar in jars("s3")]
 
     @property

@@ -1,6 +1,6 @@
 """What is tried on each claimed version of Python and PySpark: import, a join through the driver, files, a restart.
 
-Run by `versions` with the interpreter of an environment that has millpond installed; ends with status 0 if all of it
+Run by `versions` with the interpreter of an environment that has watersmeet installed; ends with status 0 if all of it
 gave what it should.
 """
 
@@ -18,7 +18,7 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from examples import testing_a_topology
 
 SCHEMA = "id long, name string, day date, at long"
@@ -26,7 +26,7 @@ SCHEMA = "id long, name string, day date, at long"
 
 def run(spark: SparkSession, folder: Path) -> list[tuple[int, str]]:
     """Join two tables of files, as far as there are files that were not read yet; what the sink got."""
-    builder = mp.StreamsBuilder("versions")
+    builder = wm.StreamsBuilder("versions")
     left, right = (
         builder.table(spark.readStream.schema(SCHEMA).parquet(str(folder / side)), name=side, key="id", timestamp="at")
         for side in ("left", "right")
@@ -34,7 +34,7 @@ def run(spark: SparkSession, folder: Path) -> list[tuple[int, str]]:
     seen: list[tuple[int, str]] = []
     joined = left.join(right, lambda one, other: F.concat(one["name"], other["day"].cast("string")))
     joined.to(
-        mp.ForeachBatch(lambda frame, _: seen.extend((row.key, row.value) for row in frame.collect())), name="out"
+        wm.ForeachBatch(lambda frame, _: seen.extend((row.key, row.value) for row in frame.collect())), name="out"
     )
     topology = builder.build()
     query = topology.start(
@@ -55,7 +55,7 @@ def add(spark: SparkSession, folder: Path, rows: list[tuple[int, str, int]]) -> 
 
 def main() -> None:
     """Try it all."""
-    spark = mp.session("versions", master="local[2]", config={"spark.ui.enabled": "false"})
+    spark = wm.session("versions", master="local[2]", config={"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("ERROR")
     testing_a_topology.check(spark)
     with tempfile.TemporaryDirectory() as name:
@@ -67,7 +67,9 @@ def main() -> None:
         second = run(spark, folder)
         assert dict(second) == {1: "A2026-01-01", 3: "c2026-01-01"}, second
     spark.stop()
-    print(f"as it should be: Python {sys.version.split()[0]}, PySpark {pyspark.__version__}, millpond {mp.__version__}")
+    print(
+        f"as it should be: Python {sys.version.split()[0]}, PySpark {pyspark.__version__}, watersmeet {wm.__version__}"
+    )
 
 
 if __name__ == "__main__":

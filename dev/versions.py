@@ -1,4 +1,4 @@
-"""`make versions`: millpond on each version of Python and of PySpark that it claims, in an environment of its own.
+"""`make versions`: watersmeet on each version of Python and of PySpark that it claims, in an environment of its own.
 
 The daily environment has one version of each (`requirements/dev.txt`). Here every other one is tried at least once,
 with whatever pip takes beside it, by `version_trial`, and by `catalog_trial` the table format that is made for its
@@ -51,7 +51,7 @@ def python_of(version: str) -> str | None:
 
 
 def environment(python: str, spark: str, folder: Path) -> Path:
-    """An environment with millpond and that PySpark; what is there already is used again."""
+    """An environment with watersmeet and that PySpark; what is there already is used again."""
     inside = folder / "bin" / "python"
     if not inside.exists():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
@@ -62,7 +62,7 @@ def environment(python: str, spark: str, folder: Path) -> Path:
 
 
 def tried(version: str, spark: str) -> bool | None:
-    """Whether millpond works on a pair of versions; None where this machine has no such Python."""
+    """Whether watersmeet works on a pair of versions; None where this machine has no such Python."""
     python = python_of(version)
     if python is None:
         print(f"Python {version}: not on this machine, so PySpark {spark} was not tried with it", flush=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 IMPRESSIONS = [("user-1", "boots", 1_000), ("user-2", "tent", 2_000), ("user-1", "lamp", 30_000)]
 CLICKS = [("user-1", "boots", 4_000), ("user-2", "tent", 14_500)]
@@ -25,15 +25,15 @@ def outcome(impression: Column, click: Column) -> Column:
     return F.struct(impression["ad"], click["ad"].isNotNull().alias("clicked"))
 
 
-def topology(impressions: DataFrame, clicks: DataFrame, output: Path) -> mp.Topology:
+def topology(impressions: DataFrame, clicks: DataFrame, output: Path) -> wm.Topology:
     """Impressions left-joined with the clicks of the ten seconds behind them."""
-    builder = mp.StreamsBuilder("clicks-after-impressions")
+    builder = wm.StreamsBuilder("clicks-after-impressions")
     shown = builder.stream(
         impressions, name="impressions", key="user", value=F.struct("ad"), timestamp="at", order="at"
     )
     clicked = builder.stream(clicks, name="clicks", key="user", value=F.struct("ad"), timestamp="at", order="at")
-    windows = mp.JoinWindows.of_time_difference_and_grace("10 seconds", "2 seconds").before("0 seconds")
-    shown.left_join(clicked, outcome, windows).to(mp.Writer("parquet", path=str(output)), name="outcomes")
+    windows = wm.JoinWindows.of_time_difference_and_grace("10 seconds", "2 seconds").before("0 seconds")
+    shown.left_join(clicked, outcome, windows).to(wm.Writer("parquet", path=str(output)), name="outcomes")
     return builder.build()
 
 
@@ -49,4 +49,4 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(mp.session("clicks after impressions"), Path(folder)).show(truncate=False)
+        run(wm.session("clicks after impressions"), Path(folder)).show(truncate=False)

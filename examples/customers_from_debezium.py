@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 # time in ms, table, operation (r: a row of the first snapshot), key, the row after the change
 Change = tuple[int, str, str, int, dict[str, object] | None]
@@ -42,14 +42,14 @@ def described(order: Column, customer: Column) -> Column:
     return F.struct(order["amount"], customer["name"], customer["city"])
 
 
-def topology(url: str) -> mp.Topology:
+def topology(url: str) -> wm.Topology:
     """Orders joined with customers by `orders.customer_id`, kept in the table `orders` of the database at `url`."""
-    builder, key = mp.StreamsBuilder("orders-by-customer"), mp.debezium_key("id long")
+    builder, key = wm.StreamsBuilder("orders-by-customer"), wm.debezium_key("id long")
     # the columns that are wanted; decimals as Debezium writes them with decimal.handling.mode=string
-    orders = builder.table("shop.orders", key=key, value=mp.debezium("customer_id long, amount decimal(10,2)"))
-    customers = builder.table("shop.customers", key=key, value=mp.debezium("name string, city string"))
+    orders = builder.table("shop.orders", key=key, value=wm.debezium("customer_id long, amount decimal(10,2)"))
+    customers = builder.table("shop.customers", key=key, value=wm.debezium("name string, city string"))
     joined = orders.join(customers, described, foreign_key=lambda order: order["customer_id"])
-    joined.to(mp.DatabaseTable(url, table="orders", key="order_id", create=True))
+    joined.to(wm.DatabaseTable(url, table="orders", key="order_id", create=True))
     return builder.build()
 
 
@@ -68,13 +68,13 @@ def run(spark: SparkSession, server: str, folder: Path, changes: list[Change]) -
     """The rows of the table once the query has taken these changes, too."""
     write(server, changes)
     checkpoint, made = folder / "checkpoint", topology(f"sqlite:///{folder}/shop.db")
-    made.start(spark, checkpoint=checkpoint, kafka=mp.Kafka(server), available_now=True).awaitTermination()
+    made.start(spark, checkpoint=checkpoint, kafka=wm.Kafka(server), available_now=True).awaitTermination()
     with closing(sqlite3.connect(folder / "shop.db")) as shop:
         return shop.execute("SELECT order_id, amount, name, city FROM orders ORDER BY order_id").fetchall()
 
 
 if __name__ == "__main__":
-    session = mp.session("orders by customer", kafka=True)
+    session = wm.session("orders by customer", kafka=True)
     with tempfile.TemporaryDirectory() as folder:
         for changes in (ORDERS, LATER):
             print(*run(session, sys.argv[1], Path(folder), changes), sep="\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 # (number of the report, airport, departure, minutes of delay), as they were reported
 FLIGHTS = [
@@ -29,23 +29,23 @@ FLIGHTS = [
 ]
 
 
-def topology(flights: DataFrame, output: Path) -> mp.Topology:
+def topology(flights: DataFrame, output: Path) -> wm.Topology:
     """The number of flights of each airport and hour, and their mean and largest delay."""
-    builder = mp.StreamsBuilder("hourly-delays")
+    builder = wm.StreamsBuilder("hourly-delays")
     departures = builder.stream(
         flights, name="flights", key="airport", value=F.struct("delay"), timestamp="departure", order="number"
     )
-    hours = mp.TimeWindows.of_size_and_grace("1 hour", "10 minutes")
-    final = mp.EmitStrategy.on_window_close()
+    hours = wm.TimeWindows.of_size_and_grace("1 hour", "10 minutes")
+    final = wm.EmitStrategy.on_window_close()
     delays = (
         departures.group_by_key()
         .windowed_by(hours)
         .emit_strategy(final)
         .agg(
-            flights=mp.count(), mean=mp.avg(lambda flight: flight["delay"]), most=mp.max(lambda flight: flight["delay"])
+            flights=wm.count(), mean=wm.avg(lambda flight: flight["delay"]), most=wm.max(lambda flight: flight["delay"])
         )
     )
-    delays.to_stream().to(mp.Writer("parquet", path=str(output)), name="delays")
+    delays.to_stream().to(wm.Writer("parquet", path=str(output)), name="delays")
     return builder.build()
 
 
@@ -60,4 +60,4 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(mp.session("hourly delays"), Path(folder)).show(truncate=False)
+        run(wm.session("hourly delays"), Path(folder)).show(truncate=False)

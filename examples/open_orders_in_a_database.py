@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 ORDERS = [(1, "ann", 100.0, 1), (2, "bob", 80.0, 2), (3, "ann", 50.0, 3), (2, None, None, 7)]
 PAYMENTS = [(1, 30.0, 4), (2, 80.0, 5), (1, 60.0, 6)]
@@ -25,15 +25,15 @@ def still_open(order: Column, payments: Column) -> Column:
     return F.struct(order["customer"], (order["amount"] - paid).alias("open"))
 
 
-def topology(orders: DataFrame, payments: DataFrame, url: str) -> mp.Topology:
+def topology(orders: DataFrame, payments: DataFrame, url: str) -> wm.Topology:
     """Orders with the sum of their payments, kept in the table `open_orders`."""
-    builder = mp.StreamsBuilder("open-orders")
+    builder = wm.StreamsBuilder("open-orders")
     order = F.when(F.col("customer").isNotNull(), F.struct("customer", "amount"))
     table = builder.table(orders, name="orders", key="id", value=order, timestamp="at", order="at")
     stream = builder.stream(payments, name="payments", key="order", value="amount", timestamp="at", order="at")
-    paid = stream.group_by_key().agg(paid=mp.sum(lambda amount: amount))
+    paid = stream.group_by_key().agg(paid=wm.sum(lambda amount: amount))
     joined = table.left_join(paid, still_open)
-    joined.to(mp.DatabaseTable(url, table="open_orders", key="order_id", create=True))
+    joined.to(wm.DatabaseTable(url, table="open_orders", key="order_id", create=True))
     return builder.build()
 
 
@@ -49,5 +49,5 @@ def run(spark: SparkSession, folder: Path) -> list[tuple[int, str, float]]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        for row in run(mp.session("open orders"), Path(folder)):
+        for row in run(wm.session("open orders"), Path(folder)):
             print(*row)

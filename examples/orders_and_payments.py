@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 # (order, customer, amount, time in ms); an order without a customer is deleted
 ORDERS = [(1, "ann", 100.0, 1), (2, "bob", 80.0, 2), (1, "ann", 120.0, 5), (3, "cid", 50.0, 6), (2, None, None, 9)]
@@ -27,14 +27,14 @@ def to_pay(order: Column, payment: Column) -> Column:
     return F.struct(order["customer"], (order["amount"] - paid).alias("open"))
 
 
-def topology(orders: DataFrame, payments: DataFrame, output: Path) -> mp.Topology:
+def topology(orders: DataFrame, payments: DataFrame, output: Path) -> wm.Topology:
     """Orders left-joined with their payments."""
-    builder = mp.StreamsBuilder("orders-and-payments")
+    builder = wm.StreamsBuilder("orders-and-payments")
     # a null value is a tombstone: it deletes the row
     order = F.when(F.col("customer").isNotNull(), F.struct("customer", "amount"))
     left = builder.table(orders, name="orders", key="id", value=order, timestamp="at", order="at")
     right = builder.table(payments, name="payments", key="id", value=F.struct("paid"), timestamp="at", order="at")
-    left.left_join(right, to_pay).to(mp.Writer("parquet", path=str(output)), name="open-orders")
+    left.left_join(right, to_pay).to(wm.Writer("parquet", path=str(output)), name="open-orders")
     return builder.build()
 
 
@@ -49,4 +49,4 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(mp.session("orders and payments"), Path(folder)).show(truncate=False)
+        run(wm.session("orders and payments"), Path(folder)).show(truncate=False)

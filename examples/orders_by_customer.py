@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 CUSTOMERS = [("ann", "Ann Arbor", 1), ("bob", "Bobcaygeon", 2), ("ann", "Anchorage", 6), ("bob", None, 8)]
 ORDERS = [(1, "ann", 100.0, 3), (2, "bob", 80.0, 4), (3, "ann", 50.0, 5), (3, "bob", 50.0, 7)]
@@ -22,15 +22,15 @@ def described(order: Column, customer: Column) -> Column:
     return F.struct(order["amount"], customer["city"])
 
 
-def topology(orders: DataFrame, customers: DataFrame, output: Path) -> mp.Topology:
+def topology(orders: DataFrame, customers: DataFrame, output: Path) -> wm.Topology:
     """Orders joined with customers by `orders.customer`."""
-    builder = mp.StreamsBuilder("orders-by-customer")
+    builder = wm.StreamsBuilder("orders-by-customer")
     order = F.struct("customer", "amount")
     customer = F.when(F.col("city").isNotNull(), F.struct("city"))
     left = builder.table(orders, name="orders", key="id", value=order, timestamp="at", order="at")
     right = builder.table(customers, name="customers", key="name", value=customer, timestamp="at", order="at")
     joined = left.join(right, described, foreign_key=lambda order: order["customer"])
-    joined.to(mp.Writer("parquet", path=str(output)), name="orders-with-city")
+    joined.to(wm.Writer("parquet", path=str(output)), name="orders-with-city")
     return builder.build()
 
 
@@ -45,4 +45,4 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(mp.session("orders by customer"), Path(folder)).show(truncate=False)
+        run(wm.session("orders by customer"), Path(folder)).show(truncate=False)

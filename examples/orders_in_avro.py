@@ -4,7 +4,7 @@ Shops write orders by an older and a newer schema, as Confluent's serializer doe
 one. The test driver pipes the bytes; in production the same topology reads the topic, and its start registers a schema
 for what it writes:
 
-    topology(registry).start(spark, checkpoint="/data/spent", kafka=mp.Kafka("localhost:9092"))
+    topology(registry).start(spark, checkpoint="/data/spent", kafka=wm.Kafka("localhost:9092"))
 
 python examples/orders_in_avro.py http://localhost:8081
 """
@@ -21,8 +21,8 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Column
 
-import millpond as mp
-from millpond.testing import TestRecord, TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TestRecord, TopologyTestDriver
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
 FIELDS: list[dict[str, Any]] = [{"name": "customer", "type": "string"}, {"name": "amount", "type": PRICE}]
@@ -42,21 +42,21 @@ def paid(order: Column) -> Column:
     return (order["amount"] - order["discount"]).cast("decimal(12,2)")
 
 
-def topology(registry: mp.SchemaRegistry) -> mp.Topology:
+def topology(registry: wm.SchemaRegistry) -> wm.Topology:
     """What each customer has spent, and in how many orders."""
-    builder = mp.StreamsBuilder("spent-by-customer")
-    orders = builder.stream("orders", key="long", value=mp.avro(NEWER, registry=registry))
+    builder = wm.StreamsBuilder("spent-by-customer")
+    orders = builder.stream("orders", key="long", value=wm.avro(NEWER, registry=registry))
     by_customer = orders.group_by(lambda order: order["customer"])
-    spent = by_customer.agg(spent=mp.sum(paid), orders=mp.count())
+    spent = by_customer.agg(spent=wm.sum(paid), orders=wm.count())
     # a sink without a schema has one made of its type, and registers it
-    spent.to("spent", value=mp.avro(registry=registry))
+    spent.to("spent", value=wm.avro(registry=registry))
     return builder.build()
 
 
 def run(url: str) -> list[TestRecord]:
     """The changes of what is spent."""
     client, place = SchemaRegistryClient({"url": url}), SerializationContext("orders", MessageField.VALUE)
-    driver = TopologyTestDriver(topology(mp.SchemaRegistry(url)))
+    driver = TopologyTestDriver(topology(wm.SchemaRegistry(url)))
     for number, (schema, order) in enumerate(ORDERS):
         value = AvroSerializer(client, json.dumps(schema))(order, place)
         driver.pipe("orders", key=number, value=value, ts=1_000 * number)
@@ -64,6 +64,6 @@ def run(url: str) -> list[TestRecord]:
 
 
 if __name__ == "__main__":
-    mp.session("orders in Avro")
+    wm.session("orders in Avro")
     for record in run(sys.argv[1]):
         print(record.ts, record.key, record.value)

@@ -13,13 +13,13 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
 
 
-def topology() -> mp.Topology:
+def topology() -> wm.Topology:
     """Clicks of users, each with the user's name."""
-    builder = mp.StreamsBuilder("clicks-with-names")
+    builder = wm.StreamsBuilder("clicks-with-names")
     clicks = builder.stream("clicks", key="long", value="string")
     users = builder.table("users", key="long", value="string", store="users")
     clicks.left_join(users, lambda click, name: F.concat(F.coalesce(name, F.lit("somebody")), F.lit(" on "), click)).to(
@@ -44,11 +44,11 @@ def check(spark: SparkSession | None = None) -> None:
 
 def test_a_click_finds_the_name_that_the_table_has_at_that_moment() -> None:
     """What pytest runs."""
-    mp.session("testing a topology")
+    wm.session("testing a topology")
     check()
 
 
 if __name__ == "__main__":
-    mp.session("testing a topology")
+    wm.session("testing a topology")
     check()
     print("as expected")

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 # a file for each report: number of the view, page, time
 REPORTS = {
@@ -44,17 +44,17 @@ def day_of(window: Column) -> Column:
     return F.date_from_unix_date((window["start"] / 86_400_000).cast("int"))
 
 
-def topology(clicks: DataFrame, output: Path) -> mp.Topology:
+def topology(clicks: DataFrame, output: Path) -> wm.Topology:
     """The views of each page and day, and those of the same day of the week before."""
-    builder = mp.StreamsBuilder("views-of-two-weeks")
+    builder = wm.StreamsBuilder("views-of-two-weeks")
     stream = builder.stream(clicks, name="clicks", key="page", value="number", timestamp="at", order="number")
-    days = mp.TimeWindows.of_size_and_grace("1 day", "12 hours")
+    days = wm.TimeWindows.of_size_and_grace("1 day", "12 hours")
     views = stream.group_by_key().windowed_by(days).count()
     compared = views.left_join(
-        views, lambda today, before: F.struct(today.alias("views"), before.alias("week_before")), shift=mp.previous(7)
+        views, lambda today, before: F.struct(today.alias("views"), before.alias("week_before")), shift=wm.previous(7)
     )
     changes = compared.to_stream(key=lambda page, window: F.struct(page.alias("page"), day_of(window).alias("day")))
-    changes.to(mp.Writer("parquet", path=str(output)), name="views")
+    changes.to(wm.Writer("parquet", path=str(output)), name="views")
     return builder.build()
 
 
@@ -66,7 +66,7 @@ def run(spark: SparkSession, folder: Path) -> DataFrame:
         (reports / name).write_text("\n".join(lines), encoding="utf-8")
         made = topology(read(spark, reports), folder / "views")
         made.start(spark, checkpoint=str(folder / "checkpoint"), available_now=True).awaitTermination()
-    latest = mp.latest(spark.read.parquet(str(folder / "views")))
+    latest = wm.latest(spark.read.parquet(str(folder / "views")))
     return latest.select("key.page", "key.day", "value.*").orderBy("day", "page")
 
 
@@ -77,4 +77,4 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(mp.session("views of two weeks"), Path(folder)).show()
+        run(wm.session("views of two weeks"), Path(folder)).show()

@@ -1,6 +1,6 @@
 """A driver on a checkpoint, with the code of a query wherever it decides: leases, records, plans, marks.
 
-What Spark does (its logs, a batch that was begun is run again) is modelled; what millpond does in a start and in a
+What Spark does (its logs, a batch that was begun is run again) is modelled; what watersmeet does in a start and in a
 batch stands here step by step, as in `_spark/query/start.py` and `_spark/sinks`. A `Defect` puts one of the mistakes
 back that the simulation has to find.
 """
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from millpond._spark.fencing.epochs import Epochs
-from millpond._spark.fencing.places import S3A, check_place
-from millpond._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, planned
-from millpond._spark.fencing.records import holding, may_be_shared
-from millpond.errors import ConfigError
 from simulation.world import Broker, Fenced, Files
+from watersmeet._spark.fencing.epochs import Epochs
+from watersmeet._spark.fencing.places import S3A, check_place
+from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, planned
+from watersmeet._spark.fencing.records import holding, may_be_shared
+from watersmeet.errors import ConfigError
 
 HDFS = "org.apache.hadoop.hdfs.DistributedFileSystem"
-RECORDS, EPOCHS = "millpond/topology", "millpond/epochs"
+RECORDS, EPOCHS = "watersmeet/topology", "watersmeet/epochs"
 NONE = -1
 
 
@@ -91,7 +91,7 @@ class Driver:
     checkpoint : the world.
     topology : what it runs; another one than is recorded is a change (`evolve=True`).
     until : records of input after which there is nothing more.
-    is_legacy : of an earlier millpond, which takes no epoch and marks a batch by its number alone.
+    is_legacy : of an earlier watersmeet, which takes no epoch and marks a batch by its number alone.
     """
 
     def __init__(

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from millpond.errors import ConfigError
 from simulation.driver import Checkpoint, Defect, Driver, Record
 from simulation.schedule import Schedule, Stuck, Turn
 from simulation.world import Broker, Faults, Files
+from watersmeet.errors import ConfigError
 
 INPUT = 12
 """Records of a run."""
 LEGACY_DEATHS = 0.02
-"""A driver of an earlier millpond is ended by a deploy, some time."""
+"""A driver of an earlier watersmeet is ended by a deploy, some time."""
 BETWEEN = 0.3
 """How often a driver stands still where it has looked and is about to write what it may not write any more."""
 TRIES = 8

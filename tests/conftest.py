@@ -14,9 +14,9 @@ from dev.broker import KafkaBroker
 from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, PostgresMissing, programs
-from millpond._spark.session.session import session
-from millpond.io.kafka import Kafka
 from tests.databases.places import Place
+from watersmeet._spark.session.session import session
+from watersmeet.io.kafka import Kafka
 
 ROOT = Path(__file__).resolve().parents[1]
 # Spark's Python processes, and the programs that tests start, find PySpark compiled
@@ -45,14 +45,14 @@ def kafka(broker: KafkaBroker) -> Kafka:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     made = session(
-        "millpond tests",
+        "watersmeet tests",
         master="local[2]",
         jars=spark_jars(),
         config={
             "spark.ui.enabled": "false",
             "spark.driver.extraJavaOptions": SHORT_LIVED,
             "spark.sql.shuffle.partitions": "2",
-            # what millpond reckons in must not depend on the session's own zone
+            # what watersmeet reckons in must not depend on the session's own zone
             "spark.sql.session.timeZone": "America/New_York",
         },
     )

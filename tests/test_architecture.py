@@ -17,7 +17,7 @@ import pytest
 from tests.trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "millpond"
+PACKAGE = ROOT / "src" / "watersmeet"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
@@ -34,11 +34,11 @@ GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
     frozenset(
         {
-            "millpond.kstream",
-            "millpond.ktable",
-            "millpond.wtable",
-            "millpond.joins.wtables",
-            *(f"millpond.grouped.{name}" for name in GROUPED),
+            "watersmeet.kstream",
+            "watersmeet.ktable",
+            "watersmeet.wtable",
+            "watersmeet.joins.wtables",
+            *(f"watersmeet.grouped.{name}" for name in GROUPED),
         }
     ),
 )
@@ -46,16 +46,16 @@ WITH_PYSPARK = frozenset(
     {"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session", "prepare"}
 )
 WITH_PYSPARK_TOO = frozenset(
-    f"millpond.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
+    f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
 )
-ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "millpond"}) | sys.stdlib_module_names
+ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
 # both ways (law 8); and what the start of a changed topology does with files, which says so where it cannot.
 WITH_JVM = frozenset(
     {
-        "millpond._spark.functions.analysed_plan",
-        "millpond._spark.metrics.observed",
-        "millpond._spark.checkpoint.disk",
+        "watersmeet._spark.functions.analysed_plan",
+        "watersmeet._spark.metrics.observed",
+        "watersmeet._spark.checkpoint.disk",
     }
 )
 # Ways past the public API, which Spark Connect and managed Spark do not have.
@@ -76,7 +76,7 @@ def imported(source: str, module: str, *, types_too: bool = True) -> Iterator[tu
         elif isinstance(node, ast.ImportFrom):
             parent = module.split(".")[: -node.level] if node.level else []
             base = ".".join([*parent, *([node.module] if node.module else [])])
-            # `from millpond import errors` may name a module as well as a name within one
+            # `from watersmeet import errors` may name a module as well as a name within one
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
@@ -86,9 +86,9 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def part_of(name: str) -> str | None:
-    """The top-level part of millpond that a name lies in; `__init__` for the package's own; else None."""
+    """The top-level part of watersmeet that a name lies in; `__init__` for the package's own; else None."""
     first, _, rest = name.partition(".")
-    if first != "millpond":
+    if first != "watersmeet":
         return None
     part = rest.partition(".")[0]
     known = part in LAYER_OF or (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").exists()
@@ -99,10 +99,10 @@ def layer_breaches(source: str, module: str) -> list[str]:
     """Imports from a higher layer, and parts that have no layer."""
     own = module.split(".")[1]
     if own not in LAYER_OF:
-        return [f"{module}: millpond.{own} has no layer: put it into LAYERS"]
+        return [f"{module}: watersmeet.{own} has no layer: put it into LAYERS"]
     targets = [(line, part_of(name)) for line, name in imported(source, module, types_too=False)]
     return [
-        f"{module}:{line} imports millpond.{part}, a higher layer"
+        f"{module}:{line} imports watersmeet.{part}, a higher layer"
         for line, part in targets
         if part is not None and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF[own]
     ]
@@ -121,12 +121,12 @@ def package_breaches(source: str, module: str) -> list[str]:
 
 def oracle_breaches(source: str, module: str) -> list[str]:
     """What the oracle borrows from the very code that it judges: only the vocabulary is common to both."""
-    if not module.startswith("millpond.testing.proof.oracle"):
+    if not module.startswith("watersmeet.testing.proof.oracle"):
         return []
     return [
         f"{module}:{line} imports {name}"
         for line, name in imported(source, module)
-        if not name.startswith("millpond.testing.proof.oracle")
+        if not name.startswith("watersmeet.testing.proof.oracle")
         and (LAYER_OF.get(part_of(name) or "", 0) > 0 or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"})
     ]
 
@@ -207,14 +207,14 @@ def test_no_modules_import_one_another_in_a_circle_not_even_for_types():
 
 
 def test_a_circle_is_found_also_where_it_is_for_types_alone_or_within_a_function():
-    a, b, c = "millpond.a", "millpond.b", "millpond.c"
-    reads_b = ("from millpond.b import B", a)
-    types = ("if TYPE_CHECKING:\n    from millpond.a import A", b)
-    late = ("def late():\n    import millpond.a", b)
+    a, b, c = "watersmeet.a", "watersmeet.b", "watersmeet.c"
+    reads_b = ("from watersmeet.b import B", a)
+    types = ("if TYPE_CHECKING:\n    from watersmeet.a import A", b)
+    late = ("def late():\n    import watersmeet.a", b)
     assert circles([reads_b, ("import struct", b)]) == []
     assert circles([reads_b, types]) == [a, b]
     assert circles([reads_b, late]) == [a, b]
-    assert circles([reads_b, ("from millpond import c", b), ("from . import a", c)]) == [a, b, c]
+    assert circles([reads_b, ("from watersmeet import c", b), ("from . import a", c)]) == [a, b, c]
 
 
 def test_tests_of_the_engine_need_no_spark():
@@ -228,9 +228,9 @@ def test_the_engine_can_be_imported_where_there_is_no_pyspark():
     inner = [name for _, name in modules() if part_of(name) in {"_engine", "_plan"}]
     program = f"""
 import importlib, sys, types
-package = types.ModuleType("millpond")  # its own __init__ brings the handles, and they bring PySpark
+package = types.ModuleType("watersmeet")  # its own __init__ brings the handles, and they bring PySpark
 package.__path__ = [{str(PACKAGE)!r}]
-sys.modules.update(millpond=package, pyspark=None)
+sys.modules.update(watersmeet=package, pyspark=None)
 for name in {inner!r}:
     importlib.import_module(name.removesuffix(".__init__"))
 """
@@ -239,58 +239,66 @@ for name in {inner!r}:
 
 
 BAD = [
-    (layer_breaches, "millpond._engine.operators.table", "from millpond._spark.dataflow.state import Store"),
-    (layer_breaches, "millpond._plan.nodes", "from millpond import _engine"),
-    (layer_breaches, "millpond._engine.operators.table", "import millpond"),
-    (layer_breaches, "millpond._spark.dataflow.compile", "def late():\n    from millpond.kstream import KStream"),
-    (layer_breaches, "millpond._engine.operators.table", "from ..._spark import state"),
-    (layer_breaches, "millpond.errors", "from . import names, _plan"),
-    (layer_breaches, "millpond._engine.__init__", "from ..builder import StreamsBuilder"),
-    (package_breaches, "millpond._engine.operators.table", "import pandas as pd"),
-    (package_breaches, "millpond._engine.operators.table", "from pyspark.sql import DataFrame"),
-    (package_breaches, "millpond._plan.nodes", "import pyspark.sql.functions as F"),
-    (package_breaches, "millpond.testing.driver", "import pyspark"),
-    (package_breaches, "millpond._engine.operators.table", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
-    (layer_breaches, "millpond.unheard_of", "import struct"),
+    (layer_breaches, "watersmeet._engine.operators.table", "from watersmeet._spark.dataflow.state import Store"),
+    (layer_breaches, "watersmeet._plan.nodes", "from watersmeet import _engine"),
+    (layer_breaches, "watersmeet._engine.operators.table", "import watersmeet"),
+    (layer_breaches, "watersmeet._spark.dataflow.compile", "def late():\n    from watersmeet.kstream import KStream"),
+    (layer_breaches, "watersmeet._engine.operators.table", "from ..._spark import state"),
+    (layer_breaches, "watersmeet.errors", "from . import names, _plan"),
+    (layer_breaches, "watersmeet._engine.__init__", "from ..builder import StreamsBuilder"),
+    (package_breaches, "watersmeet._engine.operators.table", "import pandas as pd"),
+    (package_breaches, "watersmeet._engine.operators.table", "from pyspark.sql import DataFrame"),
+    (package_breaches, "watersmeet._plan.nodes", "import pyspark.sql.functions as F"),
+    (package_breaches, "watersmeet.testing.driver", "import pyspark"),
+    (
+        package_breaches,
+        "watersmeet._engine.operators.table",
+        "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame",
+    ),
+    (layer_breaches, "watersmeet.unheard_of", "import struct"),
     (
         oracle_breaches,
-        "millpond.testing.proof.oracle.tables.table",
-        "from millpond._engine.matching.match import pairs",
+        "watersmeet.testing.proof.oracle.tables.table",
+        "from watersmeet._engine.matching.match import pairs",
     ),
-    (oracle_breaches, "millpond.testing.proof.oracle.tables.table", "from millpond.testing.driver import run"),
-    (oracle_breaches, "millpond.testing.proof.oracle.tables.table", "import numpy as np"),
-    (jvm_breaches, "millpond._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
-    (jvm_breaches, "millpond._spark.dataflow.compile", "spark._jvm.System.gc()"),
-    (jvm_breaches, "millpond._spark.dataflow.compile", "getattr(frame, '_jdf')"),
+    (oracle_breaches, "watersmeet.testing.proof.oracle.tables.table", "from watersmeet.testing.driver import run"),
+    (oracle_breaches, "watersmeet.testing.proof.oracle.tables.table", "import numpy as np"),
+    (jvm_breaches, "watersmeet._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
+    (jvm_breaches, "watersmeet._spark.dataflow.compile", "spark._jvm.System.gc()"),
+    (jvm_breaches, "watersmeet._spark.dataflow.compile", "getattr(frame, '_jdf')"),
     (engine_test_breaches, "tests.engine.test_table", "import pyspark"),
-    (engine_test_breaches, "tests.engine.test_table", "from millpond._spark import state"),
-    (engine_test_breaches, "tests.engine.test_table", "from millpond import StreamsBuilder"),
+    (engine_test_breaches, "tests.engine.test_table", "from watersmeet._spark import state"),
+    (engine_test_breaches, "tests.engine.test_table", "from watersmeet import StreamsBuilder"),
     (engine_test_breaches, "tests.engine.test_table", "from dev.broker import KafkaBroker"),
 ]
 GOOD = [
-    (layer_breaches, "millpond._engine.operators.table", "from millpond._plan.nodes import Table\nfrom . import runs"),
-    (layer_breaches, "millpond.ktable", "if TYPE_CHECKING:\n    from millpond.builder import StreamsBuilder"),
     (
         layer_breaches,
-        "millpond.builder",
-        "from millpond.kstream import KStream\nfrom millpond._spark import compile",
+        "watersmeet._engine.operators.table",
+        "from watersmeet._plan.nodes import Table\nfrom . import runs",
+    ),
+    (layer_breaches, "watersmeet.ktable", "if TYPE_CHECKING:\n    from watersmeet.builder import StreamsBuilder"),
+    (
+        layer_breaches,
+        "watersmeet.builder",
+        "from watersmeet.kstream import KStream\nfrom watersmeet._spark import compile",
     ),
     (
         package_breaches,
-        "millpond._engine.operators.table",
+        "watersmeet._engine.operators.table",
         "import numpy as np\nimport pyarrow.compute as pc\nimport struct",
     ),
-    (package_breaches, "millpond.kstream", "from pyspark.sql import Column"),
+    (package_breaches, "watersmeet.kstream", "from pyspark.sql import Column"),
     (
         oracle_breaches,
-        "millpond.testing.proof.oracle.tables.table",
-        "from millpond.generation import Generation\nimport struct",
+        "watersmeet.testing.proof.oracle.tables.table",
+        "from watersmeet.generation import Generation\nimport struct",
     ),
-    (jvm_breaches, "millpond._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
+    (jvm_breaches, "watersmeet._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
     (
         engine_test_breaches,
         "tests.engine.test_table",
-        "from millpond.testing.proof.oracle import Topology\nimport numpy",
+        "from watersmeet.testing.proof.oracle import Topology\nimport numpy",
     ),
 ]
 

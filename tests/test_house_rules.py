@@ -39,6 +39,8 @@ HOSTS = tuple(
         ("deb", "debian"),
     ]
 )
+# the project's until November 2026: another project has it
+FORMER_NAME = "mill" + "pond"
 MACHINE_PATH = re.compile(r"(?<![\w.:/-])(?:/(?:work|root|home|Users)/[\w.-]+|/tmp/(?:v)\b|[A-Z]:\\Users\\)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -208,11 +210,11 @@ def pythons(under: str = "") -> list[tuple[str, str]]:
 
 RULES = [
     (without_module_docstring, ""),
-    (without_docstring, "src/millpond/"),
+    (without_docstring, "src/watersmeet/"),
     (without_docstring, "dev/"),
     (too_long_file, ""),
     (too_long_functions, ""),
-    (loops_over_rows, "src/millpond/_engine/"),
+    (loops_over_rows, "src/watersmeet/_engine/"),
     (says_who_calls, ""),
     (parameters_that_are_not_there, ""),
 ]
@@ -226,7 +228,7 @@ def test_every_python_file_keeps_the_rule(rule, under):
 
 
 def test_no_folder_of_the_package_has_more_files_than_a_look_takes_in():
-    folders = Counter(str(Path(name).parent) for name, _ in pythons("src/millpond/"))
+    folders = Counter(str(Path(name).parent) for name, _ in pythons("src/watersmeet/"))
     assert [folder for folder, files in folders.items() if files > MOST_FILES_OF_A_FOLDER] == []
 
 
@@ -234,6 +236,10 @@ def test_no_file_names_a_registry_host_or_a_path_of_one_machine():
     found = texts()
     assert {"pyproject.toml", "dev/ivy.xml", "requirements/dev.txt"} <= {name for name, _ in found}
     assert [f"{name}:{breach}" for name, text in found for breach in places_named(text)] == []
+
+
+def test_the_former_name_is_nowhere():
+    assert [name for name, text in texts() if FORMER_NAME in f"{name}\n{text}".lower()] == []
 
 
 def test_each_page_of_the_docs_has_its_line_in_the_menu_of_the_site():

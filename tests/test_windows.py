@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from millpond.errors import TopologyError
-from millpond.windows import JoinWindows, duration_ms
+from watersmeet.errors import TopologyError
+from watersmeet.windows import JoinWindows, duration_ms
 
 FACTS = json.loads(
     gzip.decompress((Path(__file__).parent / "recordings/vectors/JoinWindowsTest.json.gz").read_bytes())

@@ -1,4 +1,4 @@
-"""Docstrings of millpond as Markdown, for the site's reference.
+"""Docstrings of watersmeet as Markdown, for the site's reference.
 
 Sections are headed as numpy has it (`Parameters`, a line of dashes), and their entries are `name : what it means`, or
 `name, name : ...`. Types stand in signatures alone, so a section becomes a plain list. Examples become blocks of code.

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-import millpond as mp
-from millpond.errors import MillpondError, MissingName, TopologyError
-from millpond.names import ELSEWHERE, public
-from millpond.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
-from millpond.testing.proof.arrow import arrow_builder
+import watersmeet as wm
 from tests.engine.kit import PLUS, REF
+from watersmeet.errors import MissingName, TopologyError, WatersmeetError
+from watersmeet.names import ELSEWHERE, public
+from watersmeet.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
+from watersmeet.testing.proof.arrow import arrow_builder
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
-KINDS = {"KStream": mp.KStream, "KTable": mp.KTable, "WTable": mp.WTable, "GlobalKTable": mp.GlobalKTable}
-KINDS |= {"KGroupedStream": mp.KGroupedStream, "KGroupedTable": mp.KGroupedTable}
-KINDS |= {"Topology": mp.Topology, "StreamsBuilder": mp.StreamsBuilder, "CogroupedKStream": mp.CogroupedKStream}
-KINDS |= {each.__name__: each for each in (mp.TimeWindowedKStream, mp.SessionWindowedKStream)}
-KINDS |= {each.__name__: each for each in (mp.TimeWindows, mp.SlidingWindows, mp.SessionWindows)}
+KINDS = {"KStream": wm.KStream, "KTable": wm.KTable, "WTable": wm.WTable, "GlobalKTable": wm.GlobalKTable}
+KINDS |= {"KGroupedStream": wm.KGroupedStream, "KGroupedTable": wm.KGroupedTable}
+KINDS |= {"Topology": wm.Topology, "StreamsBuilder": wm.StreamsBuilder, "CogroupedKStream": wm.CogroupedKStream}
+KINDS |= {each.__name__: each for each in (wm.TimeWindowedKStream, wm.SessionWindowedKStream)}
+KINDS |= {each.__name__: each for each in (wm.TimeWindows, wm.SlidingWindows, wm.SessionWindows)}
 KINDS |= {each.__name__: each for each in (TopologyTestDriver, TestInputTopic, TestOutputTopic)}
-WINDOWS = mp.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
+WINDOWS = wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
 
 
 class Names:
@@ -104,34 +104,34 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
     (lambda n: n.builder.stream("x", key="string"), '"string"', lambda n: n.builder.stream("x", **TEXTS)),
     (lambda n: n.builder.stream("x", order="a", **TEXTS), "key=, value=", lambda n: n.builder.stream("x", **TEXTS)),
     (
-        lambda n: n.stream.to(mp.Writer("console")),
+        lambda n: n.stream.to(wm.Writer("console")),
         "to(..., name=...)",
-        lambda n: n.stream.to(mp.Writer("console"), name="c"),
+        lambda n: n.stream.to(wm.Writer("console"), name="c"),
     ),
     (lambda n: n.stream.to(n.table), "stream.to('topic')", lambda n: n.stream.to("topic")),
     (lambda n: n.stream.to("table"), "another topic", lambda n: n.stream.to("another")),
     (lambda n: n.stream.to("table"), "what through() returns", lambda n: n.stream.through("far").to("farther")),
     (
-        lambda n: mp.Topic("t", "string", "string", on_undecodable="drop"),
+        lambda n: wm.Topic("t", "string", "string", on_undecodable="drop"),
         '"skip"',
-        lambda n: mp.Topic("t", "string", "string", on_undecodable="skip"),
+        lambda n: wm.Topic("t", "string", "string", on_undecodable="skip"),
     ),
     (
-        lambda n: mp.StreamsBuilder("t", on_undecodable="drop"),  # type: ignore[arg-type]
-        'mp.DeadLetter("topic")',
-        lambda n: n.builder.stream("t", on_undecodable=mp.DeadLetter("bad"), **TEXTS),
+        lambda n: wm.StreamsBuilder("t", on_undecodable="drop"),  # type: ignore[arg-type]
+        'wm.DeadLetter("topic")',
+        lambda n: n.builder.stream("t", on_undecodable=wm.DeadLetter("bad"), **TEXTS),
     ),
     (
         lambda n: WINDOWS.grace("2 minutes"),
         "of_time_difference_and_grace",
-        lambda n: mp.JoinWindows.of("1 day").grace("0 ms"),
+        lambda n: wm.JoinWindows.of("1 day").grace("0 ms"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("mistake", "hint", "followed"), FOLLOWED, ids=[hint for _, hint, _ in FOLLOWED])
 def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act) -> None:
-    with pytest.raises(MillpondError) as error:
+    with pytest.raises(WatersmeetError) as error:
         mistake(Names())
     assert hint in (error.value.hint or "")
     names = Names()
@@ -148,7 +148,7 @@ def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_call
         "toStream": lambda: names.table.toStream,
         "selectKey": lambda: names.stream.selectKey,
         "globalTable": lambda: names.builder.globalTable,
-        "ofTimeDifferenceAndGrace": lambda: mp.JoinWindows.ofTimeDifferenceAndGrace,
+        "ofTimeDifferenceAndGrace": lambda: wm.JoinWindows.ofTimeDifferenceAndGrace,
     }
     for name, ask in asked.items():
         with pytest.raises(MissingName) as error:
@@ -162,16 +162,16 @@ def test_what_kafka_streams_does_by_processors_is_answered_with_operators(name: 
     with pytest.raises(MissingName, match=f"KStream has no '{name}'") as error:
         getattr(Names().stream, name)
     assert "map_values(mapper)" in (error.value.hint or "")
-    assert "aggregate(initializer, mp.python(function))" in (error.value.hint or "")
+    assert "aggregate(initializer, wm.python(function))" in (error.value.hint or "")
 
 
 def test_what_stands_for_another_name_is_there_and_the_name_is_not() -> None:
     for owner, answers in ELSEWHERE.items():
-        has = mp.__all__ if owner == "millpond" else public(KINDS[owner])
+        has = wm.__all__ if owner == "watersmeet" else public(KINDS[owner])
         assert not set(has) & set(answers), owner
         for answer in answers.values():
             for called in re.findall(r"(?:^|\)\.|other\.|stream\.|builder\.|topology\.|, or )(\w+)\(", answer):
-                assert called in mp.__all__ or any(called in public(kind) for kind in KINDS.values()), answer
+                assert called in wm.__all__ or any(called in public(kind) for kind in KINDS.values()), answer
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_is_near() -> None:
@@ -195,7 +195,7 @@ def test_a_topic_that_the_topology_both_reads_and_writes_is_refused(stream_first
     if stream_first:
         builder.stream("both", **TEXTS)
         with pytest.raises(TopologyError, match="'both'"):
-            stream.to(mp.TopicSink("both"), name="out")
+            stream.to(wm.TopicSink("both"), name="out")
     else:
         stream.to("both")
         with pytest.raises(TopologyError, match="'both'"):
@@ -216,7 +216,7 @@ def test_what_is_shown_of_a_topology_and_its_parts_says_what_they_are() -> None:
 
 
 def test_a_topology_with_json_before_there_is_a_session_is_told_to_make_one() -> None:
-    program = "import millpond as mp; mp.StreamsBuilder('x').table('t', key='long', value=mp.json('a int'))"
+    program = "import watersmeet as wm; wm.StreamsBuilder('x').table('t', key='long', value=wm.json('a int'))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "ConfigError: A topology of Spark Columns needs a Spark session." in done.stderr
-    assert "Hint: Make one first: spark = millpond.session(...)." in done.stderr
+    assert "Hint: Make one first: spark = watersmeet.session(...)." in done.stderr

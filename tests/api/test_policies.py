@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import millpond as mp
-from millpond._spark.checkpoint import policies
-from millpond.errors import TopologyError
-from millpond.testing.proof.arrow import arrow_builder
+import watersmeet as wm
+from watersmeet._spark.checkpoint import policies
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
 
-LATE, BAD = mp.DeadLetter("late"), mp.DeadLetter("bad")
+LATE, BAD = wm.DeadLetter("late"), wm.DeadLetter("bad")
 
 
-def visits(builder: mp.StreamsBuilder) -> mp.StreamsBuilder:
+def visits(builder: wm.StreamsBuilder) -> wm.StreamsBuilder:
     """Counts by key, and a copy of the table they are joined with."""
     pages = builder.stream("pages", key="string", value="string")
     counts = pages.group_by_key().count(name="counts")
@@ -25,7 +25,7 @@ def visits(builder: mp.StreamsBuilder) -> mp.StreamsBuilder:
     return builder
 
 
-REFUSED: dict[str, tuple[Callable[[mp.StreamsBuilder], Any], str, str]] = {
+REFUSED: dict[str, tuple[Callable[[wm.StreamsBuilder], Any], str, str]] = {
     "misspelt": (lambda b: b.policies("count", on_drop=LATE), "no operator or output of this name", "counts"),
     "unlike all": (lambda b: b.policies("xyz", on_drop=LATE), "no operator or output of this name", "again, counts"),
     "an input": (
@@ -39,7 +39,7 @@ REFUSED: dict[str, tuple[Callable[[mp.StreamsBuilder], Any], str, str]] = {
         "counts",
     ),
     "no functions end at a step": (lambda b: b.policies("again", on_error="skip"), "Nothing ends at 'again'", "counts"),
-    "taken topic": (lambda b: b.policies("out", on_error=mp.DeadLetter("pages")), "a topic of their own", "DeadLetter"),
+    "taken topic": (lambda b: b.policies("out", on_error=wm.DeadLetter("pages")), "a topic of their own", "DeadLetter"),
 }
 
 
@@ -66,7 +66,7 @@ def test_a_hint_that_names_an_operator_is_followed() -> None:
     assert "output bad" in topology.describe()
 
 
-def said_behind(builder: mp.StreamsBuilder, before: Callable[..., Any]) -> None:
+def said_behind(builder: wm.StreamsBuilder, before: Callable[..., Any]) -> None:
     before("counts", on_drop="skip")
     builder.policies("counts", on_drop="skip")
 
@@ -81,14 +81,14 @@ def said_behind(builder: mp.StreamsBuilder, before: Callable[..., Any]) -> None:
         (lambda b: said_behind(b, lambda *_, **__: b.build()), "has been built"),
     ],
 )
-def test_what_no_policy_is_is_refused_where_it_is_said(said: Callable[[mp.StreamsBuilder], Any], what: str) -> None:
+def test_what_no_policy_is_is_refused_where_it_is_said(said: Callable[[wm.StreamsBuilder], Any], what: str) -> None:
     with pytest.raises(TopologyError, match=what):
         said(visits(arrow_builder("visits")))
 
 
 def test_a_checkpoint_has_the_policies_of_single_operators_too() -> None:
-    def built(**named: dict[str, Any]) -> mp.Topology:
-        builder = visits(mp.StreamsBuilder("visits", on_error="skip", on_drop=LATE))
+    def built(**named: dict[str, Any]) -> wm.Topology:
+        builder = visits(wm.StreamsBuilder("visits", on_error="skip", on_drop=LATE))
         for name, given in named.items():
             builder.policies(name, **given)
         return builder.build()

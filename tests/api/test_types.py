@@ -10,20 +10,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import millpond as mp
-from millpond.session import session
+import watersmeet as wm
+from watersmeet.session import session
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
 def test_the_session_is_had_from_the_package_and_from_its_module() -> None:
-    assert session is mp.session
+    assert session is wm.session
 
 
 def test_what_users_read_names_every_parameter_and_no_private_module() -> None:
-    for name in mp.__all__:
-        said = getattr(mp, name)
+    for name in wm.__all__:
+        said = getattr(wm, name)
         methods = (
             [getattr(said, each) for each in dir(said) if not each.startswith("_")] if inspect.isclass(said) else []
         )
@@ -31,9 +31,9 @@ def test_what_users_read_names_every_parameter_and_no_private_module() -> None:
             text = inspect.getdoc(each) or ""
             assert text, each
             assert not re.search(r"\b_(plan|engine|spark)\b", text), each
-    for each in (mp.StreamsBuilder.stream, mp.StreamsBuilder.table, mp.StreamsBuilder.global_table, mp.KStream.to):
+    for each in (wm.StreamsBuilder.stream, wm.StreamsBuilder.table, wm.StreamsBuilder.global_table, wm.KStream.to):
         assert_told(each)
-    for each in (mp.KStream.through, mp.KTable.to, mp.Topology.start, mp.session):
+    for each in (wm.KStream.through, wm.KTable.to, wm.Topology.start, wm.session):
         assert_told(each)
 
 
@@ -45,9 +45,9 @@ def assert_told(method: Callable[..., object]) -> None:
     assert {each.name for each in parameters} <= {name for names in told for name in names.split(", ")}, method
 
 
-def test_an_installed_millpond_says_that_it_is_typed() -> None:
+def test_an_installed_watersmeet_says_that_it_is_typed() -> None:
     # without the file mypy takes all that is imported from an installed package for Any (PEP 561)
-    assert (ROOT / "src" / "millpond" / "py.typed").is_file()
+    assert (ROOT / "src" / "watersmeet" / "py.typed").is_file()
 
 
 def test_mypy_passes_a_users_program_and_refuses_a_mistake_in_each_call(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The workloads of aggregates: their data, and millpond's results and Spark's own beside plain Python's."""
+"""The workloads of aggregates: their data, and watersmeet's results and Spark's own beside plain Python's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from bench.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
 from bench.datasets import EPOCH
 from bench.run import some_of_kafka
 from bench.workload import handles_of
 from bench.workloads import WORKLOADS
-from millpond.testing import TopologyTestDriver
+from watersmeet.testing import TopologyTestDriver
 
 MINUTE_MS = 60_000
 
@@ -66,8 +66,8 @@ def test_spark_writes_what_kafka_streams_does(spark: SparkSession, sales: pa.Tab
 
 
 def written(spark: SparkSession, name: str, sales: pa.Table) -> dict[Any, Any]:
-    """The final table that millpond writes, in a process of its own kind (`testing`)."""
-    builder = mp.StreamsBuilder("bench")
+    """The final table that watersmeet writes, in a process of its own kind (`testing`)."""
+    builder = wm.StreamsBuilder("bench")
     (handle,) = handles_of(WORKLOADS[name], builder, ["sales"])
     handle.to("out", **WORKLOADS[name].formats())
     driver = TopologyTestDriver(builder.build(), spark)
@@ -78,7 +78,7 @@ def written(spark: SparkSession, name: str, sales: pa.Table) -> dict[Any, Any]:
 
 
 @pytest.mark.spark
-def test_millpond_writes_what_plain_python_counts(spark: SparkSession, sales: pa.Table) -> None:
+def test_watersmeet_writes_what_plain_python_counts(spark: SparkSession, sales: pa.Table) -> None:
     rows = [
         (key, json.loads(value), ts)
         for key, value, ts in zip(*(sales[name].to_pylist() for name in ("key", "value", "ts")), strict=True)
@@ -99,7 +99,7 @@ def test_millpond_writes_what_plain_python_counts(spark: SparkSession, sales: pa
 
 
 @pytest.mark.spark
-def test_millpond_writes_the_windows_that_records_make(spark: SparkSession, sales: pa.Table) -> None:
+def test_watersmeet_writes_the_windows_that_records_make(spark: SparkSession, sales: pa.Table) -> None:
     by_key: dict[int, list[tuple[int, int]]] = {}
     for key, value, ts in zip(*(sales[name].to_pylist() for name in ("key", "value", "ts")), strict=True):
         by_key.setdefault(key, []).append((ts, json.loads(value)["cents"]))
@@ -119,7 +119,7 @@ def test_millpond_writes_the_windows_that_records_make(spark: SparkSession, sale
 
 
 @pytest.mark.spark
-def test_millpond_writes_how_many_more_than_a_week_before(spark: SparkSession, tmp_path: Path) -> None:
+def test_watersmeet_writes_how_many_more_than_a_week_before(spark: SparkSession, tmp_path: Path) -> None:
     data = sales_data(tmp_path, 800, 5, span=14 * DAY_MS)
     days = pa.concat_tables(map(pq.read_table, sorted((data.folder / "sales").glob("*.parquet"))))
     pairs = zip(days["key"].to_pylist(), days["ts"].to_pylist(), strict=True)

@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-import millpond as mp
+import watersmeet as wm
 from bench.datasets import Shape
 from bench.json_workloads import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
 from bench.workload import Data, Workload, handles_of
 from bench.workloads import EVERY, WORKLOADS
-from millpond._spark.formats.json_decode import decode
-from millpond.testing import TopologyTestDriver
+from watersmeet._spark.formats.json_decode import decode
+from watersmeet.testing import TopologyTestDriver
 
 Rows = list[tuple[str, int, Any, int]]
 """Topic, key, value and time."""
@@ -59,7 +59,7 @@ def test_values_are_json_of_their_schemas(orders: Rows, clicks: Rows) -> None:
 
 
 def written(spark: SparkSession, workload: Workload, given: Rows) -> list[tuple[int, Any]]:
-    builder = mp.StreamsBuilder("bench")
+    builder = wm.StreamsBuilder("bench")
     (handle,) = handles_of(workload, builder, workload.topics)
     handle.to("out")
     driver = TopologyTestDriver(builder.build(), spark)

@@ -14,9 +14,9 @@ from bench import profiles
 from bench.measure import Usage
 from bench.profiles import JAVA, PYTHON, THREADS, part_of
 from bench.sampled_daemon import named
-from millpond._engine.state import cache
-from millpond._spark.formats import json_decode, json_encode
-from millpond._spark.sinks import kafka_sink
+from watersmeet._engine.state import cache
+from watersmeet._spark.formats import json_decode, json_encode
+from watersmeet._spark.sinks import kafka_sink
 
 ROOT = Path(__file__).resolve().parents[2]
 SENT, READ = "state: sent to and from the state server", "Spark's worker: rows and Arrow"

@@ -48,18 +48,18 @@ def test_a_table_shows_median_smallest_and_largest() -> None:
     assert "| CPU-seconds | 20 (10 to 90) | 10 (5 to 30) |  |" in text
 
 
-def test_the_record_cache_is_compared_with_the_others_and_not_with_millpond_itself() -> None:
+def test_the_record_cache_is_compared_with_the_others_and_not_with_watersmeet_itself() -> None:
     both = {**section([20], [5]).runs, OURS_CACHED: [run(40)]}
     assert pairs(both) == [(OURS, "Kafka Streams"), (OURS_CACHED, "Kafka Streams")]
     shown = report.shown(Section("join", "a join", both))
-    assert "|  | millpond, record cache | Kafka Streams | ratio |" in shown
+    assert "|  | watersmeet, record cache | Kafka Streams | ratio |" in shown
     assert "| records/s, second half | 40 | 5 | 8.0 |" in shown
     assert ">join, record cache, beside Kafka Streams<" in picture.drawn([Section("join", "a join", both)])
 
 
 def test_a_contender_may_have_fewer_turns() -> None:
     text = report.side_by_side(section([10, 20, 90], [5]).runs, "Kafka Streams")
-    assert "| median (min to max) | millpond | Kafka Streams | ratio |" in text
+    assert "| median (min to max) | watersmeet | Kafka Streams | ratio |" in text
     assert "| records/s, second half | 20 (10 to 90) | 5 | 4.0 |" in text
     assert "| turns | 3 | 1 |  |" in text
     assert "| turns |" not in report.side_by_side(section([1, 2], [3, 4]).runs, "Kafka Streams")

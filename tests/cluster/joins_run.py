@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import millpond
+import watersmeet
 from chaos.joins import JOINS, SIDES, handles
 from chaos.turn import session
 
@@ -15,14 +15,14 @@ def main(folder: Path, servers: str) -> None:
     spark = session(folder, 2)
     for line in sys.stdin:
         name = line.strip()
-        policy = millpond.DeadLetter(f"{name}-dead") if JOINS[name].bad else "fail"
-        builder = millpond.StreamsBuilder("cluster", on_undecodable=policy)
+        policy = watersmeet.DeadLetter(f"{name}-dead") if JOINS[name].bad else "fail"
+        builder = watersmeet.StreamsBuilder("cluster", on_undecodable=policy)
         topics = {side: f"{name}-{side}" for side in SIDES}
         handles(JOINS[name], builder, topics).to(f"{name}-out", delivery="exactly_once")
         query = builder.build().start(
             spark,
             checkpoint=str(folder / name),
-            kafka=millpond.Kafka(servers, max_records_per_batch=200),
+            kafka=watersmeet.Kafka(servers, max_records_per_batch=200),
             tasks=2,
             shards=4,
             available_now=True,

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import millpond as mp
+import watersmeet as wm
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Place:
     url: str
     schema: str = ""
 
-    def table(self, name: str, **options: Any) -> mp.DatabaseTable:
-        return mp.DatabaseTable(self.url, table=name, **options)
+    def table(self, name: str, **options: Any) -> wm.DatabaseTable:
+        return wm.DatabaseTable(self.url, table=name, **options)
 
     def execute(self, statement: str) -> list[dict[str, Any]]:
         """Run it; the rows that it gives."""

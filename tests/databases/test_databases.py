@@ -13,32 +13,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import millpond as mp
-from millpond._engine.databases.columns import columns_of
-from millpond._engine.databases.last import last_changes
-from millpond._engine.rows import blob
-from millpond._spark.databases.changes import LastChanges
-from millpond._spark.databases.checks import Mark
-from millpond._spark.databases.postgres import PostgresTable
-from millpond._spark.databases.sqlite import SqliteTable
-from millpond._spark.databases.transaction import Database
-from millpond.errors import ConfigError, MillpondError, SinkError, TopologyError
+import watersmeet as wm
 from tests.databases.places import Place, all_rows
+from watersmeet._engine.databases.columns import columns_of
+from watersmeet._engine.databases.last import last_changes
+from watersmeet._engine.rows import blob
+from watersmeet._spark.databases.changes import LastChanges
+from watersmeet._spark.databases.checks import Mark
+from watersmeet._spark.databases.postgres import PostgresTable
+from watersmeet._spark.databases.sqlite import SqliteTable
+from watersmeet._spark.databases.transaction import Database
+from watersmeet.errors import ConfigError, SinkError, TopologyError, WatersmeetError
 
 FILE = "sqlite:////data/x.db"
 WINDOWED = pa.struct([("key", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
 VALUE = pa.struct([("total", pa.float64()), ("parts", pa.list_(pa.int64()))])
 
 
-def names(target: mp.DatabaseTable, key: pa.DataType, value: pa.DataType) -> list[str]:
+def names(target: wm.DatabaseTable, key: pa.DataType, value: pa.DataType) -> list[str]:
     return [column.name for column in columns_of(target, key, value)]
 
 
 def test_columns_are_the_fields_of_key_and_value_or_are_called_as_one_says() -> None:
-    table = mp.DatabaseTable(FILE, table="t")
+    table = wm.DatabaseTable(FILE, table="t")
     assert names(table, pa.int64(), pa.string()) == ["key", "value"]
     assert names(table, WINDOWED, VALUE) == ["key", "start", "end", "total", "parts"]
-    named = mp.DatabaseTable(FILE, table="t", key=["user", "starts", "ends"], value="content")
+    named = wm.DatabaseTable(FILE, table="t", key=["user", "starts", "ends"], value="content")
     assert names(named, WINDOWED, VALUE) == ["user", "starts", "ends", "content"]
     inner = pa.struct([("key", pa.struct([("a", pa.int32()), ("b", pa.date32())])), ("start", pa.int64())])
     assert names(table, inner, VALUE) == ["a", "b", "start", "total", "parts"]
@@ -57,45 +57,45 @@ def test_columns_are_the_fields_of_key_and_value_or_are_called_as_one_says() -> 
 )
 def test_what_no_table_could_hold_is_refused(options: Any, key: pa.DataType, value: pa.DataType, what: str) -> None:
     with pytest.raises(TopologyError, match=what):
-        columns_of(mp.DatabaseTable(FILE, table="t", **options), key, value)
+        columns_of(wm.DatabaseTable(FILE, table="t", **options), key, value)
 
 
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: mp.DatabaseTable("mysql://ann:canary@db/shop", table="t"), "not the address of a database"),
-        (lambda: mp.DatabaseTable("sqlite://", table="t"), "SQLite needs a file"),
-        (lambda: mp.DatabaseTable("sqlite:///:memory:", table="t"), "SQLite needs a file"),
-        (lambda: mp.DatabaseTable("postgresql://ann:can:ary/x@db:canary/shop", table="t"), "its port is no number"),
-        (lambda: mp.DatabaseTable("postgresql://ann:12/canary@db/shop", table="t"), "cannot be taken apart"),
-        (lambda: mp.DatabaseTable("postgresql://ann:12#canary@db/shop", table="t"), "cannot be taken apart"),
-        (lambda: mp.DatabaseTable(FILE, table="main.t"), "cannot be the name of a table"),
-        (lambda: mp.DatabaseTable(FILE, table="t; drop table t"), "cannot be the name of a table"),
-        (lambda: mp.DatabaseTable(FILE, table="Millpond_Batches"), "millpond's own"),
-        (lambda: mp.DatabaseTable("postgresql:///shop", table="s.millpond_batches"), "millpond's own"),
-        (lambda: mp.CatalogTable("lake..t"), "cannot be the name of a table"),
-        (lambda: mp.CatalogTable("lake.t", key=""), "not the name of a column"),
-        (lambda: mp.DatabaseTable("postgresql:///shop", table="t", key="x" * 64), "at most 63 bytes"),
-        (lambda: mp.DatabaseTable(FILE, table="t", value=""), "not the name of a column"),
+        (lambda: wm.DatabaseTable("mysql://ann:canary@db/shop", table="t"), "not the address of a database"),
+        (lambda: wm.DatabaseTable("sqlite://", table="t"), "SQLite needs a file"),
+        (lambda: wm.DatabaseTable("sqlite:///:memory:", table="t"), "SQLite needs a file"),
+        (lambda: wm.DatabaseTable("postgresql://ann:can:ary/x@db:canary/shop", table="t"), "its port is no number"),
+        (lambda: wm.DatabaseTable("postgresql://ann:12/canary@db/shop", table="t"), "cannot be taken apart"),
+        (lambda: wm.DatabaseTable("postgresql://ann:12#canary@db/shop", table="t"), "cannot be taken apart"),
+        (lambda: wm.DatabaseTable(FILE, table="main.t"), "cannot be the name of a table"),
+        (lambda: wm.DatabaseTable(FILE, table="t; drop table t"), "cannot be the name of a table"),
+        (lambda: wm.DatabaseTable(FILE, table="Watersmeet_Batches"), "watersmeet's own"),
+        (lambda: wm.DatabaseTable("postgresql:///shop", table="s.watersmeet_batches"), "watersmeet's own"),
+        (lambda: wm.CatalogTable("lake..t"), "cannot be the name of a table"),
+        (lambda: wm.CatalogTable("lake.t", key=""), "not the name of a column"),
+        (lambda: wm.DatabaseTable("postgresql:///shop", table="t", key="x" * 64), "at most 63 bytes"),
+        (lambda: wm.DatabaseTable(FILE, table="t", value=""), "not the name of a column"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused_where_it_is_named_and_shows_no_password(
     make: Callable[[], Any], what: str
 ) -> None:
-    with pytest.raises(MillpondError, match=what) as refused:
+    with pytest.raises(WatersmeetError, match=what) as refused:
         make()
     assert "canary" not in str(refused.value)
 
 
 def test_an_address_is_taken_apart_and_its_secrets_are_not_shown() -> None:
-    table = mp.DatabaseTable("postgresql://ann:c%40na@ry@[::1]:5433/shop?sslmode=require&sslpassword=canary", table="t")
+    table = wm.DatabaseTable("postgresql://ann:c%40na@ry@[::1]:5433/shop?sslmode=require&sslpassword=canary", table="t")
     assert table.connection == {
         **{"user": "ann", "password": "c@na@ry", "host": "::1", "port": "5433", "dbname": "shop"},
         **{"sslmode": "require", "sslpassword": "canary"},
     }
     assert repr(table) == "DatabaseTable('postgresql://[::1]:5433/shop', table='t')"
-    assert repr(mp.CatalogTable("lake.shop.t", key="id")) == "CatalogTable('lake.shop.t')"
-    assert mp.DatabaseTable("sqlite:////data/../x.db", table="t").file == "/x.db"
+    assert repr(wm.CatalogTable("lake.shop.t", key="id")) == "CatalogTable('lake.shop.t')"
+    assert wm.DatabaseTable("sqlite:////data/../x.db", table="t").file == "/x.db"
 
 
 @settings(deadline=None, max_examples=40)
@@ -117,7 +117,7 @@ def test_the_last_changes_are_those_of_a_dictionary(pieces: list[list[tuple[int,
         assert found.column("n").to_pylist() == sorted(wanted.values())
 
 
-def database(target: mp.DatabaseTable, key: pa.DataType, value: pa.DataType) -> Database:
+def database(target: wm.DatabaseTable, key: pa.DataType, value: pa.DataType) -> Database:
     kind = SqliteTable if target.dialect == "sqlite" else PostgresTable
     return kind(target, columns_of(target, key, value))
 
@@ -232,7 +232,7 @@ def test_what_is_not_committed_is_as_if_it_had_not_been_and_a_second_writer_wait
 
 def test_a_table_of_sqlite_has_one_mark_in_whatever_capitals_it_is_named(tmp_path: Path) -> None:
     def table(name: str) -> SqliteTable:
-        target = mp.DatabaseTable(f"sqlite:///{tmp_path}/x.db", table=name, create=True)
+        target = wm.DatabaseTable(f"sqlite:///{tmp_path}/x.db", table=name, create=True)
         return SqliteTable(target, columns_of(target, pa.string(), pa.string()))
 
     for writer, names in (("a", ("Orders", "ORDERS", "orders")), ("b", ("orders", "Orders"))):
@@ -254,6 +254,6 @@ def test_a_table_of_sqlite_has_one_mark_in_whatever_capitals_it_is_named(tmp_pat
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    made = database(mp.DatabaseTable(f"sqlite:///{tmp_path}/no/x.db", table="t"), pa.int64(), pa.int64())
+    made = database(wm.DatabaseTable(f"sqlite:///{tmp_path}/no/x.db", table="t"), pa.int64(), pa.int64())
     with pytest.raises(ConfigError, match=r"cannot be opened(.|\n)*Hint: Its folder must be there"), made.transaction():
         pass

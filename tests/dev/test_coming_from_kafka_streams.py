@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-import millpond as mp
-from millpond import testing
-from millpond._spark.query.query import Query
+import watersmeet as wm
+from watersmeet import testing
+from watersmeet._spark.query.query import Query
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "coming_from_kafka_streams.md").read_text()
 API = Path(__file__).with_name("kafka_streams_api.txt").read_text().split("\n\n", 1)[1]
-ROOTS: dict[str, Any] = {"mp": mp, "Query": Query, **{name: getattr(testing, name) for name in testing.__all__}}
+ROOTS: dict[str, Any] = {"wm": wm, "Query": Query, **{name: getattr(testing, name) for name in testing.__all__}}
 NAME = re.compile(rf"`((?:{'|'.join(ROOTS)})(?:\.\w+)*)(?:\((\w+)=\))?`")
 HANDLES = (
-    mp.StreamsBuilder, mp.KStream, mp.KTable, mp.GlobalKTable, mp.KGroupedStream, mp.KGroupedTable, mp.CogroupedKStream,
-    mp.TimeWindows, mp.SlidingWindows, mp.SessionWindows, mp.UnlimitedWindows, mp.JoinWindows, mp.EmitStrategy,
+    wm.StreamsBuilder, wm.KStream, wm.KTable, wm.GlobalKTable, wm.KGroupedStream, wm.KGroupedTable, wm.CogroupedKStream,
+    wm.TimeWindows, wm.SlidingWindows, wm.SessionWindows, wm.UnlimitedWindows, wm.JoinWindows, wm.EmitStrategy,
 )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_each_row_names_something_that_is_there_or_says_that_nothing_is():
 
 
 def ours() -> list[tuple[str, str]]:
-    """The names of millpond on the page, with a parameter or without; the first column has Kafka Streams' own."""
+    """The names of watersmeet on the page, with a parameter or without; the first column has Kafka Streams' own."""
     prose = [line for line in PAGE.splitlines() if not line.startswith("| `")]
     return NAME.findall("\n".join([*prose, *(f"{here} {differs}" for _, _, here, differs in rows())]))
 
@@ -83,12 +83,12 @@ def test_each_name_and_parameter_of_the_page_is_there():
 
 def test_a_name_that_is_not_there_is_noticed():
     with pytest.raises(AttributeError):
-        found("mp.KStream.leftJoin")
+        found("wm.KStream.leftJoin")
 
 
 def test_each_public_method_of_the_handles_is_on_the_page():
     public = {
-        f"mp.{handle.__name__}.{name}"
+        f"wm.{handle.__name__}.{name}"
         for handle in HANDLES
         for name, thing in inspect.getmembers(handle)
         if not name.startswith("_") and callable(thing)

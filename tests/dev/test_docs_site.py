@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from mkdocs.utils.yaml import yaml_load
 
-import millpond as mp
-import millpond.testing
+import watersmeet as wm
+import watersmeet.testing
 from dev.docs import docstrings, hooks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,12 +21,12 @@ def test_the_reference_has_each_public_name_once_and_nothing_that_is_not_there()
     listed = [
         name for page in (ROOT / "docs" / "reference").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
     ]
-    public = {f"millpond.{name}" for name in mp.__all__} | {
-        f"millpond.testing.{name}" for name in millpond.testing.__all__
+    public = {f"watersmeet.{name}" for name in wm.__all__} | {
+        f"watersmeet.testing.{name}" for name in watersmeet.testing.__all__
     }
     # a module is called like the function in it; no program names the class of what `start` returns
-    also = {"millpond.session.session", "millpond._spark.query.query.Query"}
-    assert sorted(listed) == sorted((public - {"millpond.session"}) | also)
+    also = {"watersmeet.session.session", "watersmeet._spark.query.query.Query"}
+    assert sorted(listed) == sorted((public - {"watersmeet.session"}) | also)
 
 
 def test_docstrings_become_lists_of_their_parameters():
@@ -50,13 +50,13 @@ def test_links_of_a_checkout_lead_to_pages_of_the_site():
     assert hooks.page_of("docs/semantics") == "semantics/README.md"
     assert hooks.page_of("examples") == "examples/index.md"
     assert hooks.page_of("tests/golden/suppress.md") == "golden/suppress.md"
-    assert hooks.page_of("src/millpond/session.py") is None
+    assert hooks.page_of("src/watersmeet/session.py") is None
 
 
 def test_a_name_is_found_by_search_where_it_stands_in_code():
     plugins = yaml_load((ROOT / "mkdocs.yml").read_text())["plugins"]
     separator = next(each["search"]["separator"] for each in plugins if "search" in each)
-    assert "read_state" in re.split(separator, 'mp.read_state(spark, "/data/orders")')
+    assert "read_state" in re.split(separator, 'wm.read_state(spark, "/data/orders")')
     assert re.split(separator, "Kafka 4.3 has KIP-213") == ["Kafka", "4.3", "has", "KIP", "213"]
 
 

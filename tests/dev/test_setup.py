@@ -157,7 +157,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_with_the_words_of_ivy(tmp_path
         "</filesystem></resolvers>"
         "</ivysettings>".replace("${ivy.basedir}", str(tmp_path))
     )
-    monkeypatch.setenv("MILLPOND_IVY_SETTINGS", str(settings))
+    monkeypatch.setenv("WATERSMEET_IVY_SETTINGS", str(settings))
     monkeypatch.setattr("dev.fetch_jars.JARS", tmp_path / "jars")
     with pytest.raises(FetchFailed, match=r"(?s)could not fetch the jars.*UNRESOLVED.*Hint: is the network reachable"):
         fetch(["spark"])

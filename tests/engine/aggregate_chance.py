@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import millpond.aggregates as by_name
-from millpond.io.formats import Format
-from millpond.io.formats import decimal as decimal_format
+import watersmeet.aggregates as by_name
+from watersmeet.io.formats import Format
+from watersmeet.io.formats import decimal as decimal_format
 
 Draw = Callable[[random.Random], Any]
 NAN, INFINITY = float("nan"), float("inf")

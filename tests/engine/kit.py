@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.runners.library import ArrowLibrary, as_written
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.runners.library import ArrowLibrary, as_written
 
 Step = tuple[str, Any, Any, int]
 Said = list[tuple[Any, Any, int]]

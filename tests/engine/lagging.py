@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import METHOD, PLUS
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import JoinWindows
 
 HOUR = 3_600_000
 FIRST, SECOND = JoinWindows(10, 4, 2), JoinWindows(5, 30, 3)

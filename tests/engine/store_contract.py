@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.state.runs import Policy, State
-from millpond._engine.state.store import ChunkStore
 from tests.engine.state_kit import declared
 from tests.engine.table_contract import TABLE_CONTRACT
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.state.runs import Policy, State
+from watersmeet._engine.state.store import ChunkStore
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.string())])
 

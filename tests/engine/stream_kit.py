@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.conformance_runners import run_oracle
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.recordings import History, Step, read
-from millpond.testing.proof.runners.library import ArrowLibrary
-from millpond.windows import JoinWindows
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.conformance_runners import run_oracle
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.semantics import Semantics
+from watersmeet.testing.proof.recordings import History, Step, read
+from watersmeet.testing.proof.runners.library import ArrowLibrary
+from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"
 PLUS = ArrowLibrary().lift(text.plus, "string")
@@ -26,7 +26,7 @@ def histories(name: str, every: int = 1) -> list[History]:
 
 
 def repaired(history: History) -> Any:
-    """What millpond is to say: the oracle with every row of section A repaired."""
+    """What watersmeet is to say: the oracle with every row of section A repaired."""
     return run_oracle(history, Semantics(history.version, faithful=False))
 
 

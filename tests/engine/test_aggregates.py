@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.aggregates import contributions as operator
-from millpond._engine.aggregates.fold import Work, in_rounds
-from millpond._engine.aggregates.functions import ArrayFold
-from millpond._engine.aggregates.scans import ROUNDS
-from millpond._engine.expressions.evaluated import Evaluated
-from millpond._engine.expressions.tree import Call, Operand
-from millpond._plan.folds import FunctionFold, Step
-from millpond.aggregates import collect_list, python
-from millpond.errors import FunctionError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, REF, by_step, driver_of, run
+from watersmeet._engine.aggregates import contributions as operator
+from watersmeet._engine.aggregates.fold import Work, in_rounds
+from watersmeet._engine.aggregates.functions import ArrayFold
+from watersmeet._engine.aggregates.scans import ROUNDS
+from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.tree import Call, Operand
+from watersmeet._plan.folds import FunctionFold, Step
+from watersmeet.aggregates import collect_list, python
+from watersmeet.errors import FunctionError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
 
 PAYLOAD = LIBRARY.lift(text.payload, "string")
 KEYS = st.sampled_from(["a", "b", "é", None])

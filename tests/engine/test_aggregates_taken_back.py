@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import millpond.aggregates as by_name
-from millpond._engine import exact_sums as sums
+import watersmeet.aggregates as by_name
 from tests.engine.aggregate_chance import NAN, TYPES, aggregates, column, double, doubles, exact, form
 from tests.engine.kit import by_step, driver_of
+from watersmeet._engine import exact_sums as sums
 
 
 def rounded(value: Fraction) -> float:

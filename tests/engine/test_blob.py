@@ -8,9 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from millpond._engine.rows import blob
-from millpond._engine.rows.blob import decode, encode
-from millpond.errors import CorruptData
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.blob import decode, encode
+from watersmeet.errors import CorruptData
 
 TABLE = pa.table(
     {
@@ -59,7 +59,7 @@ def test_bytes_after_the_end_are_an_error() -> None:
 
 
 def test_bytes_of_something_else_are_named() -> None:
-    with pytest.raises(CorruptData, match="not a millpond blob"):
+    with pytest.raises(CorruptData, match="not a watersmeet blob"):
         decode(b"PAR1" + encode(TABLE)[4:])
 
 

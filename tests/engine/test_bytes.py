@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.rows import blob, columns, sizes
-from millpond._engine.rows.columns import gather, joined
-from millpond._engine.rows.sizes import Picked, cut, in_pieces, row_bytes
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.errors import SourceError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import Batch, EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.state_kit import declared
 from tests.engine.stream_kit import PLUS
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.rows import blob, columns, sizes
+from watersmeet._engine.rows.columns import gather, joined
+from watersmeet._engine.rows.sizes import Picked, cut, in_pieces, row_bytes
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.errors import SourceError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import Batch, EngineDriver
+from watersmeet.windows import JoinWindows
 
 LIMIT = 10_000
 LARGE = "x" * 1_000

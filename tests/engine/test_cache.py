@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.state import sums
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.runs import Policy, State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.errors import CorruptData
 from tests.engine.state_kit import T, looked_up, scanned, write
+from watersmeet._engine.state import sums
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.runs import Policy, State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.errors import CorruptData
 
 
 def batch_of(number: int) -> pa.RecordBatch:
@@ -155,7 +155,7 @@ def test_the_background_ends_with_its_cache(root: Path, monkeypatch: pytest.Monk
     cache.open("run", Fetches())
     altered_in_place(root / "run.run")
     cache.watch()
-    (watching,) = (thread for thread in threading.enumerate() if thread.name == "millpond: the cache's sums")
+    (watching,) = (thread for thread in threading.enumerate() if thread.name == "watersmeet: the cache's sums")
     until = time.monotonic() + 60
     while (root / "run.run").exists():
         assert time.monotonic() < until

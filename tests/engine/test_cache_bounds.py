@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.state.cache import RunCache, own_folder
-from millpond._engine.state.runs import Policy, State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.errors import ConfigError
 from tests.engine.state_kit import T, looked_up, write
+from watersmeet._engine.state.cache import RunCache, own_folder
+from watersmeet._engine.state.runs import Policy, State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.errors import ConfigError
 
 
 def batch_of(number: int) -> pa.RecordBatch:

@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
-from millpond._engine.expressions.functions.decimals import KERNELS, rounded
-from millpond._engine.expressions.tree import Call, Operand
+from watersmeet._engine.expressions.functions.decimals import KERNELS, rounded
+from watersmeet._engine.expressions.tree import Call, Operand
 
 EXACT = Context(prec=120)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.expressions.errors import EvaluationError
-from millpond._engine.expressions.evaluate import Rows, unsupported
-from millpond._engine.expressions.program import Program, needed
-from millpond._engine.expressions.tree import Call, Literal, Operand
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.program import Program, needed
+from watersmeet._engine.expressions.tree import Call, Literal, Operand
 
 TEXT, LONG = pa.string(), pa.int64()
 PERSON = pa.struct([("name", TEXT), ("age", LONG)])

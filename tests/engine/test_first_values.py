@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond.aggregates import python
-from millpond.errors import FunctionError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.windows import SessionWindows, TimeWindows
 from tests.engine.kit import by_step, driver_of
+from watersmeet.aggregates import python
+from watersmeet.errors import FunctionError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.windows import SessionWindows, TimeWindows
 
 COUNTED = pa.struct([("n", pa.int64())])
 COUNTS = pa.map_(pa.string(), pa.int64())
@@ -89,7 +89,7 @@ def test_a_plain_value_that_does_not_show_its_type_is_answered_with_how_to_say_i
     stream = arrow_builder("first").stream("in", key="string", value="string")
     with pytest.raises(FunctionError, match="type of the aggregate is not known") as error:
         plain(stream, lambda: initial, python(lambda _, a: a))
-    assert "mp.python(function, returns=" in str(error.value.hint)
+    assert "wm.python(function, returns=" in str(error.value.hint)
 
 
 @pytest.mark.parametrize(("initial", "kind"), [("x", pa.int64()), ({"m": 0}, COUNTED), (1.5, pa.int64()), ([], COUNTS)])

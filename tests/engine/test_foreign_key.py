@@ -12,14 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.operators import subscriptions
-from millpond.errors import TopologyError
-from millpond.testing.proof import engine
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -35,6 +27,14 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from watersmeet._engine.operators import subscriptions
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof import engine
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 # -- what is counted, kept, refused --------------------------------------------------------------------------
 

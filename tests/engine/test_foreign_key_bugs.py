@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine.exchange import routing
-from millpond._engine.operators import foreign_key_send, subscriptions
 from tests.engine.kit import (
     PLUS,
     Step,
@@ -19,6 +17,8 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from watersmeet._engine.exchange import routing
+from watersmeet._engine.operators import foreign_key_send, subscriptions
 
 # -- the known bugs of the field ---------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from millpond._engine.expressions.evaluate import MODULES
+from watersmeet._engine.expressions.evaluate import MODULES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "functions.md"
 

@@ -10,12 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.errors import TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup, GlobalView
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -29,6 +23,17 @@ from tests.engine.kit import (
     tables,
 )
 from tests.engine.test_foreign_key import HOW, SHARDS, histories
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.tables.global_lookup import (
+    GlobalLookup,
+    GlobalTable,
+    GlobalTableLookup,
+    GlobalView,
+)
 
 GLOBALS = ("one", "two", "three")
 

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.rows.types import HEADERS
-from millpond._engine.state.carry import Carried, carry
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._plan.change.compare import compare
-from millpond._plan.change.described import described
-from millpond._plan.operators.spec import TableSchema
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import Batch, EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from millpond.testing.proof.oracle.tables.table import TableSource
 from tests.engine.kit import PLUS
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.rows.types import HEADERS
+from watersmeet._engine.state.carry import Carried, carry
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._plan.change.compare import compare
+from watersmeet._plan.change.described import described
+from watersmeet._plan.operators.spec import TableSchema
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import Batch, EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
+from watersmeet.testing.proof.oracle.tables.table import TableSource
 
 GRACE = 20
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import JoinWindows
 
 WINDOW = JoinWindows(10, 10, 0)
 CUSTOMERS = [f"customer-{number:05}" for number in range(1_500)]

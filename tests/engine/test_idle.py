@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.lagging import chain
 from tests.engine.stream_kit import joined
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import JoinWindows
 
 WINDOWS = JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")
 NOON = 1_700_000_000_000

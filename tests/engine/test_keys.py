@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import NULL_HASH, combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
-from millpond.errors import MillpondError
+from watersmeet._engine.keys.keys import NULL_HASH, combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
+from watersmeet.errors import WatersmeetError
 
 DEEP = pa.struct([("a", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("d", pa.list_(pa.float64()))])
 DISTINCT: dict[str, pa.Array] = {
@@ -265,11 +265,11 @@ def test_pairs_of_hashes_combine_in_order() -> None:
 def test_types_that_cannot_be_keys_are_refused_by_name() -> None:
     entries = pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))
     for function in (hash_keys, encode_keys):
-        with pytest.raises(MillpondError, match="map<string, int64> cannot be a key"):
+        with pytest.raises(WatersmeetError, match="map<string, int64> cannot be a key"):
             function(entries)
 
 
 def test_keys_of_two_types_are_not_compared() -> None:
-    with pytest.raises(MillpondError, match="two types"):
+    with pytest.raises(WatersmeetError, match="two types"):
         equal_keys(pa.array([1]), pa.array(["1"]))
     assert equal_keys(pa.array(["1"]), pa.array(["1"], pa.large_string())).all()

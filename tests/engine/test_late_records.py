@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.recordings import Step
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS, joined, run, steps_of
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.recordings import Step
+from watersmeet.windows import JoinWindows
 
 BEFORE, AFTER, GRACE = 6, 10, 3
 WINDOWS = JoinWindows.of_time_difference_and_grace(f"{AFTER} ms", f"{GRACE} ms").before(f"{BEFORE} ms")

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._engine.state.table import Table
-from millpond._plan.operators.spec import Retention
 from tests.engine.state_kit import declared
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.table import Table
+from watersmeet._plan.operators.spec import Retention
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("ts", pa.int64()), ("part", pa.int64())])
 SCHEMA = SCHEMA.append(pa.field("odd", pa.bool_()))

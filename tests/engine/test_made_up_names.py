@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.windows import JoinWindows
 
 WINDOWS = JoinWindows(10, 10, 0)
 

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import Batch, EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.kit import PLUS
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import Batch, EngineDriver
+from watersmeet.windows import JoinWindows
 
 SHARDS = (4, 20, 50, 200)
 PARTITIONS = 4

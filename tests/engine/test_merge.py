@@ -9,10 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.state.manifest import Level, Run, whole
-from millpond._engine.state.merge import Policy, is_wasteful, plan
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
 from tests.engine.state_kit import (
     POLICIES,
     T,
@@ -23,6 +19,10 @@ from tests.engine.state_kit import (
     stored_rows,
     write,
 )
+from watersmeet._engine.state.manifest import Level, Run, whole
+from watersmeet._engine.state.merge import Policy, is_wasteful, plan
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
 
 
 def test_puts_of_different_keys_become_one_run() -> None:

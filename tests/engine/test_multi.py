@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._engine.state.table import Table
-from millpond.errors import StateError
 from tests.engine.state_kit import HASHERS, POLICIES, Hasher, check_stored, declared
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.table import Table
+from watersmeet.errors import StateError
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("left", pa.string()), ("value", pa.int64())])
 Rows = dict[tuple[str, str], int]

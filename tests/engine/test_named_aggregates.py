@@ -14,15 +14,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import millpond.aggregates as mp
-from millpond._engine.aggregates.kinds import part_of
-from millpond._engine.aggregates.named import NamedFold
-from millpond._engine.aggregates.scans import ROUNDS, Groups
-from millpond._engine.aggregates.types import struct_of, types_of
-from millpond._plan import folds
-from millpond.errors import FunctionError, TopologyError
-from millpond.testing.proof.arrow import arrow_builder
+import watersmeet.aggregates as wm
 from tests.engine.kit import by_step, driver_of
+from watersmeet._engine.aggregates.kinds import part_of
+from watersmeet._engine.aggregates.named import NamedFold
+from watersmeet._engine.aggregates.scans import ROUNDS, Groups
+from watersmeet._engine.aggregates.types import struct_of, types_of
+from watersmeet._plan import folds
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
 
 NUMBERS = st.sampled_from([None, 0, 1, 2, 3, 7, -5, 2**40])
 STEPS = st.lists(st.tuples(st.just("in"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)), max_size=20)
@@ -42,21 +42,21 @@ def text(value: Any) -> Any:
     return odd_null(value).cast(pa.string())
 
 
-def everything(*, of_table: bool) -> dict[str, mp.Aggregate]:
-    more = {} if of_table else {"first": mp.first(odd_null), "last": mp.last(text)}
+def everything(*, of_table: bool) -> dict[str, wm.Aggregate]:
+    more = {} if of_table else {"first": wm.first(odd_null), "last": wm.last(text)}
     return more | {
-        "n": mp.count(),
-        "present": mp.count(odd_null),
-        "total": mp.sum(odd_null),
-        "halves": mp.sum(halved),
-        "least": mp.min(text),
-        "most": mp.max(halved),
-        "mean": mp.avg(odd_null),
-        "spread": mp.stddev(odd_null),
-        "all": mp.collect_list(odd_null),
-        "different": mp.collect_set(text),
-        "distinct": mp.count_distinct(odd_null),
-        "top": mp.top_k(odd_null, 2),
+        "n": wm.count(),
+        "present": wm.count(odd_null),
+        "total": wm.sum(odd_null),
+        "halves": wm.sum(halved),
+        "least": wm.min(text),
+        "most": wm.max(halved),
+        "mean": wm.avg(odd_null),
+        "spread": wm.stddev(odd_null),
+        "all": wm.collect_list(odd_null),
+        "different": wm.collect_set(text),
+        "distinct": wm.count_distinct(odd_null),
+        "top": wm.top_k(odd_null, 2),
     }
 
 
@@ -188,7 +188,7 @@ def test_nan_is_the_largest_number_and_a_null_argument_is_none() -> None:
 
 def test_a_sum_that_64_bits_do_not_hold_is_an_error_and_not_another_number() -> None:
     driver = driver_of(
-        lambda b: b.stream("in", key="string", value="long").group_by_key().agg(total=mp.sum(lambda value: value))
+        lambda b: b.stream("in", key="string", value="long").group_by_key().agg(total=wm.sum(lambda value: value))
     )
     driver.pipe("in", "a", 2**63 - 2, ts=0)
     driver.pipe("in", "a", 1, ts=0)
@@ -204,15 +204,15 @@ def test_what_cannot_be_aggregated_is_refused_with_the_reason() -> None:
     stream = builder.stream("in", key="string", value="string").group_by_key()
     table = builder.table("table", key="string", value="string").group_by(lambda key, value: (key, value))
     with pytest.raises(TopologyError, match="of numbers"):
-        stream.agg(total=mp.sum(lambda value: value))
+        stream.agg(total=wm.sum(lambda value: value))
     with pytest.raises(TopologyError, match="no first value"):
-        table.agg(begin=mp.first(lambda value: value))
+        table.agg(begin=wm.first(lambda value: value))
     with pytest.raises(TopologyError, match="nothing to aggregate"):
         stream.agg()
     with pytest.raises(TopologyError, match="is no aggregate"):
         stream.agg(n=max)
     with pytest.raises(TopologyError, match="more than zero"):
-        mp.top_k(lambda value: value, 0)
+        wm.top_k(lambda value: value, 0)
 
 
 def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:

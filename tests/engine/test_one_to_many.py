@@ -12,13 +12,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
-from millpond._engine.keys.keybytes import combined_bytes
-from millpond.errors import TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import functions as text
-from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.tables.one_to_many import OneToManyJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -32,6 +25,13 @@ from tests.engine.kit import (
     tables,
 )
 from tests.engine.test_foreign_key import SHARDS, histories
+from watersmeet._engine.keys.keybytes import combined_bytes
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import functions as text
+from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from watersmeet.testing.proof.oracle.tables.one_to_many import OneToManyJoin
 
 BYTES = Path(__file__).parent.parent / "recordings" / "bytes.json.gz"
 

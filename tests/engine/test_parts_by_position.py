@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.arrays import order_of
-from millpond._engine.rows import position
-from millpond._engine.rows.position import parts_by_position
+from watersmeet._engine.arrays import order_of
+from watersmeet._engine.rows import position
+from watersmeet._engine.rows.position import parts_by_position
 
 NAMES = ("order_ts", "srcpart")
 MEASURED = """
 import numpy as np, pyarrow as pa
-from millpond._engine.rows import position
+from watersmeet._engine.rows import position
 
 position.PART_ROWS = 1_000
 at, value = np.random.default_rng(1).permutation(40_000), "x" * 1_000

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millpond.aggregates import python
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import BufferConfig, EmitStrategy, JoinWindows, SlidingWindows, Suppressed, TimeWindows
 from tests.engine.stream_kit import PLUS
+from watersmeet.aggregates import python
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import BufferConfig, EmitStrategy, JoinWindows, SlidingWindows, Suppressed, TimeWindows
 
 Row = tuple[str, str, str, int, int]
 """Input, key, value, timestamp, partition."""

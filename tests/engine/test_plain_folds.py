@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.aggregates.fold import Work, in_rounds
-from millpond._engine.aggregates.functions import ArrayFold
-from millpond._engine.aggregates.plain.compiled import Compiled
-from millpond._engine.aggregates.raising import RAISED
-from millpond._engine.expressions.errors import EvaluationError
-from millpond._engine.expressions.evaluate import unsupported
-from millpond._engine.expressions.evaluated import Evaluated
-from millpond._engine.expressions.scalars.steps import of_values, stepped
-from millpond._engine.expressions.scalars.values import plain
-from millpond._engine.expressions.scalars.writer import NoForm
-from millpond._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
-from millpond._plan.folds import FunctionFold, Step
+from watersmeet._engine.aggregates.fold import Work, in_rounds
+from watersmeet._engine.aggregates.functions import ArrayFold
+from watersmeet._engine.aggregates.plain.compiled import Compiled
+from watersmeet._engine.aggregates.raising import RAISED
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import unsupported
+from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.scalars.steps import of_values, stepped
+from watersmeet._engine.expressions.scalars.values import plain
+from watersmeet._engine.expressions.scalars.writer import NoForm
+from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._plan.folds import FunctionFold, Step
 
 NAMES = ("key", "value", "aggregate")
 PART = pa.struct([("n", pa.int64()), ("i", pa.int32()), ("d", pa.float64()), ("s", pa.string()), ("o", pa.bool_())])

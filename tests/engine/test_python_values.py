@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millpond._engine.rows.python_values import kept_as, python_values
-from millpond.aggregates import python
-from millpond.errors import FunctionError
-from millpond.windows import SessionWindows, TimeWindows
 from tests.engine.kit import by_step, driver_of
+from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet.aggregates import python
+from watersmeet.errors import FunctionError
+from watersmeet.windows import SessionWindows, TimeWindows
 
 UTC = "UTC"
 

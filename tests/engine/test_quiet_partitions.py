@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from millpond._engine.state.runs import State
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS
+from watersmeet._engine.state.runs import State
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import JoinWindows
 
 BATCHES = 100
 ROWS = 20

@@ -14,28 +14,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.aggregates import contributions
-from millpond._engine.aggregates.fold import Work, in_rounds
-from millpond._engine.aggregates.functions import ArrayFold
-from millpond._engine.aggregates.scans import ROUNDS
-from millpond._engine.expressions.errors import EvaluationError
-from millpond._engine.expressions.evaluated import Evaluated
-from millpond._engine.expressions.tree import Call, Operand
-from millpond._engine.rows.columns import gather
-from millpond._plan.folds import FunctionFold, Step
-from millpond.aggregates import python
-from millpond.aggregates import sum as total
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.parts import window_aggregate
-from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.oracle.windows.aggregate import StreamAggregate
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
-from millpond.testing.proof.runners.library import as_written
-from millpond.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 from tests.engine.kit import by_step
+from watersmeet._engine.aggregates import contributions
+from watersmeet._engine.aggregates.fold import Work, in_rounds
+from watersmeet._engine.aggregates.functions import ArrayFold
+from watersmeet._engine.aggregates.scans import ROUNDS
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.tree import Call, Operand
+from watersmeet._engine.rows.columns import gather
+from watersmeet._plan.folds import FunctionFold, Step
+from watersmeet.aggregates import python
+from watersmeet.aggregates import sum as total
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.parts import window_aggregate
+from watersmeet.testing.proof.oracle.records import Windowed
+from watersmeet.testing.proof.oracle.windows.aggregate import StreamAggregate
+from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator
+from watersmeet.testing.proof.runners.library import as_written
+from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 
 KEYS = st.sampled_from(["a", "b"])
 VALUES = st.sampled_from(["1", "2", "3", "4", "5"])

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.arrays import Int64s
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.rows import blob
-from millpond._engine.rows.columns import LET_GO
-from millpond._engine.time.reach import Steps, furthest_before, told_reach
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.recordings import Step
-from millpond.testing.proof.runners.engine import EngineRunner
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
+from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import LET_GO
+from watersmeet._engine.time.reach import Steps, furthest_before, told_reach
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.recordings import Step
+from watersmeet.testing.proof.runners.engine import EngineRunner
+from watersmeet.windows import JoinWindows
 
 
 def edge(

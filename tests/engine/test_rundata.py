@@ -8,14 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.state import rundata
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.description import opened
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.errors import CorruptData, StateError
 from tests.engine.state_kit import (
     SCHEMA,
     T,
@@ -24,6 +16,14 @@ from tests.engine.state_kit import (
     scanned,
     write,
 )
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.state import rundata
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.description import opened
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.errors import CorruptData, StateError
 
 
 def test_no_chunk_is_larger_than_allowed_however_uneven_the_rows() -> None:

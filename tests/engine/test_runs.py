@@ -11,12 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.errors import StateError
 from tests.engine.state_kit import (
     EAGER,
     HASHERS,
@@ -32,6 +26,12 @@ from tests.engine.state_kit import (
     stored_rows,
     write,
 )
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.errors import StateError
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())

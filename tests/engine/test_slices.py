@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.operators import level
-from millpond._engine.rows import slices
-from millpond._engine.state import rundata
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond.testing.proof.engine import EngineDriver
 from tests.engine.state_kit import T, check_stored, levels, scanned, write
 from tests.engine.test_bytes import KINDS, shared
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.operators import level
+from watersmeet._engine.rows import slices
+from watersmeet._engine.state import rundata
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet.testing.proof.engine import EngineDriver
 
 
 def blob_of(keys: list[str]) -> pa.RecordBatch:

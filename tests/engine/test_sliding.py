@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.aggregates.windows import sliding_in_order
-from millpond._engine.aggregates.windows.sliding import slid
-from millpond._engine.aggregates.windows.sliding_changes import Slid, Stored
-from millpond._engine.aggregates.windows.sliding_in_order import Records, in_order
-from millpond._engine.aggregates.windows.sliding_out_of_order import out_of_order
-from millpond._engine.arrays import Int64s
+from watersmeet._engine.aggregates.windows import sliding_in_order
+from watersmeet._engine.aggregates.windows.sliding import slid
+from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
+from watersmeet._engine.aggregates.windows.sliding_in_order import Records, in_order
+from watersmeet._engine.aggregates.windows.sliding_out_of_order import out_of_order
+from watersmeet._engine.arrays import Int64s
 
 EMPTY = Stored(*[np.zeros(0, dtype=np.int64)] * 4)
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 9)), max_size=25)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from millpond._engine.state.store import ChunkStore, MemoryChunkStore
 from tests.engine.store_contract import CONTRACT
+from watersmeet._engine.state.store import ChunkStore, MemoryChunkStore
 
 
 @pytest.mark.parametrize("keeps", CONTRACT, ids=lambda check: check.__name__)

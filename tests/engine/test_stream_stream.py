@@ -12,23 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine.exchange.routing import Outlet, Route, pack
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.matching import matches
-from millpond._engine.operators.level import run_operator
-from millpond._engine.rows.columns import ints
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._engine.time import held
-from millpond.errors import TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.layout import setting_of
-from millpond.testing.proof.recordings import History, Step
-from millpond.testing.proof.runners.engine import EngineRunner
-from millpond.windows import JoinWindows
 from tests.engine.stream_kit import PLUS, joined, repaired, run
+from watersmeet._engine.exchange.routing import Outlet, Route, pack
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.matching import matches
+from watersmeet._engine.operators.level import run_operator
+from watersmeet._engine.rows.columns import ints
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.time import held
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.layout import setting_of
+from watersmeet.testing.proof.recordings import History, Step
+from watersmeet.testing.proof.runners.engine import EngineRunner
+from watersmeet.windows import JoinWindows
 
 # -- time --------------------------------------------------------------------------------------------------
 

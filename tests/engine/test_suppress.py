@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.aggregates import python
-from millpond.errors import MillpondError, TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.parts import operations, suppressed, window_aggregate
-from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
-from millpond.testing.proof.oracle.windows.suppress import Room, Suppress
-from millpond.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
+from watersmeet.aggregates import python
+from watersmeet.errors import TopologyError, WatersmeetError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.parts import operations, suppressed, window_aggregate
+from watersmeet.testing.proof.oracle.records import Windowed
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from watersmeet.testing.proof.oracle.windows.suppress import Room, Suppress
+from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 
 KEYS = st.sampled_from(["a", "b", "ab", "é"])
 VALUES = st.sampled_from(["1", "2", "3", None])
@@ -201,7 +201,7 @@ def test_a_full_buffer_that_shuts_down_stops_the_batch() -> None:
     driver = driver_of(lambda b: b.table("in", key="string", value="string").suppress(Suppressed(5, buffer)))
     driver.shards = 1
     assert run(driver, ("in", "a", "1", 0), ("in", "b", "2", 1), ("in", "c", "3", 5)) == [("a", "1", 0)]
-    with pytest.raises(MillpondError, match=r"The buffer of .* is full") as error:
+    with pytest.raises(WatersmeetError, match=r"The buffer of .* is full") as error:
         run(driver, ("in", "d", "4", 5))
     assert "3 changes held back" in str(error.value)
     assert error.value.hint is not None
@@ -220,7 +220,7 @@ def test_final_results_may_have_a_limit_that_shuts_down() -> None:
     driver.run_batch()
     assert [record.value for record in driver.read("out")] == [1, 2]
     driver.pipe("in", "b", "1", ts=30)
-    with pytest.raises(MillpondError, match="is full") as error:
+    with pytest.raises(WatersmeetError, match="is full") as error:
         driver.run_batch()
     assert "emit_early" not in str(error.value.hint)
 

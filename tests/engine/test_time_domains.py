@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import JoinWindows
 from tests.engine.lagging import FIRST, HOUR, SECOND, chain, said
 from tests.engine.stream_kit import METHOD, PLUS
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import JoinWindows
 
 
 @pytest.mark.parametrize("size", [1, 4, 13])

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.rows import blob
-from millpond._engine.time.told import Told, told_moves
+from watersmeet._engine.rows import blob
+from watersmeet._engine.time.told import Told, told_moves
 
 LAG = 7
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), min_size=1, max_size=30)

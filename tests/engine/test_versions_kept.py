@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.matching.last_below import last_below
-from millpond._engine.state.merge import Policy
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._plan.operators.versioned_table import versions
 from tests.engine.kit import PLUS, driver_of, run
 from tests.engine.table_contract import POLICIES
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.matching.last_below import last_below
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._plan.operators.versioned_table import versions
 
 KEYS = ["hot", *(f"k{number}" for number in range(5))]
 DOMAIN = {key: number % 2 for number, key in enumerate(KEYS)}

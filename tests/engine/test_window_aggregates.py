@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.aggregates import contributions
-from millpond.aggregates import python
-from millpond.errors import TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.parts import window_aggregate
-from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from millpond.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from tests.engine.kit import PLUS, by_step, driver_of, run
+from watersmeet._engine.aggregates import contributions
+from watersmeet.aggregates import python
+from watersmeet.errors import TopologyError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.parts import window_aggregate
+from watersmeet.testing.proof.oracle.records import Windowed
+from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from watersmeet.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 KEYS = st.sampled_from(["a", "b", "é", None])
 VALUES = st.sampled_from(["1", "2", "3", None])

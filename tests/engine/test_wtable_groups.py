@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond.aggregates import python
-from millpond.windows import BufferConfig, EmitStrategy, SessionWindows, SlidingWindows, Suppressed, TimeWindows
 from tests.engine.kit import LIBRARY, Said, Step, by_step, driver_of
+from watersmeet.aggregates import python
+from watersmeet.windows import BufferConfig, EmitStrategy, SessionWindows, SlidingWindows, Suppressed, TimeWindows
 
 TENS = TimeWindows(10, 10, 1_000)
 UNCHANGED: Callable[[Any], Any] = lambda table: table  # noqa: E731

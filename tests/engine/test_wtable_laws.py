@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.aggregates import python
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.oracle import Semantics, Topology
-from millpond.testing.proof.oracle.functions import named_window, plus
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.windows.aggregation import Aggregator
-from millpond.testing.proof.oracle.windows.window_time import TimeWindowAggregate
-from millpond.testing.proof.oracle.windows.window_time import TimeWindows as OracleWindows
-from millpond.testing.proof.oracle.windows.windowed import Emission
-from millpond.testing.proof.oracle.windows.wtable import Window, WindowedSide
-from millpond.testing.proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
-from millpond.testing.proof.runners.library import as_written
-from millpond.windows import TimeWindows, previous
 from tests.engine.kit import LIBRARY, PLUS, by_step, run
+from watersmeet.aggregates import python
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.oracle import Semantics, Topology
+from watersmeet.testing.proof.oracle.functions import named_window, plus
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator
+from watersmeet.testing.proof.oracle.windows.window_time import TimeWindowAggregate
+from watersmeet.testing.proof.oracle.windows.window_time import TimeWindows as OracleWindows
+from watersmeet.testing.proof.oracle.windows.windowed import Emission
+from watersmeet.testing.proof.oracle.windows.wtable import Window, WindowedSide
+from watersmeet.testing.proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
+from watersmeet.testing.proof.runners.library import as_written
+from watersmeet.windows import TimeWindows, previous
 
 WINDOW = "struct<start:bigint,end:bigint>"
 SIZE = 10

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond.aggregates import python
-from millpond.errors import FunctionError, MillpondError, TopologyError
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 from tests.engine.kit import LIBRARY, PLUS, Said, Step, by_step, driver_of, run
+from watersmeet.aggregates import python
+from watersmeet.errors import FunctionError, TopologyError, WatersmeetError
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 
 DAY = 86_400_000
 TENS = TimeWindows(10, 10, 1_000_000)
@@ -302,7 +302,7 @@ MISTAKES: list[tuple[Act, str, str, Act]] = [
 def test_what_cannot_be_joined_is_refused_when_it_is_written_down(
     mistake: Act, what: str, hint: str, followed: Act
 ) -> None:
-    with pytest.raises(MillpondError, match=what) as error:
+    with pytest.raises(WatersmeetError, match=what) as error:
         mistake(*sides())
     assert hint in str(error.value.hint)
     followed(*sides())

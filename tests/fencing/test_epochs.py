@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from millpond._spark.checkpoint.epoch_files import EpochsHere
-from millpond._spark.fencing.epochs import KEPT, Epochs
-from millpond._spark.fencing.records import holding, may_be_shared
-from millpond.errors import ConfigError
+from watersmeet._spark.checkpoint.epoch_files import EpochsHere
+from watersmeet._spark.fencing.epochs import KEPT, Epochs
+from watersmeet._spark.fencing.records import holding, may_be_shared
+from watersmeet.errors import ConfigError
 
 
 def epochs(folder: Path, owner: str) -> Epochs:

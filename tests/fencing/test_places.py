@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.fencing.places import LOOK_FIRST, S3A, check_place
-from millpond._spark.session.settings import PLAIN_FILES
-from millpond.errors import ConfigError
+from watersmeet._spark.fencing.places import LOOK_FIRST, S3A, check_place
+from watersmeet._spark.session.settings import PLAIN_FILES
+from watersmeet.errors import ConfigError
 
 HDFS = "org.apache.hadoop.hdfs.DistributedFileSystem"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, of_topology, planned
-from millpond.errors import ConfigError, CorruptData
+from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, of_topology, planned
+from watersmeet.errors import ConfigError, CorruptData
 
 LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":%d}\n{"orders":{"0":%d}}\n7'
 FACTS = {"topology": "t", "generation": "4.3", "shards": 2, "tasks": 1, "effects": {}, "functions": {"a": "b"}}
@@ -46,7 +46,7 @@ def test_the_same_number_with_another_plan_is_an_error_that_tells_both(other: Ba
     assert "Hint: Run one query per checkpoint" in said
 
 
-def test_a_number_alone_counts_where_an_earlier_millpond_can_have_planned_the_batch() -> None:
+def test_a_number_alone_counts_where_an_earlier_watersmeet_can_have_planned_the_batch() -> None:
     assert Marker.of(7, "") == Marker.of(7, None) == Marker.of(7, "other text") == Marker(7, UNKNOWN)
     assert is_in(Marker(7), 7, plan(5, untold=True), "out")
     with pytest.raises(ConfigError, match="noted the number alone"):

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-import millpond as mp
-from millpond._spark.formats.json_schema.types import schema_for
-from millpond.io.formats import Format
+import watersmeet as wm
+from watersmeet._spark.formats.json_schema.types import schema_for
+from watersmeet.io.formats import Format
 
 LARGE = 20 << 20
 """Bytes of a large value."""
@@ -251,12 +251,12 @@ INPUTS = {
     "double": Inputs(Format("double"), (b"\xff\xf0" + bytes(6), bytes(8), None), of_other_widths(8)),
     "boolean": Inputs(Format("boolean"), (b"\1", b"\0", None), of_other_widths(1) | NO_BOOLEANS),
     "uuid": Inputs(Format("uuid"), (UUID, UUID.upper(), None), NO_TEXTS | NO_UUIDS),
-    "decimal": Inputs(mp.decimal(5, 2), (b"\xff", b"\x01\x86\x9f", None), NO_DECIMALS),
-    "json": Inputs(mp.json(OBJECT), (b'{"id": 1, "tags": ["\xc3\xa9"]}', b"{}", None), NO_JSON),
+    "decimal": Inputs(wm.decimal(5, 2), (b"\xff", b"\x01\x86\x9f", None), NO_DECIMALS),
+    "json": Inputs(wm.json(OBJECT), (b'{"id": 1, "tags": ["\xc3\xa9"]}', b"{}", None), NO_JSON),
     "json_schema": Inputs(
-        mp.json_schema(SCHEMA), (b'{"id": 1, "state": "NEW", "who": null}', b"{}", None), NO_JSON_OF_THE_SCHEMA
+        wm.json_schema(SCHEMA), (b'{"id": 1, "state": "NEW", "who": null}', b"{}", None), NO_JSON_OF_THE_SCHEMA
     ),
-    "avro": Inputs(mp.avro(ORDER), (b"\x02\x00\x00\x01", b"\x01\x02\x02\x02a\x00", None), NO_AVRO),
-    "protobuf": Inputs(mp.protobuf(StringValue), (b"\x0a\x01a", b"", None), NO_MESSAGES),
+    "avro": Inputs(wm.avro(ORDER), (b"\x02\x00\x00\x01", b"\x01\x02\x02\x02a\x00", None), NO_AVRO),
+    "protobuf": Inputs(wm.protobuf(StringValue), (b"\x0a\x01a", b"", None), NO_MESSAGES),
 }
 """By name; "bytes" has no bad ones."""

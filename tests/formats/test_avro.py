@@ -13,14 +13,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DayTimeIntervalType as IntervalType
 
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.avro.letters import check
-from millpond._spark.formats.avro.types import names_of, schema_of, type_of_schema
-from millpond._spark.formats.registered import schemas
-from millpond._spark.formats.registered.language import BadSchema, Refused
-from millpond.errors import SinkError, TopologyError
-from millpond.io.schema_formats import SchemaFormat, avro
 from tests.formats import avro_kit
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.avro.letters import check
+from watersmeet._spark.formats.avro.types import names_of, schema_of, type_of_schema
+from watersmeet._spark.formats.registered import schemas
+from watersmeet._spark.formats.registered.language import BadSchema, Refused
+from watersmeet.errors import SinkError, TopologyError
+from watersmeet.io.schema_formats import SchemaFormat, avro
 
 ORDER = {
     "type": "record",

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.rows.columns import ints
-from millpond._spark.formats import formats
-from millpond._spark.formats.dead_letters import HEADERS_ARROW, PREFIX
-from millpond._spark.formats.deserializers import Deserializer, Deserializers
-from millpond.errors import SourceError
-from millpond.io.formats import Format
 from tests.formats.bad_inputs import INPUTS, Inputs
+from watersmeet._engine.rows.columns import ints
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.dead_letters import HEADERS_ARROW, PREFIX
+from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet.errors import SourceError
+from watersmeet.io.formats import Format
 
 NOW, NEVER, FAR = 1_750_000_000_000, -1, 2**62
 """Timestamps of records in turn; Kafka writes -1 where there is none."""

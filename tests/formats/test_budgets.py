@@ -15,20 +15,20 @@ import pytest
 from google.protobuf import duration_pb2, timestamp_pb2
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-import millpond as mp
-from millpond._spark.formats import formats, json_blocks, json_decode
-from millpond._spark.formats.avro.types import schema_of, written_schema
-from millpond._spark.formats.avro.values import WriterSchema, columns_of
-from millpond._spark.formats.guarded.budgets import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
-from millpond._spark.formats.json_schema.language import JsonSchema
-from millpond._spark.formats.json_schema.validation import refused, validator
-from millpond._spark.formats.protobuf.values import columns_of as messages_of
-from millpond._spark.formats.registered import answers, schemas
-from millpond._spark.formats.registered.client import Endless, RegistryClient
-from millpond._spark.formats.registered.language import BadSchema, Refused
-from millpond.errors import EncodingError, SourceError, TopologyError
+import watersmeet as wm
 from tests.formats.fuzz.draws import MIN, zigzag
 from tests.formats.fuzz.registered import DEEP, EMPTIES, LIST, READ, WITHIN, _list, doubled, framed
+from watersmeet._spark.formats import formats, json_blocks, json_decode
+from watersmeet._spark.formats.avro.types import schema_of, written_schema
+from watersmeet._spark.formats.avro.values import WriterSchema, columns_of
+from watersmeet._spark.formats.guarded.budgets import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
+from watersmeet._spark.formats.json_schema.language import JsonSchema
+from watersmeet._spark.formats.json_schema.validation import refused, validator
+from watersmeet._spark.formats.protobuf.values import columns_of as messages_of
+from watersmeet._spark.formats.registered import answers, schemas
+from watersmeet._spark.formats.registered.client import Endless, RegistryClient
+from watersmeet._spark.formats.registered.language import BadSchema, Refused
+from watersmeet.errors import EncodingError, SourceError, TopologyError
 
 # -- Avro ----------------------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ def test_a_duration_has_one_sign_and_10000_years_at_most() -> None:
 
 
 def test_a_time_that_a_message_has_not_is_not_written() -> None:
-    form = mp.protobuf(holding(timestamp_pb2.Timestamp))
+    form = wm.protobuf(holding(timestamp_pb2.Timestamp))
     kind = formats.type_of(form)
     column = pa.array([(LAST + 1) * 10**6], pa.int64()).view(pa.timestamp("us", "UTC"))
     with pytest.raises(EncodingError, match=r"value\.at: a timestamp is beyond its range"):
@@ -223,7 +223,7 @@ def test_a_pattern_is_searched_in_one_pass_as_javascript_means_it() -> None:
 
 @pytest.mark.parametrize("pattern", ["^(?=.*[A-Z])", r"(a)\1", "(", "(a{900}){900}"])
 def test_a_pattern_that_cannot_be_searched_so_is_refused_when_the_topology_is_built(pattern: str) -> None:
-    form = mp.json_schema(json.loads(of({"a": {"type": "string", "pattern": pattern}})), validate=True)
+    form = wm.json_schema(json.loads(of({"a": {"type": "string", "pattern": pattern}})), validate=True)
     with pytest.raises(TopologyError, match="no type for the values"):
         formats.type_of(form)
 
@@ -309,7 +309,7 @@ def reply(status: int, content: bytes, **headers: str) -> Answer:
 
 
 def client(url: str, **more: Any) -> RegistryClient:
-    return RegistryClient(mp.SchemaRegistry(url, max_retries=0, **more).settings)
+    return RegistryClient(wm.SchemaRegistry(url, max_retries=0, **more).settings)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def client(url: str, **more: Any) -> RegistryClient:
 )
 def test_what_is_not_the_registrys_own_answer_makes_nothing_undecodable(status: int, content: bytes) -> None:
     with answering(reply(status, content, content_type="application/json")) as (url, _):
-        form = mp.avro(READ, registry=mp.SchemaRegistry(url, max_retries=0))
+        form = wm.avro(READ, registry=wm.SchemaRegistry(url, max_retries=0))
         with pytest.raises(SourceError, match="The Schema Registry"):
             schemas.reader(form).decode(pa.array([framed(1, b"\2")], pa.binary()))
 
@@ -335,7 +335,7 @@ def test_numbers_that_the_registry_has_not_are_not_asked_for_in_every_batch(monk
     now = [0.0]
     monkeypatch.setattr(schemas, "monotonic", lambda: now[0])
     with answering(reply(404, b'{"error_code": 40403, "message": "no"}')) as (url, asked):
-        reader = schemas.reader(mp.avro(READ, registry=mp.SchemaRegistry(url, max_retries=0)))
+        reader = schemas.reader(wm.avro(READ, registry=wm.SchemaRegistry(url, max_retries=0)))
         raw = pa.array([framed(7 + n % 30, b"\2") for n in range(60)], pa.binary())
         for _ in range(3):
             assert len(reader.decode(raw)[1]) == 60
@@ -352,7 +352,7 @@ def test_references_in_a_circle_have_a_reason() -> None:
     with answering(reply(200, json.dumps(circle).encode(), content_type="application/json")) as (url, _):
         with pytest.raises(Endless, match="A refers to itself"):
             client(url).by_id(5)
-        form = mp.avro(READ, registry=mp.SchemaRegistry(url, max_retries=0))
+        form = wm.avro(READ, registry=wm.SchemaRegistry(url, max_retries=0))
         flaws = schemas.reader(form).decode(pa.array([framed(5, b"\2")], pa.binary()))[1]
         assert flaws == {0: "schema 5: the registry's schema A refers to itself"}
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType
 
-import millpond as mp
+import watersmeet as wm
 from dev.registry import SchemaRegistryServer
-from millpond._plan.nodes import Shape, Sink, Source
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.formats import describe_format, serde_of, type_of
-from millpond._spark.formats.registered import schemas, settled
-from millpond._spark.formats.registered.client import RegistryClient
-from millpond.errors import TopologyError
-from millpond.io.formats import Format
+from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.formats import describe_format, serde_of, type_of
+from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet._spark.formats.registered.client import RegistryClient
+from watersmeet.errors import TopologyError
+from watersmeet.io.formats import Format
 
 AT = 1_559_033_904_863
 ROW = {
@@ -92,18 +92,18 @@ def check(form: Format, number: int | None) -> None:
 
 
 def test_events_of_a_schema_that_is_given_are_rows_and_keys_their_column() -> None:
-    form = mp.debezium(mp.avro(ENVELOPE))
+    form = wm.debezium(wm.avro(ENVELOPE))
     check(form, None)
     assert describe_format(form).startswith("debezium(avro(struct<before:struct<id:int,email:string>")
-    key = serde_of(mp.debezium_key(mp.avro(KEY))).read(pa.array([written(KEY, {"id": 7}), b"", None], pa.binary()))
+    key = serde_of(wm.debezium_key(wm.avro(KEY))).read(pa.array([written(KEY, {"id": 7}), b"", None], pa.binary()))
     assert (key.values.to_pylist(), key.bad.tolist()) == ([7, None, None], [False, True, False])
 
 
 def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(server: SchemaRegistryServer) -> None:
-    registry = mp.SchemaRegistry(server.url, max_retries=0)
+    registry = wm.SchemaRegistry(server.url, max_retries=0)
     client = RegistryClient(registry.settings)
     number = client.id_of("customers-value", json.dumps(ENVELOPE), "AVRO", register=True)
-    topic = mp.Topic("customers", key="long", value=mp.debezium(mp.avro(registry=registry)))
+    topic = wm.Topic("customers", key="long", value=wm.debezium(wm.avro(registry=registry)))
     form = Format.of(topic.value)
     check(form, number)
     node = Source("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
@@ -116,9 +116,9 @@ def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(serv
 
 
 def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(server: SchemaRegistryServer) -> None:
-    registry = mp.SchemaRegistry(server.url, max_retries=0)
-    target = mp.TopicSink("counts", mp.time_windowed(mp.avro(registry=registry)), "long")
-    key = type_of(mp.time_windowed("string"))
+    registry = wm.SchemaRegistry(server.url, max_retries=0)
+    target = wm.TopicSink("counts", wm.time_windowed(wm.avro(registry=registry)), "long")
+    key = type_of(wm.time_windowed("string"))
     node = Sink("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
     known = settled.settle([], [node], {})
     (made,) = settled.settled_sinks([node], known)
@@ -134,9 +134,9 @@ def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(s
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: type_of(mp.debezium(mp.avro(ROW))),
-        lambda: type_of(mp.debezium(mp.avro("long"))),
-        lambda: mp.debezium(mp.avro(ENVELOPE), documents=True),
+        lambda: type_of(wm.debezium(wm.avro(ROW))),
+        lambda: type_of(wm.debezium(wm.avro("long"))),
+        lambda: wm.debezium(wm.avro(ENVELOPE), documents=True),
     ],
 )
 def test_a_schema_of_something_else_is_refused_with_a_hint(wrong: Any) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import get_args
 
-from millpond._spark.formats.formats import FAMILIES
-from millpond._spark.formats.registered.schemas import LANGUAGES
-from millpond.io.formats import FormatName
 from tests.operators.test_who_answers import names_in
 from tests.test_architecture import modules, part_of
+from watersmeet._spark.formats.formats import FAMILIES
+from watersmeet._spark.formats.registered.schemas import LANGUAGES
+from watersmeet.io.formats import FormatName
 
-FREE = ("millpond._spark.formats.families", "millpond._spark.formats.formats")
+FREE = ("watersmeet._spark.formats.families", "watersmeet._spark.formats.formats")
 OF_THEIR_OWN = {"WindowedFormat", "DebeziumFormat", "DebeziumKeyFormat", "DecimalFormat"}
 
 

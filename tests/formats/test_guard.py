@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._spark.formats.deserializers import Deserializer, Deserializers
-from millpond._spark.formats.guarded import guard, net, notes, trial
-from millpond._spark.formats.serdes import Decoded
-from millpond.errors import SourceError
+from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet._spark.formats.guarded import guard, net, notes, trial
+from watersmeet._spark.formats.serdes import Decoded
+from watersmeet.errors import SourceError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,7 +137,7 @@ def deserializers(topic: str, *, fails: bool) -> Deserializers:
 DIES = """
 import json, sys
 from tests.formats.test_guard import RAW_THAT_KILLS, deserializers, frame
-from millpond.errors import SourceError
+from watersmeet.errors import SourceError
 try:
     made = deserializers(sys.argv[1], fails=sys.argv[2] == "fail")(frame(RAW_THAT_KILLS))
 except SourceError as error:

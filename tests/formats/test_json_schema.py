@@ -33,14 +33,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.formats import serde_of, type_of
-from millpond._spark.formats.registered import schemas
-from millpond.errors import SinkError, TopologyError
-from millpond.io.debezium import debezium
-from millpond.io.schema_formats import SchemaFormat, json_schema
-from millpond.io.topics import Topic
 from tests.formats.avro_kit import EPOCH, MICROS
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.formats import serde_of, type_of
+from watersmeet._spark.formats.registered import schemas
+from watersmeet.errors import SinkError, TopologyError
+from watersmeet.io.debezium import debezium
+from watersmeet.io.schema_formats import SchemaFormat, json_schema
+from watersmeet.io.topics import Topic
 
 ORDER: dict[str, Any] = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -277,7 +277,7 @@ def test_a_schema_without_a_type_is_refused_with_a_hint(schema: Any, why: str) -
 
 @pytest.mark.parametrize("wrong", [{}, {"schema": "[]"}, {"schema": "string"}, {"schema": "{"}, {"schema": 1}])
 def test_a_mistake_in_a_format_is_refused_where_it_is_written(wrong: Any) -> None:
-    with pytest.raises(TopologyError, match=r"mp\.json_schema\("):
+    with pytest.raises(TopologyError, match=r"wm\.json_schema\("):
         json_schema(**wrong)
 
 

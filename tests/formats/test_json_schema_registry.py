@@ -13,13 +13,13 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.types import DataType, LongType
 
 from dev.registry import SchemaRegistryServer
-from millpond._plan.nodes import Shape, Sink, Source
-from millpond._spark.formats.registered import schemas, settled
-from millpond.errors import ChangedTopology, ConfigError
-from millpond.io.registry import SchemaRegistry
-from millpond.io.schema_formats import SchemaFormat, json_schema
-from millpond.io.topics import Topic, TopicSink
 from tests.formats.test_json_schema import ORDER, ROW, form, read, written
+from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet.errors import ChangedTopology, ConfigError
+from watersmeet.io.registry import SchemaRegistry
+from watersmeet.io.schema_formats import SchemaFormat, json_schema
+from watersmeet.io.topics import Topic, TopicSink
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
 
@@ -123,5 +123,5 @@ def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryS
     assert settle(first) == first
     assert first["reads"]["orders/value"]["version"] == 1
     server.add("orders-value", ORDER | {"properties": ORDER["properties"] | {"more": {"type": "boolean"}}}, "JSON")
-    with pytest.raises(ChangedTopology, match=r"mp\.json_schema\(registry=\.\.\., version=1\)"):
+    with pytest.raises(ChangedTopology, match=r"wm\.json_schema\(registry=\.\.\., version=1\)"):
         settle(first)

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
-from millpond._plan.nodes import Shape, Sink
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.registered import schemas, settled
-from millpond.errors import ConfigError, SinkError, TopologyError
-from millpond.io.registry import SchemaRegistry
-from millpond.io.schema_formats import SchemaFormat, protobuf
-from millpond.io.topics import Topic, TopicSink
+from watersmeet._plan.nodes import Shape, Sink
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet.errors import ConfigError, SinkError, TopologyError
+from watersmeet.io.registry import SchemaRegistry
+from watersmeet.io.schema_formats import SchemaFormat, protobuf
+from watersmeet.io.topics import Topic, TopicSink
 
 Field = descriptor_pb2.FieldDescriptorProto
 IMPORTED = (timestamp_pb2, duration_pb2, wrappers_pb2)

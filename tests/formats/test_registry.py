@@ -16,14 +16,14 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dev.registry import SchemaRegistryServer
-from millpond._plan.nodes import Shape, Sink, Source
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.registered import schemas, settled
-from millpond._spark.formats.registered.client import RegistryClient
-from millpond.errors import ChangedTopology, ConfigError, SourceError, TopologyError
-from millpond.io.registry import SchemaRegistry
-from millpond.io.schema_formats import SchemaFormat, avro
-from millpond.io.topics import Topic, TopicSink
+from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet._spark.formats.registered.client import RegistryClient
+from watersmeet.errors import ChangedTopology, ConfigError, SourceError, TopologyError
+from watersmeet.io.registry import SchemaRegistry
+from watersmeet.io.schema_formats import SchemaFormat, avro
+from watersmeet.io.topics import Topic, TopicSink
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
 PLACE = "orders/value"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.histories.changed import changes
-from millpond.testing.proof.histories.changed.changes import Changed, check_changed, draw_changed
-from millpond.testing.proof.histories.changed.oracle import ChangedOracle
-from millpond.testing.proof.oracle.graph import Topology
+from watersmeet.testing.proof.histories.changed import changes
+from watersmeet.testing.proof.histories.changed.changes import Changed, check_changed, draw_changed
+from watersmeet.testing.proof.histories.changed.oracle import ChangedOracle
+from watersmeet.testing.proof.oracle.graph import Topology
 
 PAIRS = 75
 

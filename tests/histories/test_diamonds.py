@@ -9,19 +9,19 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.histories import Blueprint, Case, Input, Op, check
-from millpond.testing.proof.histories.blueprint import beside
-from millpond.testing.proof.histories.check import by_step, run_oracle
-from millpond.testing.proof.histories.draw import draw_case, draw_records
-from millpond.testing.proof.histories.kinds.choices import Choices, Dice
-from millpond.testing.proof.histories.kinds.functions import ArrowFunctions
-from millpond.testing.proof.histories.kinds.kind import Params
-from millpond.testing.proof.histories.kinds.registry import KINDS, build
-from millpond.testing.proof.histories.report import page
-from millpond.testing.proof.histories.spark import Bundle, check_bundle
 from tests.histories.ops import op
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.histories import Blueprint, Case, Input, Op, check
+from watersmeet.testing.proof.histories.blueprint import beside
+from watersmeet.testing.proof.histories.check import by_step, run_oracle
+from watersmeet.testing.proof.histories.draw import draw_case, draw_records
+from watersmeet.testing.proof.histories.kinds.choices import Choices, Dice
+from watersmeet.testing.proof.histories.kinds.functions import ArrowFunctions
+from watersmeet.testing.proof.histories.kinds.kind import Params
+from watersmeet.testing.proof.histories.kinds.registry import KINDS, build
+from watersmeet.testing.proof.histories.report import page
+from watersmeet.testing.proof.histories.spark import Bundle, check_bundle
 
 LOST = (op("table"), op("table_table", 0, 0, how="inner"))
 """A delete is not sent: each side sees that the other has gone already."""

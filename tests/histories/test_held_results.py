@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from millpond.testing.proof.histories import Case, check
-from millpond.testing.proof.histories.blueprint import Blueprint, Ref
-from millpond.testing.proof.histories.draw import draw_blueprint, draw_case
-from millpond.testing.proof.histories.kinds.choices import Dice
-from millpond.testing.proof.histories.report import page
-from millpond.testing.proof.histories.settled import all_above
+from watersmeet.testing.proof.histories import Case, check
+from watersmeet.testing.proof.histories.blueprint import Blueprint, Ref
+from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_case
+from watersmeet.testing.proof.histories.kinds.choices import Dice
+from watersmeet.testing.proof.histories.report import page
+from watersmeet.testing.proof.histories.settled import all_above
 
 COUNT = 160
 PIECES = 4

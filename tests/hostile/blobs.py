@@ -9,8 +9,8 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.rows import blob
 from tests.hostile.mutations import OTHER, RIGHT, headed, mutated
+from watersmeet._engine.rows import blob
 
 ROWS = 300
 

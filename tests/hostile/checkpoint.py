@@ -1,4 +1,4 @@
-"""Files of a checkpoint that were altered: millpond's record and numbers, Spark's plans."""
+"""Files of a checkpoint that were altered: watersmeet's record and numbers, Spark's plans."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from millpond._spark.checkpoint import batches, checkpoint
-from millpond._spark.checkpoint.checkpoint import Checkpoint, look
-from millpond._spark.checkpoint.facts import Facts
-from millpond._spark.checkpoint.files import on_this_machine
-from millpond._spark.dataflow.measures import Measure, Measures
-from millpond._spark.metrics import kept
-from millpond._spark.metrics.totals import Counted, Totals
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
+from watersmeet._spark.checkpoint import batches, checkpoint
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint, look
+from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.files import on_this_machine
+from watersmeet._spark.dataflow.measures import Measure, Measures
+from watersmeet._spark.metrics import kept
+from watersmeet._spark.metrics.totals import Counted, Totals
 
 
 def checkpoint_files(chance: random.Random, number: int) -> str:
@@ -23,7 +23,7 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = on_this_machine(name)
         assert folder is not None
-        (Path(name) / "millpond").mkdir()
+        (Path(name) / "watersmeet").mkdir()
         facts = Facts("topology", "4.3", 4, 2, {"blob": 1}, {"in": 2}, addresses={"n": {"t": [1, 2]}})
         place = Checkpoint(folder, "0" * 32, facts)
         place.record()
@@ -34,18 +34,18 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
             ends = json.dumps({"in": {"0": 5 + n, "1": 7 + n}})
             (Path(name) / f"offsets/{n}").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
             (Path(name) / f"commits/{n}").write_text('v1\n{"nextBatchWatermarkMs":0}')
-        folder.replace("millpond/totals/1", kept._text(_totals(), place.id))
+        folder.replace("watersmeet/totals/1", kept._text(_totals(), place.id))
         before = _told(place)
         files = sorted(file for file in Path(name).rglob("*") if file.is_file())
         file = chance.choice(files)
-        sealed = chance.random() < 0.4 and "millpond" in str(file)
+        sealed = chance.random() < 0.4 and "watersmeet" in str(file)
         file.write_bytes(_sealed_text(chance, file.read_text()) if sealed else mutated(chance, file.read_bytes()))
         found = _told(place)
         # numbers that cannot be read begin anew
         if found in (before, (*before[:-1], None)):
             return RIGHT
         # Spark keeps no sums of its plans: what can be read is taken for what it says
-        return OTHER if sealed or "millpond" not in str(file) else WRONG
+        return OTHER if sealed or "watersmeet" not in str(file) else WRONG
 
 
 def _totals() -> Totals:

@@ -8,10 +8,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from millpond._engine.rows import blob
+from watersmeet._engine.rows import blob
 
 RIGHT, REFUSED, OTHER, WRONG = "right", "refused", "other rows", "WRONG ROWS"
-"""What may come of a mutation: what was there, an error of millpond's, where sums were made anew other rows; and what
+"""What may come of a mutation: what was there, an error of watersmeet's, where sums were made anew other rows; and what
 may not."""
 
 

@@ -2,7 +2,7 @@
 
 `python -m tests.hostile TARGET FIRST COUNT` reads so many mutations; a reader that dies takes this process with
 it, so a test runs it in one of its own. Each input comes from its number alone. Of a mutation three things may come:
-what was there before, an error of millpond's, or, where whoever altered it has made the sums anew ("sealed"), other
+what was there before, an error of watersmeet's, or, where whoever altered it has made the sums anew ("sealed"), other
 rows. Anything else is written to the standard output as JSON: by outcome how often, and the first number of it.
 """
 
@@ -17,11 +17,11 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from millpond.errors import MillpondError
 from tests.hostile.blobs import blobs, lying
 from tests.hostile.checkpoint import checkpoint_files
 from tests.hostile.mutations import REFUSED
 from tests.hostile.state import cache_files, sealed_chunk, sealed_manifest, state
+from watersmeet.errors import WatersmeetError
 
 SECONDS = 120
 """For one input: a reader that has not ended then hangs."""
@@ -35,11 +35,11 @@ def outcome(target: str, number: int) -> str:
     """What comes of one input."""
     try:
         return TARGETS[target](random.Random(f"{target} {number}"), number)
-    except MillpondError as error:
+    except WatersmeetError as error:
         return REFUSED if error.hint else f"NO HINT {error}"[:200]
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # whatever it is, it is no error of millpond's
+    except BaseException as error:  # whatever it is, it is no error of watersmeet's
         return f"RAW {type(error).__name__}: {error}"[:200].replace("\n", " ")
 
 

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.keys.keys import hash_keys
-from millpond._engine.rows import blob
-from millpond._engine.state import description as described
-from millpond._engine.state import manifest as mf
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.description import Chunk, checksum
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._plan.operators.spec import Retention, TableSchema
 from tests.engine.state_kit import EAGER
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
+from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.rows import blob
+from watersmeet._engine.state import description as described
+from watersmeet._engine.state import manifest as mf
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.description import Chunk, checksum
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._plan.operators.spec import Retention, TableSchema
 
 ROWS = 300
 KIND = pa.struct([("n", pa.int64()), ("tags", pa.list_(pa.string()))])

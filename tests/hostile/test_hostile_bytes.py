@@ -1,4 +1,4 @@
-"""What is read from disk and network may be altered or lie: it is an error of millpond's, or right, or other rows.
+"""What is read from disk and network may be altered or lie: it is an error of watersmeet's, or right, or other rows.
 
 It never ends the process, hangs, or is another error, and without new sums it is never other rows (`hostile`).
 """

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.jars import spark_jars
 from tests.spark.killing import short_session
 from tests.spark.test_streaming import reader
@@ -41,14 +41,14 @@ def passed_by(key: Any, value: str) -> None:
     """A function for `peek`: waits for nothing."""
 
 
-def topology(spark: SparkSession, folder: Path, topic: str, watch: Any) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path, topic: str, watch: Any) -> wm.Topology:
     """Each record with a count of those of its key that a table has seen: right only if each is taken once."""
-    builder = mp.StreamsBuilder("drivers")
+    builder = wm.StreamsBuilder("drivers")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     records = builder.stream(reader(spark, folder / "left"), name="left", **options).peek(watch)
     before = records.to_table()
     joined = records.left_join(before, lambda record, table: F.concat(record, F.lit(" after "), table))
-    joined.to(topic if topic else mp.Writer("parquet", path=str(folder / "out")), name="out")
+    joined.to(topic if topic else wm.Writer("parquet", path=str(folder / "out")), name="out")
     return builder.build()
 
 
@@ -63,7 +63,7 @@ def main(folder: Path, servers: str, topic: str) -> None:
     spark = short_session(jars=spark_jars())
     spark.sparkContext.setLogLevel("ERROR")
     made = topology(spark, folder, topic, Wait(folder))
-    kafka = mp.Kafka(servers) if topic else None
+    kafka = wm.Kafka(servers) if topic else None
     query = made.start(
         spark, checkpoint=elsewhere(spark, folder), kafka=kafka, available_now=True, local_cache=str(folder / "cache")
     )

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructType
 
-from millpond._spark.formats.arrow_types import arrow_schema
-from millpond._spark.sinks.ends import end_rows
-from millpond._spark.sinks.sinks import BatchSinks
+from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._spark.sinks.ends import end_rows
+from watersmeet._spark.sinks.sinks import BatchSinks
 
 ENDS = "ends"
 

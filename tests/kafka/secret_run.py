@@ -19,10 +19,10 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.jars import spark_jars
 from dev.registry import SchemaRegistryServer
-from millpond._spark.session.session import session
+from watersmeet._spark.session.session import session
 
 CANARIES = {
     place: f"canary-{place}-5431" for place in ("common", "consumer", "producer", "source", "typing", "registry")
@@ -63,15 +63,15 @@ def main(folder: Path, servers: str, source: str, sink: str) -> None:
     spark.stop()
 
 
-def by_registry(spark: SparkSession, folder: Path, kafka: mp.Kafka, source: str) -> None:
+def by_registry(spark: SparkSession, folder: Path, kafka: wm.Kafka, source: str) -> None:
     """The same topic, with values that only a registry can tell, which wants a login."""
     with SchemaRegistryServer(login=f"user:{CANARIES['registry']}").running() as server:
         server.add("strings", '"string"')
-        registry = mp.SchemaRegistry(server.url, username="user", password=CANARIES["registry"])
-        builder = mp.StreamsBuilder("registry")
-        value = mp.avro(registry=registry, subject="strings")
+        registry = wm.SchemaRegistry(server.url, username="user", password=CANARIES["registry"])
+        builder = wm.StreamsBuilder("registry")
+        value = wm.avro(registry=registry, subject="strings")
         builder.stream(source, key="string", value=value).to(
-            mp.Writer("parquet", path=str(folder / "local" / "out")), name="out"
+            wm.Writer("parquet", path=str(folder / "local" / "out")), name="out"
         )
         made = builder.build()
         print(made.describe(), registry, repr(registry), value)
@@ -111,9 +111,9 @@ def started(folder: Path) -> SparkSession:
     return session("secrets", master="local[2]", jars=spark_jars(), config=config)
 
 
-def connection(servers: str) -> mp.Kafka:
+def connection(servers: str) -> wm.Kafka:
     """A connection with a canary in each place; a plain connection asks for none of them."""
-    return mp.Kafka(
+    return wm.Kafka(
         servers,
         security_protocol="PLAINTEXT",
         sasl_mechanism="PLAIN",
@@ -128,23 +128,23 @@ def connection(servers: str) -> mp.Kafka:
 def wrong_starts(servers: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is given to starts that fail."""
     typing = CANARIES["typing"]
-    yield "an unknown setting", {"kafka": mp.Kafka(servers, producer={"sasl.pasword": typing})}
-    yield "a value that is refused", {"kafka": mp.Kafka(servers, producer={"security.protocol": typing})}
+    yield "an unknown setting", {"kafka": wm.Kafka(servers, producer={"sasl.pasword": typing})}
+    yield "a value that is refused", {"kafka": wm.Kafka(servers, producer={"security.protocol": typing})}
     yield "an unknown option", {"kafak": connection(servers)}
     yield "a connection as text", {"kafka": f"kafka://user:{typing}@{servers}"}
     jaas = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"no {typing}"}
-    yield "a login that cannot be read", {"kafka": mp.Kafka(servers, consumer=jaas)}
+    yield "a login that cannot be read", {"kafka": wm.Kafka(servers, consumer=jaas)}
 
 
-def topology(source: str, sink: str, joiner: Callable[[Any, Any], Any]) -> mp.Topology:
+def topology(source: str, sink: str, joiner: Callable[[Any, Any], Any]) -> wm.Topology:
     """The topic joined with itself."""
-    builder = mp.StreamsBuilder("secrets")
+    builder = wm.StreamsBuilder("secrets")
     table = builder.table(source, key="string", value="string")
     table.join(table.map_values(lambda value: F.upper(value)), joiner).to(sink)
     return builder.build()
 
 
-def run(topology: mp.Topology, spark: SparkSession, checkpoint: Path, **options: Any) -> None:
+def run(topology: wm.Topology, spark: SparkSession, checkpoint: Path, **options: Any) -> None:
     """Process what is there."""
     cache = f"{checkpoint}-cache"
     topology.start(

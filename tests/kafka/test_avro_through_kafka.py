@@ -14,7 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from dev.registry import SchemaRegistryServer
 from tests.kafka.topics import committed, new_topic
@@ -54,7 +54,7 @@ def named(value: Column) -> Column:
 
 @pytest.mark.parametrize("beside", [False, True], ids=["from blobs", "beside another sink"])
 def test_orders_of_many_schemas_go_through_a_restart(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, beside: bool
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, beside: bool
 ) -> None:
     with SchemaRegistryServer(login="ann:canary-5431").running() as server:
         server.login = None
@@ -62,15 +62,15 @@ def test_orders_of_many_schemas_go_through_a_restart(
         orders.write(schema(ID, NAME), {"id": 1, "name": "a"})
         orders.write_bytes(b"no Avro", None)
         server.login = "ann:canary-5431"
-        registry = mp.SchemaRegistry(server.url, username="ann", password="canary-5431")
+        registry = wm.SchemaRegistry(server.url, username="ann", password="canary-5431")
 
         def ran() -> dict[Any, int]:
-            b = mp.StreamsBuilder("avro")
-            read = b.stream(orders.topic, key="string", value=mp.avro(registry=registry), on_undecodable="skip")
+            b = wm.StreamsBuilder("avro")
+            read = b.stream(orders.topic, key="string", value=wm.avro(registry=registry), on_undecodable="skip")
             made = read.map_values(named)
-            made.to(out, value=mp.avro(registry=registry))
+            made.to(out, value=wm.avro(registry=registry))
             if beside:
-                made.to(mp.Writer("parquet", path=str(tmp_path / "files")), name="files")
+                made.to(wm.Writer("parquet", path=str(tmp_path / "files")), name="files")
             query = b.build().start(spark, checkpoint=str(tmp_path / "c"), kafka=kafka, available_now=True)
             query.awaitTermination()
             return dict(query.drops)
@@ -81,7 +81,7 @@ def test_orders_of_many_schemas_go_through_a_restart(
         orders.write(schema(ID, NAME, NOTE), {"id": 2, "name": "b", "note": "new"})
         # the latest has another type: only the recorded version can go on
         server.login = "ann:canary-5431"
-        with pytest.raises(mp.ChangedTopology, match=r"version=1\)"):
+        with pytest.raises(wm.ChangedTopology, match=r"version=1\)"):
             ran()
         del server.subjects[f"{orders.topic}-value"][1:]
         assert sum(ran().values()) == 1

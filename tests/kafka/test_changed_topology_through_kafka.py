@@ -9,18 +9,18 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 
 
-def topology(orders: str, users: str, out: str, more: str, *, joined: bool, counted: bool) -> mp.Topology:
+def topology(orders: str, users: str, out: str, more: str, *, joined: bool, counted: bool) -> wm.Topology:
     """Counts of orders, and orders with their users; the users come first, so that with them every place is another."""
-    b = mp.StreamsBuilder("changing")
+    b = wm.StreamsBuilder("changing")
     table = b.table(users, key="string", value="string", name="users", store="users") if joined else None
     stream = b.stream(orders, key="string", value="string", name="orders")
     if counted:
-        counts = stream.group_by_key().agg(n=mp.count(), name="counted").to_stream(name="counts")
+        counts = stream.group_by_key().agg(n=wm.count(), name="counted").to_stream(name="counts")
         counts.map_values(lambda v: v["n"].cast("string"), name="n").to(out, name="out")
     if table is not None:
         stream.join(table, lambda o, u: F.concat(o, u), name="joined").to(more, name="more")
@@ -39,7 +39,7 @@ def test_topics_that_are_added_and_removed_leave_the_others_where_they_are(
 
     def run(*, joined: bool, counted: bool = True, **options: Any) -> None:
         made = topology(orders, users, out, more, joined=joined, counted=counted)
-        options |= {"kafka": mp.Kafka(broker.bootstrap_servers), "local_cache": str(tmp_path / "cache")}
+        options |= {"kafka": wm.Kafka(broker.bootstrap_servers), "local_cache": str(tmp_path / "cache")}
         made.start(
             spark, checkpoint=str(tmp_path / "cp"), available_now=True, shards=2, tasks=2, **options
         ).awaitTermination()

@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.checkpoint.policies import PASSES
-from millpond._spark.query.query import Query
-from millpond.io.kafka import Kafka
 from tests.kafka.topics import Record, committed, new_topic
+from watersmeet._spark.checkpoint.policies import PASSES
+from watersmeet._spark.query.query import Query
+from watersmeet.io.kafka import Kafka
 
 HEADERS = [("trace", b"\xff\0"), ("empty", b""), ("none", None)]
 PREFIX = "__streams.errors."
@@ -46,7 +46,7 @@ def produced(broker: KafkaBroker, topic: str) -> None:
     put(broker, topic, *(Given(b"k%d" % number, value, 1000 + number, own) for number, value, own in every))
 
 
-def ran(topology: mp.Topology, spark: SparkSession, kafka: Kafka, folder: Path, **options: Any) -> Query:
+def ran(topology: wm.Topology, spark: SparkSession, kafka: Kafka, folder: Path, **options: Any) -> Query:
     """A query over what is there, when it has ended."""
     given: dict[str, Any] = {"checkpoint": folder / "cp", "local_cache": folder / "cache", "kafka": kafka}
     query = topology.start(spark, available_now=True, **given, **options)
@@ -67,7 +67,7 @@ def check_letters(found: list[Record], topic: str) -> None:
         message = (told.pop(PREFIX + "message") or b"").decode()
         assert message.endswith(f"topic {topic}, partition 0, offset {number}, value as json: not valid UTF-8")
         assert told == {
-            PREFIX + "exception": b"millpond.errors.SourceError",
+            PREFIX + "exception": b"watersmeet.errors.SourceError",
             PREFIX + "topic": topic.encode(),
             PREFIX + "partition": b"0",
             PREFIX + "offset": b"%d" % number,
@@ -83,14 +83,14 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
 ) -> None:
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
     produced(broker, name)
-    builder = mp.StreamsBuilder("dead-letters")
-    records = builder.stream(name, key="string", value=mp.json("n int"), on_undecodable=mp.DeadLetter(dead), name="in")
+    builder = wm.StreamsBuilder("dead-letters")
+    records = builder.stream(name, key="string", value=wm.json("n int"), on_undecodable=wm.DeadLetter(dead), name="in")
     numbers = records.map_values(lambda value: value["n"])
     if way == "by Spark":
         numbers = numbers.flat_map_values(lambda n: F.array(n))
     counted = numbers.group_by_key().count().to_stream()
     if way == "to files":
-        counted.to(mp.Writer("json", path=str(tmp_path / "out")), name="files")
+        counted.to(wm.Writer("json", path=str(tmp_path / "out")), name="files")
     else:
         counted.to(out)
     query = ran(builder.build(), spark, kafka, tmp_path)
@@ -114,14 +114,14 @@ def test_records_for_which_a_function_raises_leave_beside_those_that_cannot_be_d
 ) -> None:
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
     produced(broker, name)
-    letter = mp.DeadLetter(dead)
-    builder = mp.StreamsBuilder("function-errors", on_undecodable=letter, on_error=letter)
-    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
+    letter = wm.DeadLetter(dead)
+    builder = wm.StreamsBuilder("function-errors", on_undecodable=letter, on_error=letter)
+    numbers = builder.stream(name, key="string", value=wm.json("n int"), name="in")
     tenths = numbers.map_values(lambda value: F.lit(100) / (value["n"] - 10))
     if way == "to Kafka":
         tenths.to(out)
     else:
-        tenths.to(mp.Writer("json", path=str(tmp_path / "out")), name="files")
+        tenths.to(wm.Writer("json", path=str(tmp_path / "out")), name="files")
     query = ran(builder.build(), spark, kafka, tmp_path)
     letters = committed(broker, dead)
     check_letters([record for record in letters if record.key != b"k10"], name)
@@ -134,18 +134,18 @@ def test_records_for_which_a_function_raises_leave_beside_those_that_cannot_be_d
     assert query.drops == {("in", "dead_letter"): 11}
 
 
-def shares(name: str, out: str, policy: Any, *, killed: bool) -> mp.Topology:
+def shares(name: str, out: str, policy: Any, *, killed: bool) -> wm.Topology:
     """What each number is of 100; killed, it writes them to Kafka and does not say so."""
 
     def behind(rows: Any, batch: int) -> None:
         if killed:
             raise RuntimeError("killed behind Kafka")
 
-    builder = mp.StreamsBuilder("policies", on_undecodable=policy, on_error=policy)
-    numbers = builder.stream(name, key="bytes", value=mp.json("n int"), name="in")
+    builder = wm.StreamsBuilder("policies", on_undecodable=policy, on_error=policy)
+    numbers = builder.stream(name, key="bytes", value=wm.json("n int"), name="in")
     found = numbers.map_values(lambda value: F.lit(100) / value["n"])
     found.to(out)
-    found.to(mp.ForeachBatch(behind), name="behind")
+    found.to(wm.ForeachBatch(behind), name="behind")
     return builder.build()
 
 
@@ -165,14 +165,14 @@ def test_a_batch_that_was_not_finished_is_finished_under_the_policy_it_was_plann
         run("skip", killed=True)
     produce(b'{"n":2}', b"worse")
     drops = {("in", "undecodable"): 1, ("in", "function_error"): 1, ("in", "dead_letter"): 1}
-    assert run(mp.DeadLetter(dead)) == drops
+    assert run(wm.DeadLetter(dead)) == drops
     assert [record.key for record in committed(broker, dead)] == [b"worse"]
     # a batch that a record fails has written nothing, so it may be run under another policy
     produce(b'{"n":0}', b'{"n":3}')
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         run("fail")
     assert PASSES not in caplog.text
-    assert run(mp.DeadLetter(dead)) == {("in", "dead_letter"): 1}
+    assert run(wm.DeadLetter(dead)) == {("in", "dead_letter"): 1}
     assert PASSES in caplog.text
     assert [record.key for record in committed(broker, dead)] == [b"worse", b'{"n":0}']
     assert sorted(record.key or b"" for record in committed(broker, out)) == [b'{"n":%d}' % n for n in (1, 2, 3)]
@@ -184,10 +184,10 @@ def test_what_ends_within_the_topology_leaves_in_the_same_transaction_with_where
     name, out, dead = (new_topic(broker, part) for part in ("in", "out", "dead"))
     records = ((b"a", b'{"n": 2}', 5), (None, b'{"n": 3}', 6), (b"a", b'{"n": 4}', 50), (b"a", b"{}", 7))
     put(broker, name, *(Given(key, value, ts, (("ts", b"%d" % ts),)) for key, value, ts in records))
-    letter = mp.DeadLetter(dead)
-    builder = mp.StreamsBuilder("within", on_error=letter, on_drop=letter)
-    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
-    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    letter = wm.DeadLetter(dead)
+    builder = wm.StreamsBuilder("within", on_error=letter, on_drop=letter)
+    numbers = builder.stream(name, key="string", value=wm.json("n int"), name="in")
+    windows = wm.TimeWindows.of_size_with_no_grace("10 ms")
     counts = numbers.group_by_key().windowed_by(windows).count(name="counts").to_stream()
     # the second window begins at 50
     counts.map(lambda key, n: (key["key"], F.lit(100) / (key["start"] - 50))).to(out)
@@ -210,15 +210,15 @@ def test_what_ends_within_the_topology_leaves_in_the_same_transaction_with_where
     assert query.metrics().consumed == {"in": 4}
 
 
-def begun(name: str, known: str, dead: str, history: mp.Backfill, snapshot: mp.Snapshot) -> mp.Topology:
+def begun(name: str, known: str, dead: str, history: wm.Backfill, snapshot: wm.Snapshot) -> wm.Topology:
     """Counts of a topic that begins with its history, by windows; and a table that begins with a snapshot."""
-    builder = mp.StreamsBuilder("begun", on_drop=mp.DeadLetter(dead))
-    numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in", bootstrap=history)
+    builder = wm.StreamsBuilder("begun", on_drop=wm.DeadLetter(dead))
+    numbers = builder.stream(name, key="string", value=wm.json("n int"), name="in", bootstrap=history)
     limits = builder.table(known, key="string", value="int", name="limits", bootstrap=snapshot)
-    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    windows = wm.TimeWindows.of_size_with_no_grace("10 ms")
     counts = numbers.group_by_key().windowed_by(windows).count(name="counts").to_stream()
     for output, called in ((counts, "counted"), (limits.to_stream(), "limited")):
-        output.to(mp.ForeachBatch(lambda rows, batch: None), name=called)
+        output.to(wm.ForeachBatch(lambda rows, batch: None), name=called)
     return builder.build()
 
 
@@ -231,9 +231,9 @@ def test_what_an_input_begins_with_is_a_dead_letter_as_the_operator_has_it_and_h
     frame = spark.createDataFrame(
         [(n, *row) for n, row in enumerate(rows)], "o int, k string, v struct<n: int>, t long"
     )
-    history = mp.Backfill(frame, "k", value="v", timestamp="t", order="o", starting_offsets="earliest")
+    history = wm.Backfill(frame, "k", value="v", timestamp="t", order="o", starting_offsets="earliest")
     table = spark.createDataFrame([("a", 1), (None, 2)], "k string, v int")
-    snapshot = mp.Snapshot(table, "k", value="v", starting_offsets="earliest")
+    snapshot = wm.Snapshot(table, "k", value="v", starting_offsets="earliest")
 
     def run() -> dict[tuple[str, str], int]:
         return ran(begun(name, known, dead, history, snapshot), spark, kafka, tmp_path).drops
@@ -263,9 +263,9 @@ def test_a_changed_topology_may_have_other_policies(
     name, out, more, dead, other = (new_topic(broker, part) for part in ("in", "out", "more", "dead", "other"))
 
     def run(policy: Any, *, added: bool, evolve: bool) -> dict[tuple[str, str], int]:
-        builder = mp.StreamsBuilder("changed", on_undecodable=policy, on_error=policy, on_drop=policy)
-        numbers = builder.stream(name, key="string", value=mp.json("n int"), name="in")
-        sums = numbers.group_by_key().agg(total=mp.sum(lambda value: value["n"]), name="sums")
+        builder = wm.StreamsBuilder("changed", on_undecodable=policy, on_error=policy, on_drop=policy)
+        numbers = builder.stream(name, key="string", value=wm.json("n int"), name="in")
+        sums = numbers.group_by_key().agg(total=wm.sum(lambda value: value["n"]), name="sums")
         sums.to_stream().map_values(lambda value: F.lit(100) / value["total"]).to(out, name="out")
         if added:
             numbers.map_values(lambda value: value["n"]).group_by_key().count(name="counts").to_stream().to(more)
@@ -273,10 +273,10 @@ def test_a_changed_topology_may_have_other_policies(
 
     bad = [Given(None, b'{"n":1}'), Given(b"a", b"bad"), Given(b"b", b'{"n":0}')]
     put(broker, name, Given(b"a", b'{"n":20}'), *bad)
-    found = run(mp.DeadLetter(dead), added=False, evolve=False)
+    found = run(wm.DeadLetter(dead), added=False, evolve=False)
     assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2}
     put(broker, name, Given(b"a", b'{"n":5}'), *bad)
-    found = run(mp.DeadLetter(other), added=True, evolve=True)
+    found = run(wm.DeadLetter(other), added=True, evolve=True)
     assert found == {("in", "dead_letter"): 1, ("sums", "dead_letter"): 2, ("counts", "dead_letter"): 1}
     assert [len(committed(broker, topic)) for topic in (dead, other)] == [3, 4]
     assert [record.value for record in committed(broker, out)] == [b"5.0", b"4.0"]

@@ -11,15 +11,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._engine.rows import blob
-from millpond._spark.sinks import driver_commit
-from millpond._spark.sinks.driver_commit import DriverCommit, driver_name
-from millpond._spark.sinks.kafka_sink import record_bytes
-from millpond.errors import SinkError
 from tests.kafka.test_exactly_once import rows, sinks_to, values
 from tests.kafka.topics import committed, new_topic
+from watersmeet._engine.rows import blob
+from watersmeet._spark.sinks import driver_commit
+from watersmeet._spark.sinks.driver_commit import DriverCommit, driver_name
+from watersmeet._spark.sinks.kafka_sink import record_bytes
+from watersmeet.errors import SinkError
 
 RECORDS = 400
 SMALL, NONE = driver_commit.TASK_BYTES, 0
@@ -141,14 +141,14 @@ def test_a_task_that_lives_on_cannot_write_what_the_driver_has_written(broker: K
 
 
 def test_records_of_all_keys_and_sinks_are_in_order_of_position(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     source, out = new_topic(broker, "source"), new_topic(broker, "out")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for at in range(RECORDS):
         producer.produce(source, key=str(at % 37).encode(), value=str(at).encode(), timestamp=1_000 + at)
     assert producer.flush(60) == 0
-    b = mp.StreamsBuilder("ordered")
+    b = wm.StreamsBuilder("ordered")
     stream = b.stream(source, key="string", value="string")
     table = stream.to_table()
     stream.join(table, lambda value, other: F.concat(value, F.lit(" "), other)).to(out)

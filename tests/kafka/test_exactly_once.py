@@ -16,15 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
-from millpond._spark.dataflow.compile import Compiled
-from millpond._spark.sinks.producers import BY_KEY, TransactionalSender
-from millpond._spark.sinks.selection import Selection
-from millpond._spark.sinks.sinks import prepared
-from millpond.errors import SinkError
-from millpond.io.kafka import Kafka
-from millpond.io.topics import TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks, closed
 from tests.kafka.topics import committed, new_topic
+from watersmeet._spark.dataflow.compile import Compiled
+from watersmeet._spark.sinks.producers import BY_KEY, TransactionalSender
+from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.sinks.sinks import prepared
+from watersmeet.errors import SinkError
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import TopicSink
 
 
 def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> ClosingSinks:

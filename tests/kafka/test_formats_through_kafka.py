@@ -13,19 +13,19 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from dev.reader import Record
-from millpond._engine.keys.murmur import murmur2
-from millpond._spark.formats.formats import serde_of
 from tests.kafka.topics import PARTITIONS, committed, new_topic
+from watersmeet._engine.keys.murmur import murmur2
+from watersmeet._spark.formats.formats import serde_of
 
 UUIDS = [f"123e4567-e89b-12d3-a456-42661417400{digit}" for digit in range(10)]
 RECORDS = 40
 WINDOW_MS = 10
 
 
-def run(spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder) -> Any:
+def run(spark: SparkSession, kafka: wm.Kafka, folder: Path, b: wm.StreamsBuilder) -> Any:
     folders = {"checkpoint": str(folder / f"{b.application_id}-cp"), "local_cache": str(folder / b.application_id)}
     query = b.build().start(spark, kafka=kafka, available_now=True, **folders)
     query.awaitTermination()
@@ -51,24 +51,24 @@ def told(records: list[Record]) -> list[tuple[bytes | None, bytes | None, int]]:
     return sorted((record.key, record.value, record.partition) for record in records)  # type: ignore[type-var]
 
 
-def counted(spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, folder: Path) -> tuple[str, str, str]:
+def counted(spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, folder: Path) -> tuple[str, str, str]:
     """Topics of doubles, of decimals, and of counts in windows."""
     prices = produced(broker)
     doubles, cents, counts = (new_topic(broker, name) for name in ("doubles", "cents", "counts"))
-    b = mp.StreamsBuilder("prices")
+    b = wm.StreamsBuilder("prices")
     stream = b.stream(prices, key="uuid", value="double", on_undecodable="skip")
     stream.to(doubles, key="uuid", value="double")
-    stream.map_values(lambda value: value.cast("decimal(10,2)")).to(cents, key="uuid", value=mp.decimal(10, 2))
-    windows = mp.TimeWindows.of_size_with_no_grace(f"{WINDOW_MS} ms")
+    stream.map_values(lambda value: value.cast("decimal(10,2)")).to(cents, key="uuid", value=wm.decimal(10, 2))
+    windows = wm.TimeWindows.of_size_with_no_grace(f"{WINDOW_MS} ms")
     windowed = stream.group_by_key().windowed_by(windows).count()
-    windowed.to_stream().to(counts, key=mp.time_windowed("uuid"), value="long")
+    windowed.to_stream().to(counts, key=wm.time_windowed("uuid"), value="long")
     query = run(spark, kafka, folder, b)
     assert sum(count for (_, reason), count in query.drops.items() if reason == "undecodable") == 2
     return doubles, cents, counts
 
 
 def test_numbers_and_windowed_keys_are_written_alike_straight_and_by_columns_and_read_again(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     doubles, cents, counts = counted(spark, broker, kafka, tmp_path)
     keys = [UUIDS[at % 10].encode() for at in range(RECORDS)]
@@ -76,7 +76,7 @@ def test_numbers_and_windowed_keys_are_written_alike_straight_and_by_columns_and
     starts = [(1_000 + at) // WINDOW_MS * WINDOW_MS for at in range(RECORDS)]
     prices = [struct.pack(">d", at / 4) for at in range(RECORDS)]
     assert pairs(committed(broker, doubles)) == sorted(zip(keys, prices, strict=True))
-    decimals = serde_of(mp.decimal(10, 2)).read(pa.array([r.value for r in committed(broker, cents)])).values
+    decimals = serde_of(wm.decimal(10, 2)).read(pa.array([r.value for r in committed(broker, cents)])).values
     assert sorted(decimals.to_pylist()) == [Decimal(at) / 4 for at in range(RECORDS)]
     written = committed(broker, counts)
     windows = [key + start.to_bytes(8) for key, start in zip(keys, starts, strict=True)]
@@ -91,24 +91,24 @@ def test_numbers_and_windowed_keys_are_written_alike_straight_and_by_columns_and
 
 
 def read_again(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, folder: Path, counts: str
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, folder: Path, counts: str
 ) -> tuple[list[str], list[Any]]:
     """Topics to which a topic of windowed keys was copied, straight and by columns, and its rows as a function sees."""
-    form, rows, made = mp.time_windowed("uuid", size=f"{WINDOW_MS} ms"), list[Any](), []
+    form, rows, made = wm.time_windowed("uuid", size=f"{WINDOW_MS} ms"), list[Any](), []
     for name in ("columns", "straight"):
-        b = mp.StreamsBuilder(name)
+        b = wm.StreamsBuilder(name)
         stream = b.stream(counts, key=form, value="long")
         made.append(new_topic(broker, name))
         stream.to(made[-1], key=form, value="long")
         if name == "columns":
             # what a function of batches gets, Spark makes columns of, and so it writes the topic too
-            stream.to(mp.ForeachBatch(lambda frame, _: rows.extend(frame.collect())), name="rows")
+            stream.to(wm.ForeachBatch(lambda frame, _: rows.extend(frame.collect())), name="rows")
         run(spark, kafka, folder, b)
     return made, rows
 
 
 def test_debeziums_events_are_a_table_in_time_of_their_changes_with_a_function_of_sparks_and_without(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     customers = new_topic(broker, "customers")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
@@ -126,9 +126,9 @@ def test_debeziums_events_are_a_table_in_time_of_their_changes_with_a_function_o
     assert producer.flush(60) == 0
     wanted = [(1, "ann", 5_000), (1, "anna", 5_003), (2, "bob", 5_001), (2, None, 5_007)]
     for name in ("plain", "function"):
-        b, out = mp.StreamsBuilder(f"debezium-{name}"), new_topic(broker, "names")
-        form = mp.debezium("id long, name string")
-        table = b.table(customers, key=mp.debezium_key("id long"), value=form, on_undecodable="skip")
+        b, out = wm.StreamsBuilder(f"debezium-{name}"), new_topic(broker, "names")
+        form = wm.debezium("id long, name string")
+        table = b.table(customers, key=wm.debezium_key("id long"), value=form, on_undecodable="skip")
         if name == "function":
             # Spark calls it for deletions, too, and leaves out what it says
             positive = F.udf(lambda number: number is not None and number > 0, "boolean")

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 
@@ -53,24 +53,24 @@ def test_a_topic_that_grows_stops_the_query_before_anything_is_written_until_it_
     out, tables, sink = new_topic(broker), new_topic(broker), Grow(broker.bootstrap_servers)
 
     def start(**options: Any) -> Any:
-        b = mp.StreamsBuilder("growing")
+        b = wm.StreamsBuilder("growing")
         records = b.stream(NAMES[0], key="string", value="string")
         records.to(out)
-        records.to(mp.ForeachBatch(sink), name="grow")
+        records.to(wm.ForeachBatch(sink), name="grow")
         b.table(NAMES[1], key="string", value="string", store="kept").to_stream().to(tables)
-        kafka, cache = mp.Kafka(broker.bootstrap_servers), str(tmp_path / "cache")
+        kafka, cache = wm.Kafka(broker.bootstrap_servers), str(tmp_path / "cache")
         return b.build().start(spark, kafka=kafka, checkpoint=str(tmp_path / "cp"), local_cache=cache, **options)
 
     def written() -> set[bytes | None]:
         return {record.value for record in committed(broker, out, tables)}
 
     sink.produce("first", PARTITIONS)
-    with pytest.raises(mp.ChangedTopology) as stopped:
+    with pytest.raises(wm.ChangedTopology) as stopped:
         start().processAllAvailable()
     assert stopped.value.given == f"topic growing, partition {PARTITIONS}; {PARTITIONS} partitions at the start"
     assert "allow_partition_change=True" in str(stopped.value.hint)
     assert written() == values("first", PARTITIONS)
-    with pytest.raises(mp.ChangedTopology, match="other partition counts"):
+    with pytest.raises(wm.ChangedTopology, match="other partition counts"):
         start()
     query = start(allow_partition_change=True)
     query.processAllAvailable()

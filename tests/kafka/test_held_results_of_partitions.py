@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.engine.test_places_of_held_results import ROWS
 from tests.kafka.topics import committed, new_topic
@@ -31,12 +31,12 @@ def chained(done: Column, value: Column) -> Column:
 
 @pytest.mark.parametrize("cuts", [(), (3,), (1, 2, 3, 4, 5)], ids=["one batch", "two", "a batch for each record"])
 def test_what_two_partitions_let_go_is_folded_in_one_order_wherever_batches_end(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, cuts: tuple[int, ...]
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, cuts: tuple[int, ...]
 ) -> None:
     read, other, out = (new_topic(broker, name) for name in ("s", "r", "out"))
-    builder = mp.StreamsBuilder("places")
+    builder = wm.StreamsBuilder("places")
     s, r = (builder.stream(topic, key="string", value="string") for topic in (read, other))
-    joined = s.left_join(r, lambda left, right: left, mp.JoinWindows(10, 10, 0))
+    joined = s.left_join(r, lambda left, right: left, wm.JoinWindows(10, 10, 0))
     under_one = joined.select_key(lambda key, value: F.lit("all"))
     under_one.group_by_key().reduce(chained).to_stream().to(out)
     topology = builder.build()

@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.dataflow.fusion import SWITCH
 from tests.kafka.topics import committed, new_topic
+from watersmeet._spark.dataflow.fusion import SWITCH
 
 RECORDS = 600
 ORDER = "customer string, item string, quantity int, amount double, at timestamp, price decimal(12,3), tags array<int>"
@@ -56,9 +56,9 @@ def open_order(one: Column, two: Column) -> Column:
     return F.struct(*map(one.getField, ("customer", "item", "at", "price", "tags")), rest.alias("open"), two["notes"])
 
 
-def topology(topics: tuple[str, str], out: str, *, value: str) -> mp.Topology:
-    b = mp.StreamsBuilder("json")
-    orders, payments = (b.table(t, key="long", value=mp.json(s)) for t, s in zip(topics, (ORDER, PAYMENT), strict=True))
+def topology(topics: tuple[str, str], out: str, *, value: str) -> wm.Topology:
+    b = wm.StreamsBuilder("json")
+    orders, payments = (b.table(t, key="long", value=wm.json(s)) for t, s in zip(topics, (ORDER, PAYMENT), strict=True))
     large = orders.filter(lambda each: each["quantity"] > 0)
     joined = large.left_join(payments, open_order).filter(lambda each: each["open"] > 0)
     if value == "json":
@@ -72,7 +72,7 @@ def topology(topics: tuple[str, str], out: str, *, value: str) -> mp.Topology:
 
 @pytest.mark.parametrize("value", ["json", "string"])
 def test_json_joined_and_filtered_is_the_same_wherever_functions_run(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, value: str
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, value: str
 ) -> None:
     topics, found = produced(broker), []
     for where in ("", "spark"):
@@ -93,10 +93,10 @@ def test_json_joined_and_filtered_is_the_same_wherever_functions_run(
     assert sum(map(len, found[0].values())) > RECORDS / 2
 
 
-def unnamed(topic: str, outs: list[str]) -> mp.Topology:
+def unnamed(topic: str, outs: list[str]) -> wm.Topology:
     """Structs of what has no name of its own: a key, a whole value, a sum."""
-    b = mp.StreamsBuilder("unnamed")
-    records = b.stream(topic, key="string", value=mp.json("n int"))
+    b = wm.StreamsBuilder("unnamed")
+    records = b.stream(topic, key="string", value=wm.json("n int"))
     numbers = records.map_values(lambda value: value["n"])
     counts = records.group_by_key().count().to_stream()
     selected, mapped, valued, counted = outs
@@ -114,7 +114,7 @@ def names(text: bytes | None) -> list[str]:
 
 
 def test_fields_without_a_name_of_their_own_are_called_as_their_types_say_wherever_functions_run(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     topic, found = new_topic(broker), []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -19,10 +19,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.query import silence
 from tests.kafka.topics import new_topic
+from watersmeet._spark.query import silence
 
 PATIENCE = 300.0
 """Seconds after which what is waited for is not believed in."""
@@ -35,20 +35,20 @@ def produce(broker: KafkaBroker, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def started(spark: SparkSession, folder: Path, topic: str, kafka: mp.Kafka, **options: Any) -> Any:
-    b = mp.StreamsBuilder("failures")
-    b.stream(topic, key="string", value="string").to(mp.Writer("noop"), name="out")
+def started(spark: SparkSession, folder: Path, topic: str, kafka: wm.Kafka, **options: Any) -> Any:
+    b = wm.StreamsBuilder("failures")
+    b.stream(topic, key="string", value="string").to(wm.Writer("noop"), name="out")
     return b.build().start(spark, checkpoint=str(folder / "cp"), kafka=kafka, local_cache=None, **options)
 
 
 def test_a_wrong_consumer_setting_is_named_without_its_value(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    kafka = mp.Kafka(broker.bootstrap_servers, consumer={"fetch.max.wait.ms": "canary"})
+    kafka = wm.Kafka(broker.bootstrap_servers, consumer={"fetch.max.wait.ms": "canary"})
     topic = new_topic(broker)
     # what only the consumers take is read first where there are records
     produce(broker, topic, 1)
-    with pytest.raises(mp.ConfigError, match="refuses a setting") as refused:
+    with pytest.raises(wm.ConfigError, match="refuses a setting") as refused:
         started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
     assert refused.value.given == "fetch.max.wait.ms"
     # nor does a traceback show it, as Spark's own text behind the error would
@@ -56,7 +56,7 @@ def test_a_wrong_consumer_setting_is_named_without_its_value(
 
 
 def test_a_topic_that_was_made_anew_is_named(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
-    topic, kafka = new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    topic, kafka = new_topic(broker), wm.Kafka(broker.bootstrap_servers)
     produce(broker, topic, 5)
     started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -71,7 +71,7 @@ def test_a_topic_that_was_made_anew_is_named(spark: SparkSession, broker: KafkaB
             assert time.monotonic() < until
             time.sleep(0.2)
     produce(broker, topic, 2)
-    with pytest.raises(mp.SourceError, match=r"made anew(.|\n)*was changed from 5 to 2(.|\n)*Hint: .*new checkpoint"):
+    with pytest.raises(wm.SourceError, match=r"made anew(.|\n)*was changed from 5 to 2(.|\n)*Hint: .*new checkpoint"):
         started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
 
 
@@ -100,11 +100,11 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(silence, "SAID_AFTER", 0.5)
-    caplog.set_level(logging.WARNING, "millpond.query")
+    caplog.set_level(logging.WARNING, "watersmeet.query")
     topic, folders = new_topic(broker), (tmp_path / "stopped", tmp_path / "drained")
     produce(broker, topic, 1)
     # Spark's own stop waits for an answer, or as long as this
-    kafka = mp.Kafka(broker.bootstrap_servers, consumer={"default.api.timeout.ms": 300_000})
+    kafka = wm.Kafka(broker.bootstrap_servers, consumer={"default.api.timeout.ms": 300_000})
     queries = [started(spark, folder, topic, kafka) for folder in folders]
     for query in queries:
         query.processAllAvailable()
@@ -122,7 +122,7 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
     assert caplog.text.count("ends in the background") == len(queries)
     produce(broker, topic, 1)
     for folder in folders:
-        again = started(spark, folder, topic, mp.Kafka(broker.bootstrap_servers), available_now=True)
+        again = started(spark, folder, topic, wm.Kafka(broker.bootstrap_servers), available_now=True)
         again.awaitTermination()
         assert sum(each["numInputRows"] for each in again.recentProgress) == 1
         assert claimed_elsewhere(folder) == ""
@@ -130,7 +130,7 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
 
 def claimed_elsewhere(folder: Path) -> str:
     """What another process is told that takes the checkpoint."""
-    program = "import sys; from millpond._spark.query import leases; leases.take(sys.argv[1])"
+    program = "import sys; from watersmeet._spark.query import leases; leases.take(sys.argv[1])"
     command = [sys.executable, "-c", program, str(folder / "cp")]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
@@ -140,9 +140,9 @@ def test_a_kafka_that_does_not_answer_for_too_long_is_an_error(
 ) -> None:
     topic = new_topic(broker)
     patience = {"default.api.timeout.ms": 3_000, "request.timeout.ms": 2_000}
-    kafka = mp.Kafka(broker.bootstrap_servers, consumer=patience, source={"fetchOffset.numRetries": 1})
+    kafka = wm.Kafka(broker.bootstrap_servers, consumer=patience, source={"fetchOffset.numRetries": 1})
     query = started(spark, tmp_path, topic, kafka)
     query.processAllAvailable()
     hint = r"Kafka does not answer(.|\n)*Hint: .*fetchOffset.numRetries"
-    with silenced(broker), pytest.raises(mp.SourceError, match=hint):
+    with silenced(broker), pytest.raises(wm.SourceError, match=hint):
         assert query.awaitTermination(PATIENCE)

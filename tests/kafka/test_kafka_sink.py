@@ -11,16 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
-from millpond._spark.sinks.kafka_client import check_topics
-from millpond._spark.sinks.kafka_sink import PLACED_ROWS
-from millpond._spark.sinks.selection import Selection
-from millpond._spark.sinks.sinks import BatchSinks
-from millpond.errors import ConfigError, MillpondError, TopologyError
-from millpond.io.dataframes import ForeachBatch
-from millpond.io.kafka import Kafka
-from millpond.io.topics import Delivery, TopicSink
 from tests.kafka.ends import ENDS, ClosingSinks
 from tests.kafka.topics import committed, new_topic
+from watersmeet._spark.sinks.kafka_client import check_topics
+from watersmeet._spark.sinks.kafka_sink import PLACED_ROWS
+from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.sinks.sinks import BatchSinks
+from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
+from watersmeet.io.dataframes import ForeachBatch
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import Delivery, TopicSink
 
 BOTH = pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 
@@ -208,7 +208,7 @@ def test_a_topic_that_goes_missing_fails_the_batch(spark: SparkSession, broker: 
 def test_a_kafka_that_is_not_there_is_an_error_and_not_a_wait_for_ever(spark: SparkSession) -> None:
     (port,) = free_ports(1)
     nobody = Kafka(f"127.0.0.1:{port}", producer={"request.timeout.ms": "500"})
-    with pytest.raises(MillpondError, match="Kafka does not answer"):
+    with pytest.raises(WatersmeetError, match="Kafka does not answer"):
         check_topics(nobody, ["any"])
     settings = {"bootstrap.servers": nobody.bootstrap_servers, "message.timeout.ms": "500"}
     sinks = ClosingSinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")

@@ -14,21 +14,21 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._plan.nodes import Kind, Shape, Source
-from millpond._spark.dataflow.compile import Layout, compile_plan
-from millpond._spark.dataflow.wire import Labels, target_count
-from millpond._spark.formats.deserializers import HINT
-from millpond._spark.formats.formats import type_of
-from millpond._spark.sources import topics as kafka_topics
-from millpond._spark.sources.scans import Scan
-from millpond._spark.sources.sources import partition_counts, scan
-from millpond.errors import ConfigError, SourceError
-from millpond.io.formats import json
-from millpond.io.kafka import Kafka
-from millpond.io.topics import DeadLetter, Topic
 from tests.kafka.topics import PARTITIONS, committed
+from watersmeet._plan.nodes import Kind, Shape, Source
+from watersmeet._spark.dataflow.compile import Layout, compile_plan
+from watersmeet._spark.dataflow.wire import Labels, target_count
+from watersmeet._spark.formats.deserializers import HINT
+from watersmeet._spark.formats.formats import type_of
+from watersmeet._spark.sources import topics as kafka_topics
+from watersmeet._spark.sources.scans import Scan
+from watersmeet._spark.sources.sources import partition_counts, scan
+from watersmeet.errors import ConfigError, SourceError
+from watersmeet.io.formats import json
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import DeadLetter, Topic
 
 _NAMES = (f"topic-{n}" for n in itertools.count())
 
@@ -161,7 +161,7 @@ def test_a_query_that_meets_undecodable_bytes_fails_with_one_error_wherever_they
 ) -> None:
     name, out = new_topic(broker), new_topic(broker)
     produce(broker, name, [(key, value, 1)])
-    b = mp.StreamsBuilder("undecodable")
+    b = wm.StreamsBuilder("undecodable")
     b.stream(name, key="string", value=json("a int") if "json" in reason else reason.split()[2][:-1]).to(out)
     query = b.build().start(
         spark, checkpoint=str(tmp_path / "cp"), local_cache=str(tmp_path / "cache"), available_now=True, kafka=kafka
@@ -180,7 +180,7 @@ def test_a_bad_record_stops_a_query_and_the_same_checkpoint_goes_on_when_it_is_t
     produce(broker, name, [(b"a", b'{"a":1}', 1), (b"b", b'{"a":', 2), (b"c", b'{"a":3}', 3)])
 
     def run(policy: Any) -> Any:
-        b = mp.StreamsBuilder("bad")
+        b = wm.StreamsBuilder("bad")
         records = b.stream(name, key="string", value=json("a int"), on_undecodable=policy, name="in")
         records.to_table(store="kept").to_stream().to(out)
         given: dict[str, Any] = {"checkpoint": str(tmp_path / "cp"), "local_cache": str(tmp_path / "cache")}
@@ -192,7 +192,7 @@ def test_a_bad_record_stops_a_query_and_the_same_checkpoint_goes_on_when_it_is_t
         run("fail")
     assert run("skip").drops == {("in", "undecodable"): 1}
     produce(broker, name, [(b"d", b"4", 4), (b"e", b'{"a":5}', 5)])
-    with pytest.raises(SourceError, match=r"Hint: .*mp\.DeadLetter"):
+    with pytest.raises(SourceError, match=r"Hint: .*wm\.DeadLetter"):
         run("fail")
     assert run(DeadLetter(dead)).drops == {("in", "dead_letter"): 1}
     produce(broker, name, [(b"f", b"6", 6), (b"g", b'{"a":7}', 7)])
@@ -208,7 +208,7 @@ def test_plain_formats_beside_json_and_a_topic_that_is_read_twice_come_through(
     out, raw = new_topic(broker, PARTITIONS), new_topic(broker, PARTITIONS)
     produce(broker, texts, [(b"a", b"text", 1), (b"b", None, 2), (None, b"\xff", 3)])
     produce(broker, objects, [(b"a", b'{"a":7}', 4), (b"\xff", b"{}", 5), (b"b", b"null", 6)])
-    b = mp.StreamsBuilder("mixed")
+    b = wm.StreamsBuilder("mixed")
     b.stream(texts, key="string", value="string", on_undecodable="skip", name="one").to(out, name="first")
     b.stream(texts, key="bytes", value="bytes", name="two").to(raw, name="second")
     more = b.stream(objects, key="string", value=json("a int"), on_undecodable="skip", name="three")
@@ -320,7 +320,7 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
     records = spark.createDataFrame([("t", 0, 0, None, b"k", b"v")], columns)
 
     def decoded(mapper: Callable[[Column], Column]) -> bool:
-        b = mp.StreamsBuilder("asked")
+        b = wm.StreamsBuilder("asked")
         b.stream("t", key="string", value="string").map_values(mapper).to("out")
         physical = b.build().physical
         rows = kafka_topics.topic_rows(records, list(enumerate(physical.plan.sources)), headers=False)
@@ -381,7 +381,7 @@ def test_a_batch_of_many_partitions_is_read_in_no_more_tasks_than_run_at_a_time(
     for number in range(60):
         producer.produce(name, str(number), b"k", partition=number % 6, timestamp=1_000 + number)
     assert producer.flush(30) == 0
-    builder = mp.StreamsBuilder("many")
+    builder = wm.StreamsBuilder("many")
     builder.stream(name, key="string", value="string").to(out)
     query = builder.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True)
     query.awaitTermination()

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.engine.lagging import FIRST, HOUR, RECORDS, SECOND, Said, chain, said
 from tests.kafka.topics import committed, new_topic
@@ -33,10 +33,10 @@ def plus(left: Column, right: Column) -> Column:
 
 
 def test_nothing_of_a_partition_that_lags_an_hour_is_late(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     topics = {name: new_topic(broker, name) for name in ("left", "right", "third", "out")}
-    builder = mp.StreamsBuilder("lagging")
+    builder = wm.StreamsBuilder("lagging")
     left, right, third = (builder.stream(topics[n], key="string", value="string") for n in ("left", "right", "third"))
     left.outer_join(right, plus, FIRST).left_join(third, plus, SECOND).to(topics["out"])
     topology = builder.build()

@@ -19,17 +19,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._engine.rows import blob
-from millpond._spark.sinks.driver_commit import DriverCommit
-from millpond._spark.sinks.kafka_client import client_settings
-from millpond._spark.sinks.kafka_sink import send
-from millpond._spark.sinks.producers import TransactionalSender
-from millpond._spark.sinks.transactions.retries import Faults, Transaction
-from millpond.errors import ConfigError, SinkError
 from tests.kafka.lossy import LossyNetwork, free_port
 from tests.kafka.topics import committed, new_topic
+from watersmeet._engine.rows import blob
+from watersmeet._spark.sinks.driver_commit import DriverCommit
+from watersmeet._spark.sinks.kafka_client import client_settings
+from watersmeet._spark.sinks.kafka_sink import send
+from watersmeet._spark.sinks.producers import TransactionalSender
+from watersmeet._spark.sinks.transactions.retries import Faults, Transaction
+from watersmeet.errors import ConfigError, SinkError
 
 RECORDS = 20
 SHORT = {
@@ -50,8 +50,8 @@ class Behind:
     port: int
 
     @property
-    def kafka(self) -> mp.Kafka:
-        return mp.Kafka(f"127.0.0.1:{self.port}", producer=SHORT, retry_timeout="2 minutes")
+    def kafka(self) -> wm.Kafka:
+        return wm.Kafka(f"127.0.0.1:{self.port}", producer=SHORT, retry_timeout="2 minutes")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def left() -> tuple[int, int]:
     """Calls that are under way, and threads of clients."""
     names = [Path(f"/proc/self/task/{task}/comm") for task in os.listdir("/proc/self/task")]
     threads = sum(name.exists() and name.read_text().startswith("rdk:") for name in names)
-    return sum(thread.name.startswith("millpond: a call") for thread in threading.enumerate()), threads
+    return sum(thread.name.startswith("watersmeet: a call") for thread in threading.enumerate()), threads
 
 
 def check_once(behind: Behind, seed: int, batches: int) -> None:
@@ -140,7 +140,7 @@ def test_records_are_in_once_behind_many_lost_answers(behind: Behind, seed: int)
 
 
 def test_a_fault_that_lasts_ends_the_batch_at_the_limit_and_says_how_to_raise_it() -> None:
-    kafka = mp.Kafka(f"127.0.0.1:{free_port()}", producer={"request.timeout.ms": 200}, retry_timeout="1 second")
+    kafka = wm.Kafka(f"127.0.0.1:{free_port()}", producer={"request.timeout.ms": 200}, retry_timeout="1 second")
     driver = DriverCommit(client_settings(kafka), "id", ["t"], 5)
     with pytest.raises(SinkError, match=r"(?s)does not .*tried again for \d+ s.*retry_timeout=") as raised:
         driver.begins(0)
@@ -157,4 +157,4 @@ def test_what_does_not_pass_by_itself_is_not_tried_again() -> None:
 
 def test_a_limit_that_is_negative_is_refused() -> None:
     with pytest.raises(ConfigError, match="retry_timeout='-1 second'"):
-        mp.Kafka("host:9092", retry_timeout="-1 second")
+        wm.Kafka("host:9092", retry_timeout="-1 second")

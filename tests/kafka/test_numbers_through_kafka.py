@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 
@@ -65,11 +65,11 @@ def wanted(pairs: list[tuple[int | None, int]]) -> Pairs:
 
 
 def test_numbers_nulls_and_wrong_widths_come_through_every_way(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     (streamed, kept), seen = produced(broker), tmp_path / "seen"
     plain, doubled, joined = (new_topic(broker, name) for name in ("plain", "twice", "joined"))
-    b = mp.StreamsBuilder("numbers")
+    b = wm.StreamsBuilder("numbers")
     stream = b.stream(streamed, key="int", value="long", on_undecodable="skip").peek(Look(seen))
     table = b.table(kept, key="int", value="long")
     stream.to(plain)

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond.errors import ConfigError
 from tests.kafka.topics import committed, new_topic
 from tests.spark.test_streaming import put, reader
+from watersmeet.errors import ConfigError
 
 
-def run(spark: SparkSession, folder: Path, kafka: mp.Kafka, topic: str) -> None:
+def run(spark: SparkSession, folder: Path, kafka: wm.Kafka, topic: str) -> None:
     """Work on what is there; a run is a batch of its own."""
-    b = mp.StreamsBuilder("older")
+    b = wm.StreamsBuilder("older")
     b.table(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts", store="kept").to(topic)
     given: dict[str, Any] = {"checkpoint": str(folder / "cp"), "local_cache": str(folder / "cache")}
     b.build().start(spark, kafka=kafka, available_now=True, **given).awaitTermination()
 
 
 def test_an_older_copy_of_the_checkpoint_is_refused_at_the_start_and_the_newest_goes_on(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     topic, checkpoint = new_topic(broker), tmp_path / "cp"
     put(spark, tmp_path / "in", (1, "first", 10))

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import Record, committed, new_topic
 
@@ -47,7 +47,7 @@ def inputs(broker: KafkaBroker) -> tuple[str, str]:
     return one, many
 
 
-def started(topology: mp.Topology, spark: SparkSession, kafka: mp.Kafka, folder: Path) -> None:
+def started(topology: wm.Topology, spark: SparkSession, kafka: wm.Kafka, folder: Path) -> None:
     query = topology.start(
         spark,
         checkpoint=str(folder / "checkpoint"),
@@ -62,7 +62,7 @@ def reference(value: Column) -> Column:
     return F.split(value, r"\|")[0]
 
 
-def one_to_many(builder: mp.StreamsBuilder, one: str, many: str) -> mp.KTable:
+def one_to_many(builder: wm.StreamsBuilder, one: str, many: str) -> wm.KTable:
     """The rows of `one` beside the rows of `many` that refer to them."""
     left = builder.table(one, key="string", value="string")
     return left.one_to_many_join(builder.table(many, key="long", value="string"), F.concat, key=reference)
@@ -76,10 +76,10 @@ def partitions_of(records: list[Record], prefix_of: Any) -> dict[str, set[int]]:
 
 
 def test_a_prefix_has_one_partition_where_kafkas_own_clients_put_it(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, inputs: tuple[str, str], tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, inputs: tuple[str, str], tmp_path: Path
 ) -> None:
     plain, as_json, rekeyed = (new_topic(broker, name) for name in ("plain", "json", "rekeyed"))
-    builder = mp.StreamsBuilder("one-to-many")
+    builder = wm.StreamsBuilder("one-to-many")
     joined = one_to_many(builder, *inputs)
     joined.to(plain)
     joined.map_values(lambda value: F.upper(value)).to(as_json, key="json")

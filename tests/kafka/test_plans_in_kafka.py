@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from dev.broker import KafkaBroker
-from millpond._engine.rows import blob
-from millpond._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, planned
-from millpond._spark.sinks.driver_commit import DriverCommit, driver_name
-from millpond._spark.sinks.producers import TransactionalSender
-from millpond.errors import ConfigError
 from tests.kafka.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
+from watersmeet._engine.rows import blob
+from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, planned
+from watersmeet._spark.sinks.driver_commit import DriverCommit, driver_name
+from watersmeet._spark.sinks.producers import TransactionalSender
+from watersmeet.errors import ConfigError
 
 
 def plan_to(end: int, topology: str = "one", *, untold: bool = False) -> BatchPlan:
@@ -74,7 +74,7 @@ def test_a_batch_that_is_run_again_by_the_same_plan_is_in(broker: KafkaBroker) -
     assert marker(broker, driver_name(f"app-{topic}"), topic) == Marker(1, plan_to(5))
 
 
-def test_the_mark_of_an_earlier_millpond_counts_for_a_batch_that_it_has_planned_and_for_no_other(
+def test_the_mark_of_an_earlier_watersmeet_counts_for_a_batch_that_it_has_planned_and_for_no_other(
     broker: KafkaBroker,
 ) -> None:
     topic = new_topic(broker)

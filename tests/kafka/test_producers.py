@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from millpond._spark.sinks.producers import Sender, TransactionalSender
-from millpond.errors import SinkError
+from watersmeet._spark.sinks.producers import Sender, TransactionalSender
+from watersmeet.errors import SinkError
 
 
 class Narrow:

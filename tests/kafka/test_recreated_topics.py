@@ -12,12 +12,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.checkpoint.checkpoint import look
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.sources import topic_ids
 from tests.kafka.topics import PARTITIONS, committed, new_topic
+from watersmeet._spark.checkpoint.checkpoint import look
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.sources import topic_ids
 
 PATIENCE = 300.0
 """Seconds after which what is waited for is not believed in."""
@@ -32,7 +32,7 @@ def produce(broker: KafkaBroker, topic: str, value: str, count: int) -> None:
 
 def make_anew(broker: KafkaBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    ask = topic_ids.asking(mp.Kafka(broker.bootstrap_servers), [topic])
+    ask = topic_ids.asking(wm.Kafka(broker.bootstrap_servers), [topic])
     assert ask is not None
     before = ask()[topic]
     admin.delete_topics([topic])[topic].result(30)
@@ -49,8 +49,8 @@ def make_anew(broker: KafkaBroker, topic: str) -> None:
         time.sleep(0.1)
 
 
-def run(spark: SparkSession, folder: Path, kafka: mp.Kafka, source: str, *outputs: str, **options: Any) -> None:
-    b = mp.StreamsBuilder("anew")
+def run(spark: SparkSession, folder: Path, kafka: wm.Kafka, source: str, *outputs: str, **options: Any) -> None:
+    b = wm.StreamsBuilder("anew")
     records = b.stream(source, key="string", value="string")
     for output in outputs:
         records.to(output)
@@ -61,7 +61,7 @@ def run(spark: SparkSession, folder: Path, kafka: mp.Kafka, source: str, *output
 def test_an_input_that_was_made_anew_with_more_records_is_refused_with_both_ids_until_it_is_allowed(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    source, out, kafka = new_topic(broker), new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    source, out, kafka = new_topic(broker), new_topic(broker), wm.Kafka(broker.bootstrap_servers)
     ask = topic_ids.asking(kafka, [source])
     assert ask is not None
     produce(broker, source, "old", 5)
@@ -70,7 +70,7 @@ def test_an_input_that_was_made_anew_with_more_records_is_refused_with_both_ids_
     make_anew(broker, source)
     produce(broker, source, "new", 9)
     told = f"topic {source}: its id was {before}, it is {ask()[source]}"
-    with pytest.raises(mp.SourceError, match=r"made anew(.|\n)*Hint: .*allow_recreated_topics=True") as refused:
+    with pytest.raises(wm.SourceError, match=r"made anew(.|\n)*Hint: .*allow_recreated_topics=True") as refused:
         run(spark, tmp_path, kafka, source, out)
     assert refused.value.given == told
     assert len(committed(broker, out)) == 5
@@ -91,19 +91,19 @@ def test_an_input_that_is_made_anew_while_a_query_runs_ends_it_before_anything_o
             make_anew(broker, source)
             produce(broker, source, "new", 20)
 
-    b = mp.StreamsBuilder("anew-meanwhile")
+    b = wm.StreamsBuilder("anew-meanwhile")
     records = b.stream(source, key="string", value="string")
     records.to(out)
-    records.to(mp.ForeachBatch(behind_the_first_batch), name="behind")
-    kafka = mp.Kafka(broker.bootstrap_servers, max_records_per_batch=3)
+    records.to(wm.ForeachBatch(behind_the_first_batch), name="behind")
+    kafka = wm.Kafka(broker.bootstrap_servers, max_records_per_batch=3)
     given = {"checkpoint": str(tmp_path / "cp"), "kafka": kafka, "local_cache": None, "available_now": True}
-    with pytest.raises(mp.SourceError, match=f"(?s)made anew.*topic {source}: its id was"):
+    with pytest.raises(wm.SourceError, match=f"(?s)made anew.*topic {source}: its id was"):
         b.build().start(spark, **given).awaitTermination()
     assert [each.value for each in committed(broker, out)] == [b"old0", b"old1", b"old2"]
 
 
 def test_each_batch_asks_for_the_ids_and_an_output_is_said_once(broker: KafkaBroker) -> None:
-    source, out, kafka = new_topic(broker), new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    source, out, kafka = new_topic(broker), new_topic(broker), wm.Kafka(broker.bootstrap_servers)
     ask = topic_ids.asking(kafka, [source, out])
     assert ask is not None
     watch = topic_ids.TopicWatch(ask, dict(ask()), frozenset({source}), frozenset({out}))
@@ -115,14 +115,14 @@ def test_each_batch_asks_for_the_ids_and_an_output_is_said_once(broker: KafkaBro
         warnings.simplefilter("error")
         watch(2)
     make_anew(broker, source)
-    with pytest.raises(mp.SourceError, match=f"topic {source}: its id was"):
+    with pytest.raises(wm.SourceError, match=f"topic {source}: its id was"):
         watch(3)
 
 
 def test_an_output_that_was_made_anew_is_said_at_the_start(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    source, out, kafka = new_topic(broker), new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    source, out, kafka = new_topic(broker), new_topic(broker), wm.Kafka(broker.bootstrap_servers)
     produce(broker, source, "old", 5)
     run(spark, tmp_path, kafka, source, out)
     make_anew(broker, out)
@@ -135,7 +135,7 @@ def test_an_output_that_was_made_anew_is_said_at_the_start(
 def test_what_marks_the_batches_stays_where_it_is_when_an_output_is_added(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    source, kafka = new_topic(broker), mp.Kafka(broker.bootstrap_servers)
+    source, kafka = new_topic(broker), wm.Kafka(broker.bootstrap_servers)
     first, second = new_topic(broker, "b-second"), new_topic(broker, "a-first")
     assert second < first
     produce(broker, source, "x", 3)

@@ -15,7 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from dev.registry import SchemaRegistryServer
 from tests.formats.test_protobuf import order
@@ -49,10 +49,10 @@ def write(broker: KafkaBroker, topic: str, serializer: Callable[..., Any], *valu
 
 
 def test_messages_and_json_with_a_schema_go_through_kafka(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     with SchemaRegistryServer().running() as server:
-        client, registry = SchemaRegistryClient({"url": server.url}), mp.SchemaRegistry(server.url)
+        client, registry = SchemaRegistryClient({"url": server.url}), wm.SchemaRegistry(server.url)
         messages, objects = new_topic(broker, "messages"), new_topic(broker, "objects")
         to_messages, to_objects = new_topic(broker), new_topic(broker)
         messaged = ProtobufSerializer(ORDER, client, {**DEPRECATED, "skip.known.types": True})
@@ -61,12 +61,12 @@ def test_messages_and_json_with_a_schema_go_through_kafka(
         rows = [{"id": 1, "note": "é", "at": "2026-02-28T01:02:03Z"}, b"no JSON", None, {"id": 2}]
         write(broker, objects, written, *rows)
 
-        b = mp.StreamsBuilder("schemas")
-        form = mp.protobuf(ORDER, registry=registry)
+        b = wm.StreamsBuilder("schemas")
+        form = wm.protobuf(ORDER, registry=registry)
         read = b.stream(messages, key="string", value=form, on_undecodable="skip")
-        read.map_values(shout).to(to_messages, value=mp.protobuf(ORDER, registry=registry))
-        read = b.stream(objects, key="string", value=mp.json_schema(registry=registry), on_undecodable="skip")
-        read.map_values(shout).to(to_objects, value=mp.json_schema(SCHEMA, registry=registry, validate=True))
+        read.map_values(shout).to(to_messages, value=wm.protobuf(ORDER, registry=registry))
+        read = b.stream(objects, key="string", value=wm.json_schema(registry=registry), on_undecodable="skip")
+        read.map_values(shout).to(to_objects, value=wm.json_schema(SCHEMA, registry=registry, validate=True))
         query = b.build().start(spark, checkpoint=str(tmp_path / "c"), kafka=kafka, available_now=True)
         query.awaitTermination()
 

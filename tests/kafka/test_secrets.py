@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from dev.broker import KafkaBroker
-from millpond._spark.session import credentials
-from millpond.errors import ConfigError
 from tests.kafka import secret_run
 from tests.kafka.topics import new_topic
+from watersmeet._spark.session import credentials
+from watersmeet.errors import ConfigError
 
 SURFACES = ("stdout", "python.log", "jvm.log", "events", "pickled", "checkpoint", "failed", "cache", "local")
 FAILURES = (

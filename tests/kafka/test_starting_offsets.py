@@ -12,14 +12,14 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.sources.sources import scan
-from millpond.errors import ConfigError
-from millpond.io.kafka import Kafka
-from millpond.io.topics import Topic
 from tests.kafka.test_kafka_source import drained, new_topic, source
 from tests.spark.test_streaming import Collector, by_key
+from watersmeet._spark.sources.sources import scan
+from watersmeet.errors import ConfigError
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import Topic
 
 
 def produce(broker: KafkaBroker, topic: str, *records: tuple[int, bytes, bytes, int]) -> None:
@@ -42,7 +42,7 @@ def test_a_topic_begins_at_the_offsets_or_at_the_time_that_a_snapshot_says_and_o
 
     def read(name: str, topic: str, **goes_on: Any) -> Any:
         made = source(name, Topic(topic, "string", "string"), "table" if goes_on else "stream")
-        return replace(made, bootstrap=mp.Snapshot(frame, "key", value="value", **goes_on)) if goes_on else made
+        return replace(made, bootstrap=wm.Snapshot(frame, "key", value="value", **goes_on)) if goes_on else made
 
     moment = datetime.fromtimestamp(1.005, tz=UTC)
     nodes = [
@@ -71,10 +71,10 @@ def test_a_table_of_a_topic_goes_on_behind_its_snapshot(
     produce(broker, topic, (0, b"a", b'{"n": 1}', 10), (0, b"a", b'{"n": 2}', 20), (1, b"b", b'{"n": 3}', 30))
 
     def run(frame: DataFrame | None) -> None:
-        b = mp.StreamsBuilder("behind")
-        known = None if frame is None else mp.Snapshot(frame, "id", starting_offsets={0: 1, 1: 1})
-        table = b.table(topic, key="string", value=mp.json("n int"), store="kept", bootstrap=known)
-        table.map_values(lambda value: value["n"]).to(mp.ForeachBatch(sink), name="out")
+        b = wm.StreamsBuilder("behind")
+        known = None if frame is None else wm.Snapshot(frame, "id", starting_offsets={0: 1, 1: 1})
+        table = b.table(topic, key="string", value=wm.json("n int"), store="kept", bootstrap=known)
+        table.map_values(lambda value: value["n"]).to(wm.ForeachBatch(sink), name="out")
         query = b.build().start(spark, checkpoint=tmp_path / "cp", kafka=kafka, available_now=True, local_cache=None)
         query.awaitTermination()
 
@@ -84,7 +84,7 @@ def test_a_table_of_a_topic_goes_on_behind_its_snapshot(
     produce(broker, topic, (1, b"b", b'{"n": 5}', 40))
     run(None)
     assert by_key([row[:2] for row in sink.rows()]) == {"a": [(1,), (2,)], "b": [(3,), (5,)], "c": [(4,)]}
-    kept = mp.read_state(spark, tmp_path / "cp", "kept", keys=["b", "c"]).collect()
+    kept = wm.read_state(spark, tmp_path / "cp", "kept", keys=["b", "c"]).collect()
     assert sorted((row.key, row.value.n) for row in kept) == [("b", 5), ("c", 4)]
 
 
@@ -98,12 +98,12 @@ def test_a_stream_of_a_topic_goes_on_behind_its_history(
     goes_on: Any = {"starting_offsets": {0: 1, 1: 0}}
 
     def run(*, begins: bool = True) -> None:
-        b = mp.StreamsBuilder("history")
-        history = mp.Backfill(frame, "id", value="v", timestamp="at", order="at", **goes_on) if begins else None
+        b = wm.StreamsBuilder("history")
+        history = wm.Backfill(frame, "id", value="v", timestamp="at", order="at", **goes_on) if begins else None
         events = b.stream(topic, key="string", value="string", bootstrap=history)
         names = b.table(other, key="string", value="string")
         named = events.left_join(names, lambda event, name: F.concat(event, F.coalesce(name, F.lit("-"))))
-        named.to(mp.ForeachBatch(sink), name="out")
+        named.to(wm.ForeachBatch(sink), name="out")
         query = b.build().start(spark, checkpoint=tmp_path / "cp", kafka=kafka, available_now=True, local_cache=None)
         query.awaitTermination()
 

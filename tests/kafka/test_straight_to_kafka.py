@@ -13,16 +13,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._engine.rows import blob
-from millpond._spark.dataflow.wire import END, Exits, Labels
-from millpond._spark.formats.formats import serde_of
-from millpond._spark.formats.serdes import JsonSerde, Serde
-from millpond._spark.sinks.direct_sink import WriteDirectly, can_write_directly
-from millpond._spark.sinks.kafka_sink import KafkaWrite
-from millpond.errors import SinkError
 from tests.kafka.topics import committed, new_topic
+from watersmeet._engine.rows import blob
+from watersmeet._spark.dataflow.wire import END, Exits, Labels
+from watersmeet._spark.formats.formats import serde_of
+from watersmeet._spark.formats.serdes import JsonSerde, Serde
+from watersmeet._spark.sinks.direct_sink import WriteDirectly, can_write_directly
+from watersmeet._spark.sinks.kafka_sink import KafkaWrite
+from watersmeet.errors import SinkError
 
 RECORDS = 2_000
 LONGS = (0, -1, 2**53 + 1, -(2**63), 2**63 - 1)
@@ -44,11 +44,11 @@ def produced(broker: KafkaBroker) -> tuple[str, str]:
 
 
 def run(
-    spark: SparkSession, kafka: mp.Kafka, folder: Path, b: mp.StreamsBuilder, *, leaves: bool, limit: int = 1_500
+    spark: SparkSession, kafka: wm.Kafka, folder: Path, b: wm.StreamsBuilder, *, leaves: bool, limit: int = 1_500
 ) -> None:
     topology = b.build()
     assert can_write_directly(topology.plan, topology.plan.sinks) is leaves
-    limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=limit)
+    limited = wm.Kafka(kafka.bootstrap_servers, max_records_per_batch=limit)
     query = topology.start(
         spark, checkpoint=str(folder / "cp"), kafka=limited, available_now=True, local_cache=str(folder / "c")
     )
@@ -67,13 +67,13 @@ def by_key(broker: KafkaBroker, topic: str) -> dict[bytes | None, list[tuple[byt
 
 @pytest.mark.parametrize("join", ["table_table", "foreign_key"])
 def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, join: str
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, join: str
 ) -> None:
     sides = produced(broker)
     outs = []
     # a joiner that no level evaluates goes the other way, up to the last exchange, and another format all the way
     for place, (joiner, format) in enumerate([("level", "string"), ("columns", "string"), ("columns", "bytes")]):
-        b = mp.StreamsBuilder("straight")
+        b = wm.StreamsBuilder("straight")
         left, right = (b.table(topic, key="long", value="string") for topic in sides)
         made = F.concat if joiner == "level" else lambda one, two: F.concat(one, F.lit(""), two)
         options: dict[str, Any] = {"foreign_key": lambda value: F.length(value).cast("long")}
@@ -92,11 +92,11 @@ def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
 
 
 def test_several_sinks_and_formats_are_written_in_one_pass(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     source, _ = produced(broker)
     texts, lengths, raw = (new_topic(broker) for _ in range(3))
-    b = mp.StreamsBuilder("several")
+    b = wm.StreamsBuilder("several")
     stream = b.stream(source, key="long", value="string")
     stream.to(texts)
     stream.map(lambda key, value: (value, F.length(value))).to(lengths)
@@ -111,20 +111,20 @@ def test_several_sinks_and_formats_are_written_in_one_pass(
 
 @pytest.mark.parametrize("way", ["text", "json", "columns"])
 def test_two_sinks_of_one_topic_keep_each_keys_order(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, way: str
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, way: str
 ) -> None:
     source, out = new_topic(broker, "source"), new_topic(broker, "out")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for at in range(120):
         producer.produce(source, key=b"abc"[at % 3 : at % 3 + 1], value=str(at).encode(), timestamp=1_000 + at)
     assert producer.flush(60) == 0
-    b = mp.StreamsBuilder("halves")
+    b = wm.StreamsBuilder("halves")
     stream = b.stream(source, key="string", value="string")
     stream.filter(lambda value: value % 2 == 0).to(out)
     odd = stream.filter_not(lambda value: value % 2 == 0)
     odd.to(out) if way == "text" else odd.map_values(lambda value: value.cast("int")).to(out, value="json")
     if way == "columns":
-        odd.to(mp.Writer("noop"), name="beside")
+        odd.to(wm.Writer("noop"), name="beside")
     run(spark, kafka, tmp_path, b, leaves=way != "columns", limit=90)
     found = {key: [int(value or 0) for value, _ in records] for key, records in by_key(broker, out).items()}
     assert found == {key: list(range(at, 120, 3)) for at, key in enumerate((b"a", b"b", b"c"))}
@@ -132,25 +132,25 @@ def test_two_sinks_of_one_topic_keep_each_keys_order(
 
 def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSession) -> None:
     def plain(build: Any) -> bool:
-        b = mp.StreamsBuilder("formats")
+        b = wm.StreamsBuilder("formats")
         build(b)
         return can_write_directly(b.build().plan, b.build().plan.sinks)
 
     assert plain(lambda b: b.stream("in", key="long", value="bytes").to("out"))
     assert plain(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
     assert plain(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
-    assert plain(lambda b: b.stream("in", key="long", value=mp.json("a int, m map<string,date>")).to("out"))
-    assert not plain(lambda b: b.stream("in", key="long", value=mp.json("a int")).to("out", value=mp.json("b int")))
+    assert plain(lambda b: b.stream("in", key="long", value=wm.json("a int, m map<string,date>")).to("out"))
+    assert not plain(lambda b: b.stream("in", key="long", value=wm.json("a int")).to("out", value=wm.json("b int")))
     # names that are no strings
     by_day = F.create_map(F.lit(1), F.lit(2))
     assert not plain(lambda b: b.stream("in", key="long", value="string").map_values(lambda value: by_day).to("out"))
     # it does not fit, and whoever writes it says so
     assert not plain(lambda b: b.stream("in", key="long", value="string").to("out", value="long"))
-    assert not plain(lambda b: b.stream("in", key="long", value="string").to(mp.Writer("noop"), name="nowhere"))
+    assert not plain(lambda b: b.stream("in", key="long", value="string").to(wm.Writer("noop"), name="nowhere"))
 
 
 def test_json_is_what_goes_through_columns(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     sides, outs = produced(broker), [new_topic(broker) for _ in range(2)]
     at = F.timestamp_micros(F.lit(1_577_836_800_123_456))
@@ -159,13 +159,13 @@ def test_json_is_what_goes_through_columns(
         return F.struct(one.alias("a"), F.array(two).alias("b"), (F.length(one) / 3).alias("c"), at.alias("d"))
 
     for place, out in enumerate(outs):
-        b = mp.StreamsBuilder("json")
+        b = wm.StreamsBuilder("json")
         left, right = (b.table(topic, key="long", value="string") for topic in sides)
         stream = left.left_join(right, pair).to_stream()
         stream = stream.select_key(lambda key, value: F.struct(key.alias("k"), F.length(value["a"]).alias("n")))
         stream.to(out)
         if place:
-            stream.to(mp.Writer("noop"), name="beside")
+            stream.to(wm.Writer("noop"), name="beside")
         run(spark, kafka, tmp_path / str(place), b, leaves=not place)
     found = [by_key(broker, out) for out in outs]
     assert found[0] == found[1]
@@ -250,7 +250,7 @@ def test_windowed_keys_are_placed_by_the_key_within_and_those_of_other_sinks_by_
         blob.encode(pa.table({**columns, "key": keys})),
         blob.encode(pa.table({**columns, "key": [7, 8]})),
     )
-    serdes: dict[str, Serde] = {"key": serde_of(mp.time_windowed("string"))}
+    serdes: dict[str, Serde] = {"key": serde_of(wm.time_windowed("string"))}
     alone = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
     (first, second, _) = alone(iter([wire([(2, 0, windowed), (4, 1, beside), (10, END, b"")])]))
     assert first["key"].to_pylist() == [None, b"a" + long(5)]
@@ -269,7 +269,7 @@ def test_keys_and_values_that_are_written_already_leave_as_they_are_and_go_where
     columns |= {"value": [b"v", b"w"], "encoded_key": [b"a", b"b"]}
     keys = pa.array([{"key": "one", "start": 5, "end": 15}, {"key": "two", "start": 5, "end": 15}], kind)
     rows = blob.encode(pa.table({**columns, "key": keys}))
-    serdes: dict[str, Serde] = {"key": serde_of(mp.time_windowed("string"))}
+    serdes: dict[str, Serde] = {"key": serde_of(wm.time_windowed("string"))}
     beside = blob.encode(
         pa.table({name: columns.get(name, [7, 8]) for name in ("key", *columns) if "_key" not in name})
     )
@@ -302,14 +302,14 @@ class Cut:
 
 
 def test_a_task_that_did_not_see_the_end_commits_nothing(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _ = produced(broker)
     out = new_topic(broker)
-    b = mp.StreamsBuilder("cut")
+    b = wm.StreamsBuilder("cut")
     b.stream(source, key="long", value="string").to(out)
     monkeypatch.setattr(
-        "millpond._spark.sinks.sinks.in_order",
+        "watersmeet._spark.sinks.sinks.in_order",
         lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
     )
     with pytest.raises(SinkError, match=r"The rows of a task broke off"):
@@ -320,16 +320,16 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     assert len(committed(broker, out)) == RECORDS
 
 
-def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path) -> None:
+def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path) -> None:
     source, table, out = (new_topic(broker, name) for name in ("source", "table", "out"))
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(table, key=b"k", value=b"+", timestamp=500)
     for at, headers in enumerate([[("a", b"1"), ("a", None)], None, [("é", b"")]]):
         producer.produce(source, key=b"k", value=str(at).encode(), timestamp=1_000 + at, headers=headers)
     assert producer.flush(30) == 0
-    b = mp.StreamsBuilder("headers")
+    b = wm.StreamsBuilder("headers")
     right = b.table(table, key="string", value="string")
-    left = b.stream(mp.Topic(source, key="string", value="string", headers=True))
+    left = b.stream(wm.Topic(source, key="string", value="string", headers=True))
     left.join(right, F.concat).select_key(lambda value: value).to(out)
     topology = b.build()
     assert can_write_directly(topology.plan, topology.plan.sinks)
@@ -342,10 +342,10 @@ def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: mp.
 
 
 def test_a_query_that_begins_with_empty_topics_goes_on_when_records_come(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     left, right, out = (new_topic(broker, name) for name in ("left", "right", "out"))
-    b = mp.StreamsBuilder("empty")
+    b = wm.StreamsBuilder("empty")
     one, two = (b.table(topic, key="string", value="string") for topic in (left, right))
     one.join(two, F.concat).to(out)
     query = b.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, local_cache=str(tmp_path / "c"))

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, Record, committed, new_topic
 
@@ -53,7 +53,7 @@ def joined_by_pandas(left: list[Any], right: list[Any]) -> dict[int, tuple[int, 
     return {int(k): (int(row["a"]), None if pd.isna(row["b"]) else int(row["b"])) for k, row in kept.iterrows()}
 
 
-def joined_by_millpond(records: list[Record]) -> dict[int, tuple[int, int | None]]:
+def joined_by_watersmeet(records: list[Record]) -> dict[int, tuple[int, int | None]]:
     table: dict[int, tuple[int, int | None]] = {}
     for record in records:
         key = int(record.key or b"")
@@ -67,25 +67,25 @@ def joined_by_millpond(records: list[Record]) -> dict[int, tuple[int, int | None
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "spread"])
 def test_the_final_table_is_the_one_that_pandas_computes(
-    spark: SparkSession, broker: KafkaBroker, kafka: mp.Kafka, tmp_path: Path, partitioner: str
+    spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, partitioner: str
 ) -> None:
     left, right, out = (new_topic(broker, name) for name in ("left", "right", "joined"))
     lefts, rights = changes(1), changes(2)
     produce(broker, left, lefts, partitioner)
     produce(broker, right, rights, "murmur2")
-    b = mp.StreamsBuilder("pandas")
-    tables = [b.table(topic, key="string", value=mp.json("n long")) for topic in (left, right)]
+    b = wm.StreamsBuilder("pandas")
+    tables = [b.table(topic, key="string", value=wm.json("n long")) for topic in (left, right)]
     tables[0].left_join(tables[1], lambda a, c: F.struct(a["n"].alias("a"), c["n"].alias("b"))).to(
         out, key="string", value="json"
     )
-    limited = mp.Kafka(kafka.bootstrap_servers, max_records_per_batch=2_000)
+    limited = wm.Kafka(kafka.bootstrap_servers, max_records_per_batch=2_000)
     query = b.build().start(
         spark, checkpoint=str(tmp_path / "cp"), kafka=limited, available_now=True, local_cache=str(tmp_path / "c")
     )
     query.awaitTermination()
     records = committed(broker, out)
     assert query.lastProgress["batchId"] >= 2
-    assert joined_by_millpond(records) == joined_by_pandas(lefts, rights)
+    assert joined_by_watersmeet(records) == joined_by_pandas(lefts, rights)
     assert_each_keys_records_are_in_order(records, lefts)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.driver_run import STANDSTILL, elsewhere, passed_by, topology
 from tests.kafka.topics import committed, new_topic
@@ -56,7 +56,7 @@ def test_a_second_driver_takes_over_and_each_record_is_there_once(
         start = 10 + 10 * batch  # Kafka's client cannot write the time 0
         last = (0, STANDSTILL, start + 9) if batch == 1 else (0, f"{batch} end", start + 9)
         put(spark, folder / "left", *((n, f"{batch}", start + n) for n in range(8)), last)
-    kafka = mp.Kafka(broker.bootstrap_servers) if topic else None
+    kafka = wm.Kafka(broker.bootstrap_servers) if topic else None
     made = topology(spark, folder, topic, passed_by)
     with standing_still(folder, broker.bootstrap_servers, topic) as first:
         if stopped:

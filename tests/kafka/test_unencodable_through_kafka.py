@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from dev.broker import KafkaBroker
-from millpond._spark.sinks import driver_commit
-from millpond.errors import EncodingError
-from millpond.io.kafka import Kafka
 from tests.kafka.topics import Record, committed, new_topic
+from watersmeet._spark.sinks import driver_commit
+from watersmeet.errors import EncodingError
+from watersmeet.io.kafka import Kafka
 
 UUID = "123e4567-e89b-12d3-a456-4266141740%02d"
 PREFIX = "__streams.errors."
@@ -32,12 +32,12 @@ def produced(broker: KafkaBroker, topic: str, first: int) -> None:
     assert producer.flush(30) == 0
 
 
-def topology(names: dict[str, str], policy: Any, *, beside: bool) -> mp.Topology:
+def topology(names: dict[str, str], policy: Any, *, beside: bool) -> wm.Topology:
     """Ids as they come, and counts whose windows end too late from the fourth record of a key on."""
-    builder = mp.StreamsBuilder("unencodable", on_error=policy)
+    builder = wm.StreamsBuilder("unencodable", on_error=policy)
     ids = builder.stream(names["in"], key="string", value="string", name="in", headers=True)
     ids.to(names["out"], value="uuid", name="out")
-    windows = mp.TimeWindows.of_size_with_no_grace("1 hour")
+    windows = wm.TimeWindows.of_size_with_no_grace("1 hour")
     counts = ids.group_by_key().windowed_by(windows).count(name="counts").to_stream()
     late = counts.map(
         lambda key, n: (
@@ -49,9 +49,9 @@ def topology(names: dict[str, str], policy: Any, *, beside: bool) -> mp.Topology
             n,
         )
     )
-    late.to(names["counted"], key=mp.time_windowed("string", "1 hour"), name="counted")
+    late.to(names["counted"], key=wm.time_windowed("string", "1 hour"), name="counted")
     if beside:
-        counts.to(mp.ForeachBatch(lambda rows, batch: None), name="beside")
+        counts.to(wm.ForeachBatch(lambda rows, batch: None), name="beside")
     return builder.build()
 
 
@@ -60,7 +60,7 @@ def check_letters(found: list[Record], topic: str, records: int) -> None:
     assert len(found) == records // 4 + 2 * records // 5
     told = [dict(record.headers or ()) for record in found]
     for letter, each in zip(found, told, strict=True):
-        assert each[PREFIX + "exception"] == b"millpond.errors.EncodingError"
+        assert each[PREFIX + "exception"] == b"watersmeet.errors.EncodingError"
         assert each[PREFIX + "reason"] == b"unencodable"
         number = int(each["n"] or b"")
         assert (each[PREFIX + "topic"], letter.time) == (topic.encode(), 1000 + number)
@@ -85,7 +85,7 @@ def test_what_an_output_refuses_is_told_once_and_all_else_is_written(
     if way == "by tasks":
         monkeypatch.setattr(driver_commit, "TASK_BYTES", 0)
     names = {part: new_topic(broker, part) for part in ("in", "out", "counted", "dead")}
-    policy: Any = mp.DeadLetter(names["dead"]) if letters else "skip"
+    policy: Any = wm.DeadLetter(names["dead"]) if letters else "skip"
     for first in (0, BATCH):
         produced(broker, names["in"], first)
         query = topology(names, policy, beside=way == "by Spark").start(
@@ -113,12 +113,12 @@ def test_a_query_that_has_failed_at_an_output_goes_on_where_rows_may_end_there(
 
     def run(policy: Any) -> dict[tuple[str, str], int]:
         """Of the last level: without dead letters no exchange leads to the output."""
-        builder = mp.StreamsBuilder("last-level", on_error=policy)
+        builder = wm.StreamsBuilder("last-level", on_error=policy)
         ids = builder.stream(name, key="string", value="string", name="in")
-        last = ids.group_by_key().agg(last=mp.last(lambda value: value), name="last").to_stream()
+        last = ids.group_by_key().agg(last=wm.last(lambda value: value), name="last").to_stream()
         last.map_values(lambda value: value["last"]).to(out, value="uuid", name="out")
         if beside:
-            last.to(mp.ForeachBatch(lambda rows, batch: None), name="beside")
+            last.to(wm.ForeachBatch(lambda rows, batch: None), name="beside")
         query = builder.build().start(
             spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True, kafka=kafka
         )
@@ -131,6 +131,6 @@ def test_a_query_that_has_failed_at_an_output_goes_on_where_rows_may_end_there(
         # beside other outputs Spark makes the bytes, by a function that several may share
         assert beside or str(refused.value.given).endswith(f", value of a record for the topic {out}")
     assert committed(broker, out) == []
-    assert run(mp.DeadLetter(dead) if letters else "skip") == {("out", "dead_letter" if letters else "unencodable"): 5}
+    assert run(wm.DeadLetter(dead) if letters else "skip") == {("out", "dead_letter" if letters else "unencodable"): 5}
     assert len(committed(broker, out)) == BATCH - 5
     assert len(committed(broker, dead)) == (5 if letters else 0)

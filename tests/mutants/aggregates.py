@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine.aggregates import contributions, fold, held_changes
-from millpond._engine.aggregates.fold import Folded
-from millpond._engine.aggregates.functions import ArrayFold, CogroupFold
-from millpond._engine.operators.aggregates import suppress
-from millpond._plan.operators.aggregates import suppress as suppress_spec
+from watersmeet._engine.aggregates import contributions, fold, held_changes
+from watersmeet._engine.aggregates.fold import Folded
+from watersmeet._engine.aggregates.functions import ArrayFold, CogroupFold
+from watersmeet._engine.operators.aggregates import suppress
+from watersmeet._plan.operators.aggregates import suppress as suppress_spec
 
 Patch = pytest.MonkeyPatch
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._engine.keys import keys
-from millpond._engine.operators import foreign_key_send, level
+from watersmeet._engine.keys import keys
+from watersmeet._engine.operators import foreign_key_send, level
 
 Patch = pytest.MonkeyPatch
 

@@ -19,23 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from millpond._engine.exchange import routing
-from millpond._engine.keys import keys
-from millpond._engine.matching import matches
-from millpond._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
-from millpond._engine.rows.columns import position_columns
-from millpond._engine.state import merge, runs
-from millpond._engine.state import table as state_table
-from millpond._engine.state.cache import RunCache
-from millpond._engine.state.layout import Layout
-from millpond._engine.state.manifest import Manifest
-from millpond._engine.state.runs import State
-from millpond._engine.state.store import MemoryChunkStore
-from millpond._plan import rewrite
-from millpond._plan.operators.spec import TableSchema
-from millpond.errors import StateError
-from millpond.testing.proof import engine
-from millpond.testing.proof.histories.driver import RoughDriver
 from tests.mutants.aggregates import OF_AGGREGATES
 from tests.mutants.foreign_keys import (
     double_tombstone,
@@ -47,6 +30,23 @@ from tests.mutants.foreign_keys import (
 from tests.mutants.net import NETS, caught
 from tests.mutants.window_aggregates import OF_WINDOWS
 from tests.mutants.wtables import OF_WTABLES
+from watersmeet._engine.exchange import routing
+from watersmeet._engine.keys import keys
+from watersmeet._engine.matching import matches
+from watersmeet._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
+from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.state import merge, runs
+from watersmeet._engine.state import table as state_table
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.layout import Layout
+from watersmeet._engine.state.manifest import Manifest
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._plan import rewrite
+from watersmeet._plan.operators.spec import TableSchema
+from watersmeet.errors import StateError
+from watersmeet.testing.proof import engine
+from watersmeet.testing.proof.histories.driver import RoughDriver
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine.aggregates.windows import sliding, sliding_in_order, sliding_out_of_order
-from millpond._engine.aggregates.windows.closing import Closing
-from millpond._engine.operators.aggregates import (
+from watersmeet._engine.aggregates.windows import sliding, sliding_in_order, sliding_out_of_order
+from watersmeet._engine.aggregates.windows.closing import Closing
+from watersmeet._engine.operators.aggregates import (
     session_window_aggregate,
     sliding_window_aggregate,
     time_window_aggregate,
 )
-from millpond._engine.state.table import Table
-from millpond.windows import TimeWindows
+from watersmeet._engine.state.table import Table
+from watersmeet.windows import TimeWindows
 
 Patch = pytest.MonkeyPatch
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millpond._engine.operators.wtables import window_join
-from millpond._engine.operators.wtables.results import Results, Standing
-from millpond._engine.operators.wtables.rows import Rows
+from watersmeet._engine.operators.wtables import window_join
+from watersmeet._engine.operators.wtables.results import Results, Standing
+from watersmeet._engine.operators.wtables.rows import Rows
 
 Patch = pytest.MonkeyPatch
 JOIN = window_join._Join

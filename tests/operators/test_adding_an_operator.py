@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond._engine.operators import level
-from millpond._plan import operators
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
-from millpond.topology import Topology
 from tests.operators.distinct import engine
 from tests.operators.distinct.handle import distinct
 from tests.operators.distinct.node import Distinct as Node
 from tests.operators.distinct.spec import Distinct as Spec
+from watersmeet._engine.operators import level
+from watersmeet._plan import operators
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.topology import Topology
 
 Record = tuple[str | None, str | None]
 RECORDS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, "x", "y"])), max_size=30)

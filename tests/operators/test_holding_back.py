@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millpond._engine.operators import level
-from millpond._engine.rows import sizes
-from millpond._engine.state.runs import State
-from millpond._engine.time import held
-from millpond._plan import operators
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.engine import EngineDriver
 from tests.operators.delayed import engine
 from tests.operators.delayed.handle import delayed
 from tests.operators.delayed.node import Delayed as Node
 from tests.operators.delayed.spec import Delayed as Spec
+from watersmeet._engine.operators import level
+from watersmeet._engine.rows import sizes
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.time import held
+from watersmeet._plan import operators
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.engine import EngineDriver
 
 WAIT = 20
 Record = tuple[str, str, int]

@@ -9,16 +9,16 @@ import ast
 
 import pytest
 
-from millpond._plan import nodes
-from millpond._plan.operators import OPERATORS
 from tests.test_architecture import modules, part_of
+from watersmeet._plan import nodes
+from watersmeet._plan.operators import OPERATORS
 
 NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, name), type)) - {"Shape", "UserFunction"}
 # "table" is a kind of a node's output, too
 STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table"}
-FREE = ("millpond._plan.nodes", "millpond._plan.operators", "millpond.testing.proof.oracle")
+FREE = ("watersmeet._plan.nodes", "watersmeet._plan.operators", "watersmeet.testing.proof.oracle")
 # Where a stem leads to its engine file.
-DISPATCHERS = frozenset({"millpond._engine.operators.level"})
+DISPATCHERS = frozenset({"watersmeet._engine.operators.level"})
 
 
 def breaches(source: str, module: str) -> list[str]:
@@ -65,27 +65,27 @@ def test_nobody_asks_which_operator_or_node_something_is() -> None:
 
 
 BAD = [
-    ("millpond._plan.rewrite", "if operator.stem == kind:\n    pass"),
-    ("millpond._plan.timing", "keeps = operator.stem in KEEPING"),
-    ("millpond._engine.exchange.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
-    ("millpond._spark.dataflow.compile", "found = [o for o in operators if o.spec is TABLE]"),
-    ("millpond._spark.dataflow.compile", "JOINS = ('foreign_key_send',)"),
-    ("millpond._plan.tables", "if isinstance(node, StreamTable | Reference):\n    pass"),
-    ("millpond._spark.dataflow.stage", "if isinstance(node, nodes.GlobalLookup):\n    pass"),
-    ("millpond._spark.dataflow.stage", "if type(node) in (Map, FlatMap):\n    pass"),
-    ("millpond._plan.rewrite", "match node:\n    case Sink():\n        pass"),
-    ("millpond._plan.rewrite", "match operator.stem:\n    case other:\n        pass"),
-    ("millpond.testing.proof.engine", "if isinstance(node, TableTable):\n    pass"),
+    ("watersmeet._plan.rewrite", "if operator.stem == kind:\n    pass"),
+    ("watersmeet._plan.timing", "keeps = operator.stem in KEEPING"),
+    ("watersmeet._engine.exchange.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
+    ("watersmeet._spark.dataflow.compile", "found = [o for o in operators if o.spec is TABLE]"),
+    ("watersmeet._spark.dataflow.compile", "JOINS = ('foreign_key_send',)"),
+    ("watersmeet._plan.tables", "if isinstance(node, StreamTable | Reference):\n    pass"),
+    ("watersmeet._spark.dataflow.stage", "if isinstance(node, nodes.GlobalLookup):\n    pass"),
+    ("watersmeet._spark.dataflow.stage", "if type(node) in (Map, FlatMap):\n    pass"),
+    ("watersmeet._plan.rewrite", "match node:\n    case Sink():\n        pass"),
+    ("watersmeet._plan.rewrite", "match operator.stem:\n    case other:\n        pass"),
+    ("watersmeet.testing.proof.engine", "if isinstance(node, TableTable):\n    pass"),
 ]
 GOOD = [
-    ("millpond._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
+    ("watersmeet._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
     (
-        "millpond._engine.operators.level",
+        "watersmeet._engine.operators.level",
         "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]",
     ),
-    ("millpond._spark.dataflow.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
-    ("millpond.kstream", "if isinstance(node, GlobalView):\n    pass"),
-    ("millpond._plan.explain", "text = f'{node.stem} {node.name}'"),
+    ("watersmeet._spark.dataflow.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
+    ("watersmeet.kstream", "if isinstance(node, GlobalView):\n    pass"),
+    ("watersmeet._plan.explain", "text = f'{node.stem} {node.name}'"),
 ]
 
 

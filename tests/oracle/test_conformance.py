@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from millpond.testing.proof import conformance
-from millpond.testing.proof.conformance_compare import first_difference, judge
-from millpond.testing.proof.conformance_report import golden_table
-from millpond.testing.proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
-from millpond.testing.proof.oracle import Result, Semantics
-from millpond.testing.proof.recordings import History, Step, read
 from tests.oracle.places import RECORDINGS
+from watersmeet.testing.proof import conformance
+from watersmeet.testing.proof.conformance_compare import first_difference, judge
+from watersmeet.testing.proof.conformance_report import golden_table
+from watersmeet.testing.proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
+from watersmeet.testing.proof.oracle import Result, Semantics
+from watersmeet.testing.proof.recordings import History, Step, read
 
 FINDINGS = str(RECORDINGS / "histories" / "findings.jsonl.gz")
 
@@ -156,6 +156,6 @@ def test_an_unreadable_file_gives_status_2_and_the_others_are_still_compared(
 def test_a_runner_that_is_not_there_is_said_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(RUNNERS, "spark", "millpond.testing.no_such_module:Runner")
+    monkeypatch.setitem(RUNNERS, "spark", "watersmeet.testing.no_such_module:Runner")
     assert conformance.main(["--runner", "spark", FINDINGS]) == 2
-    assert "the runner 'spark' (millpond.testing.no_such_module:Runner) cannot be loaded" in capsys.readouterr().err
+    assert "the runner 'spark' (watersmeet.testing.no_such_module:Runner) cannot be loaded" in capsys.readouterr().err

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from millpond.testing.proof.oracle import Result, Semantics, Topology
-from millpond.testing.proof.oracle.functions import plus, ref
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup, GlobalView
-from millpond.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle import Result, Semantics, Topology
+from watersmeet.testing.proof.oracle.functions import plus, ref
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.tables.global_lookup import (
+    GlobalLookup,
+    GlobalTable,
+    GlobalTableLookup,
+    GlobalView,
+)
+from watersmeet.testing.proof.oracle.tables.table import TableSource
 
 
 def table_with_global(how: str) -> Topology:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import millpond.testing.proof.oracle
+import watersmeet.testing.proof.oracle
 
-FILES = sorted(Path(millpond.testing.proof.oracle.__file__).parent.glob("*.py"))
+FILES = sorted(Path(watersmeet.testing.proof.oracle.__file__).parent.glob("*.py"))
 
 
 def imported(source: str) -> set[str]:
@@ -29,7 +29,7 @@ def foreign(names: set[str]) -> set[str]:
     return {
         name
         for name in names
-        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("millpond.testing.proof.oracle")
+        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("watersmeet.testing.proof.oracle")
     }
 
 
@@ -39,5 +39,5 @@ def test_a_module_of_the_oracle_imports_nothing_of_the_engine(path: Path) -> Non
 
 
 def test_a_foreign_import_is_found() -> None:
-    source = "def f():\n    from millpond._engine import runs\nimport json, numpy\n"
-    assert foreign(imported(source)) == {"millpond._engine", "numpy"}
+    source = "def f():\n    from watersmeet._engine import runs\nimport json, numpy\n"
+    assert foreign(imported(source)) == {"watersmeet._engine", "numpy"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.oracle import Result
-from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.recordings import History, RecordingError, Step, read
+from watersmeet.testing.proof.oracle import Result
+from watersmeet.testing.proof.oracle.records import Windowed
+from watersmeet.testing.proof.recordings import History, RecordingError, Step, read
 
 LINE: dict[str, Any] = {
     "id": "one",

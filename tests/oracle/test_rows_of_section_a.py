@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from millpond.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.parts import window_aggregate
-from millpond.testing.proof.oracle.records import Windowed
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.tables.table_map_values import TableMapValues
-from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
-from millpond.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from millpond.testing.proof.oracle.windows.aggregation import AGGREGATORS
-from millpond.testing.proof.oracle.windows.suppress import Suppress
 from tests.oracle.places import Steps, emitted, window
+from watersmeet.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.parts import window_aggregate
+from watersmeet.testing.proof.oracle.records import Windowed
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.tables.table_map_values import TableMapValues
+from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
+from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
+from watersmeet.testing.proof.oracle.windows.suppress import Suppress
 
 FAITHFUL = Semantics()
 Results = list[list[Result]]

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millpond._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
-from millpond._engine.exchange.routing import Outlet, Seen
-from millpond._plan.explain import explain
-from millpond._plan.physical import Edge, Flow, Operator, Physical
-from millpond._plan.record_cache import with_record_cache
-from millpond.topology import Topology
+from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from watersmeet._engine.exchange.routing import Outlet, Seen
+from watersmeet._plan.explain import explain
+from watersmeet._plan.physical import Edge, Flow, Operator, Physical
+from watersmeet._plan.record_cache import with_record_cache
+from watersmeet.topology import Topology
 
 FLOW = {
     "node": None,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from millpond._plan.change.change import Change
-from millpond.aggregates import python
-from millpond.testing.proof.engine import EngineDriver
-from millpond.testing.proof.histories.changed.changes import carry_over
-from millpond.windows import BufferConfig, JoinWindows, Suppressed, TimeWindows, previous
 from tests.engine.kit import LIBRARY, PLUS, REF, driver_of
 from tests.plans.test_changes import change, outcomes
+from watersmeet._plan.change.change import Change
+from watersmeet.aggregates import python
+from watersmeet.testing.proof.engine import EngineDriver
+from watersmeet.testing.proof.histories.changed.changes import carry_over
+from watersmeet.windows import BufferConfig, JoinWindows, Suppressed, TimeWindows, previous
 
 WINDOWS = JoinWindows(10, 10, 0)
 TENS = TimeWindows(10, 10, 0)

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import millpond as mp
-from millpond._plan.change.change import Change
-from millpond._plan.change.compare import compare
-from millpond._plan.change.described import described
-from millpond._plan.change.types import hinders
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.windows import JoinWindows
+import watersmeet as wm
 from tests.engine.kit import PLUS
+from watersmeet._plan.change.change import Change
+from watersmeet._plan.change.compare import compare
+from watersmeet._plan.change.described import described
+from watersmeet._plan.change.types import hinders
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.windows import JoinWindows
 
 Build = Callable[[Any], None]
 WINDOWS = JoinWindows(10, 10, 0)
@@ -256,7 +256,7 @@ def test_files_of_an_only_output_and_of_one_among_several_do_not_share_a_folder(
     def files(*, more: bool) -> Build:
         def build(builder: Any) -> None:
             stream = builder.stream("orders", key="string", value="string")
-            stream.to(mp.Writer("parquet", path="/out"), name="files")
+            stream.to(wm.Writer("parquet", path="/out"), name="files")
             if more:
                 stream.to("out", name="out")
 

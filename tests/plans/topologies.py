@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from millpond.testing.proof.arrow import arrow_builder
-from millpond.testing.proof.golden import read as read_golden
-from millpond.testing.proof.histories.blueprint import as_data, of_data
-from millpond.testing.proof.histories.check import topology_of
-from millpond.testing.proof.histories.draw import CASES_PER_BLUEPRINT, case_of
-from millpond.testing.proof.recordings import History, read, topology_key
-from millpond.testing.proof.runners.library import ArrowLibrary
-from millpond.testing.proof.runners.topologies import build_recorded, unsupported
-from millpond.topology import Topology
 from tests.plans.dump import digests, whole
+from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.testing.proof.golden import read as read_golden
+from watersmeet.testing.proof.histories.blueprint import as_data, of_data
+from watersmeet.testing.proof.histories.check import topology_of
+from watersmeet.testing.proof.histories.draw import CASES_PER_BLUEPRINT, case_of
+from watersmeet.testing.proof.recordings import History, read, topology_key
+from watersmeet.testing.proof.runners.library import ArrowLibrary
+from watersmeet.testing.proof.runners.topologies import build_recorded, unsupported
+from watersmeet.topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (0, 1)
@@ -70,7 +70,7 @@ def bench() -> Named:
     from bench.demo_workload import PLAIN, WORKLOADS
     from bench.workload import handles_of
     from bench.workloads import EVERY
-    from millpond import StreamsBuilder
+    from watersmeet import StreamsBuilder
 
     for name, workload in EVERY.items():
         if name not in {**WORKLOADS, **PLAIN}:

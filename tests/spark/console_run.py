@@ -8,25 +8,25 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 
 
 def closed(frame: Any, _: int) -> None:
     """A sink that cannot write."""
     frame.count()
-    raise mp.SinkError("The warehouse is closed.", given="Sunday", hint="Come on Monday.")
+    raise wm.SinkError("The warehouse is closed.", given="Sunday", hint="Come on Monday.")
 
 
 def main(folder: Path, how: str) -> None:
     """Join a table of Parquet files with itself, until Ctrl-C."""
     # two cores, which are shared with the tests beside
-    spark = mp.session("console", master="local[2]", config={"spark.ui.enabled": "false"})
+    spark = wm.session("console", master="local[2]", config={"spark.ui.enabled": "false"})
     for number in range(3):
         rows = [(n, str(number), 10 * number) for n in range(5)]
         frame = spark.createDataFrame(rows, "k long, v string, ts long").coalesce(1)
         frame.write.mode("append").parquet(str(folder / "in"))
     read = spark.readStream.schema("k long, v string, ts long").option("maxFilesPerTrigger", 1)
-    b = mp.StreamsBuilder("console")
+    b = wm.StreamsBuilder("console")
     left, right = (
         b.table(read.parquet(str(folder / "in")), name=name, key="k", value="v", timestamp="ts") for name in ("l", "r")
     )
@@ -34,7 +34,7 @@ def main(folder: Path, how: str) -> None:
     def written(frame: Any, batch: int) -> None:
         frame.write.parquet(str(folder / "out" / f"{batch}"))
 
-    sink = mp.ForeachBatch(closed if how == "closed" else written)
+    sink = wm.ForeachBatch(closed if how == "closed" else written)
     left.join(right, lambda one, other: F.concat(one, F.upper(other))).to(sink, name="out")
     if how == "closed":
         # nor can the cache of state be used

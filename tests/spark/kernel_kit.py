@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._engine.expressions.errors import EvaluationError
-from millpond._engine.expressions.evaluate import Rows, unsupported
-from millpond._engine.expressions.tree import Call, Expression
-from millpond._engine.rows.columns import array
-from millpond._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.tree import Call, Expression
+from watersmeet._engine.rows.columns import array
+from watersmeet._spark.functions.analysed_plan import Unread, layers_of
 
 ERRORS = 24
 

@@ -12,22 +12,22 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.sinks import file_batch
-from millpond._spark.sources import static
+import watersmeet as wm
 from tests.spark.killing import killing, short_session
 from tests.spark.test_streaming import reader
+from watersmeet._spark.sinks import file_batch
+from watersmeet._spark.sources import static
 
 
 def run(spark: SparkSession, folder: Path) -> None:
     """All that there is."""
-    b = mp.StreamsBuilder("killed")
-    known = mp.Snapshot(spark.read.parquet(str(folder / "snapshot")), "k", value="v", timestamp="ts")
+    b = wm.StreamsBuilder("killed")
+    known = wm.Snapshot(spark.read.parquet(str(folder / "snapshot")), "k", value="v", timestamp="ts")
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
     table = b.table(reader(spark, folder / "customers"), name="customers", bootstrap=known, **options)
-    table.to(mp.Writer("parquet", path=str(folder / "all")), name="all")
+    table.to(wm.Writer("parquet", path=str(folder / "all")), name="all")
     low = table.to_stream().filter(lambda key, value: key < 10)
-    low.to(mp.Writer("parquet", path=str(folder / "low")), name="low")
+    low.to(wm.Writer("parquet", path=str(folder / "low")), name="low")
     query = b.build().start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=4, tasks=2)
     query.awaitTermination()
 

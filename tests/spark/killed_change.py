@@ -13,28 +13,28 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.checkpoint.checkpoint import Checkpoint
-from millpond._spark.checkpoint.disk import Disk
-from millpond._spark.query.handover import Handover
+import watersmeet as wm
 from tests.spark.killing import killing, short_session
 from tests.spark.test_streaming import reader
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint
+from watersmeet._spark.checkpoint.disk import Disk
+from watersmeet._spark.query.handover import Handover
 
 
-def topology(spark: SparkSession, folder: Path, *, more: bool) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path, *, more: bool) -> wm.Topology:
     """Counts of values and the latest value of each key as files; with `more` a join, its input before all others."""
-    b = mp.StreamsBuilder("changed")
+    b = wm.StreamsBuilder("changed")
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
     if more:
         other = b.table(reader(spark, folder / "other"), name="other", store="others", **options)
     records = b.stream(reader(spark, folder / "in"), name="in", **options)
-    records.to_table(name="latest", store="latest").to(mp.Writer("parquet", path=str(folder / "latest")), name="last")
-    counts = records.select_key(lambda v: v, name="by value").group_by_key().agg(n=mp.count(), name="counted")
+    records.to_table(name="latest", store="latest").to(wm.Writer("parquet", path=str(folder / "latest")), name="last")
+    counts = records.select_key(lambda v: v, name="by value").group_by_key().agg(n=wm.count(), name="counted")
     told = counts.to_stream(name="counts").map_values(lambda v: v["n"].cast("string"), name="n")
-    told.to(mp.Writer("parquet", path=str(folder / "counts")), name="counts out")
+    told.to(wm.Writer("parquet", path=str(folder / "counts")), name="counts out")
     if more:
         joined = records.join(other, lambda a, c: F.concat(a, c), name="joined")
-        joined.to(mp.Writer("parquet", path=str(folder / "more")), name="more")
+        joined.to(wm.Writer("parquet", path=str(folder / "more")), name="more")
     return b.build()
 
 

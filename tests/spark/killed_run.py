@@ -14,19 +14,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.sinks import file_batch
+import watersmeet as wm
 from tests.spark.killing import short_session
 from tests.spark.test_streaming import reader
+from watersmeet._spark.sinks import file_batch
 
 
-def topology(spark: SparkSession, folder: Path) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path) -> wm.Topology:
     """All changes of a table, and those of the even keys alone, by their values."""
-    b = mp.StreamsBuilder("killed")
+    b = wm.StreamsBuilder("killed")
     table = b.table(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts")
-    table.to(mp.Writer("parquet", path=str(folder / "all")), name="all")
+    table.to(wm.Writer("parquet", path=str(folder / "all")), name="all")
     stream = table.to_stream().filter(lambda key, value: key % 2 == 0)
-    stream.select_key(lambda key, value: value).to(mp.Writer("parquet", path=str(folder / "even")), name="even")
+    stream.select_key(lambda key, value: value).to(wm.Writer("parquet", path=str(folder / "even")), name="even")
     return b.build()
 
 

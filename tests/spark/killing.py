@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from dev.jvm import SHORT_LIVED
-from millpond._spark.session.session import session
+from watersmeet._spark.session.session import session
 
 
 def short_session(*, jars: Sequence[str] | None = None) -> SparkSession:

@@ -10,13 +10,13 @@ import sys
 import threading
 from pathlib import Path
 
-import millpond as mp
+import watersmeet as wm
 from dev.jvm import SHORT_LIVED
-from millpond._spark.checkpoint.disk import Disk
-from millpond._spark.checkpoint.epoch_files import EpochsElsewhere
-from millpond._spark.fencing.epochs import Epochs
-from millpond._spark.session.session import session
 from tests.spark.test_streaming import put, topology
+from watersmeet._spark.checkpoint.disk import Disk
+from watersmeet._spark.checkpoint.epoch_files import EpochsElsewhere
+from watersmeet._spark.fencing.epochs import Epochs
+from watersmeet._spark.session.session import session
 
 RACES = 12
 PLACE = "s3a://bucket/cp"
@@ -53,13 +53,13 @@ def main(given: Path, folder: Path) -> None:
     second.check()
     try:
         first.check()
-    except mp.ConfigError as error:
+    except wm.ConfigError as error:
         found["passed by"] = str(error)
     put(spark, folder / "left", (1, "a", 1))
-    made = topology(spark, folder, mp.ForeachBatch(lambda rows, batch: None))
+    made = topology(spark, folder, wm.ForeachBatch(lambda rows, batch: None))
     try:
         made.start(spark, checkpoint="s3a://bucket/query", available_now=True)
-    except mp.ConfigError as error:
+    except wm.ConfigError as error:
         found["refused"] = str(error)
     found["left"] = disk.names("s3a://bucket/query")
     print(json.dumps(found))

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import FunctionError, TopologyError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, reader, run
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.testing import TopologyTestDriver
 
 ORDERS = "customer string, amount double, price decimal(10,2), at timestamp, tags array<string>"
 
@@ -24,28 +24,28 @@ def order(customer: str | None, amount: float | None, price: str, at: int, *tags
     return {"customer": customer, "amount": amount, "price": Decimal(price), "at": moment, "tags": list(tags)}
 
 
-def topology() -> mp.Topology:
-    b = mp.StreamsBuilder("aggregates")
-    orders = b.stream("orders", key="long", value=mp.json(ORDERS))
+def topology() -> wm.Topology:
+    b = wm.StreamsBuilder("aggregates")
+    orders = b.stream("orders", key="long", value=wm.json(ORDERS))
     grouped = orders.group_by(lambda value: value["customer"])
     grouped.count(name="count").to("count")
     grouped.aggregate(
         lambda: F.lit(0.0), lambda key, value, total: total + F.coalesce(value["amount"], F.length(key).cast("double"))
     ).to("columns")
-    plain = mp.python(lambda value, seen: [*seen, *value["tags"]], returns="array<string>")
+    plain = wm.python(lambda value, seen: [*seen, *value["tags"]], returns="array<string>")
     grouped.aggregate(lambda: F.array().cast("array<string>"), plain).to("plain")
     grouped.reduce(lambda one, other: F.when(other["amount"] > one["amount"], other).otherwise(one)).to("largest")
     grouped.agg(
-        n=mp.count(),
-        total=mp.sum(lambda value: value["price"]),
-        mean=mp.avg(lambda value: value["amount"]),
-        latest=mp.max(lambda value: value["at"]),
-        tags=mp.collect_set(lambda value: F.get(value["tags"], 0)),
-        top=mp.top_k(lambda value: value["amount"], k=2),
+        n=wm.count(),
+        total=wm.sum(lambda value: value["price"]),
+        mean=wm.avg(lambda value: value["amount"]),
+        latest=wm.max(lambda value: value["at"]),
+        tags=wm.collect_set(lambda value: F.get(value["tags"], 0)),
+        top=wm.top_k(lambda value: value["amount"], k=2),
     ).to("named")
-    rows = b.table("rows", key="long", value=mp.json(ORDERS))
+    rows = b.table("rows", key="long", value=wm.json(ORDERS))
     by_day = rows.group_by(lambda value: (F.struct(value["customer"], F.to_date(value["at"])), value["amount"]))
-    by_day.agg(n=mp.count(), least=mp.min(lambda amount: amount)).to("table")
+    by_day.agg(n=wm.count(), least=wm.min(lambda amount: amount)).to("table")
     by_day.reduce(lambda one, other: one + other, lambda one, other: one - other).filter(lambda v: v > 3).to("filtered")
     return b.build()
 
@@ -126,26 +126,26 @@ def test_a_row_leaves_its_group_before_it_comes_into_another_one(results: Any) -
 
 
 def test_a_fold_that_only_spark_could_evaluate_is_refused_and_the_hint_works(spark: SparkSession) -> None:
-    grouped = mp.StreamsBuilder("refused").stream("in", key="string", value="long").group_by_key()
+    grouped = wm.StreamsBuilder("refused").stream("in", key="string", value="long").group_by_key()
     doubled = F.udf(lambda value: 2 * value, "long")
     with pytest.raises(FunctionError, match="PythonUDF") as error:
         grouped.aggregate(lambda: F.lit(0), lambda value, total: total + doubled(value))
-    assert "mp.python(lambda value, aggregate" in str(error.value.hint)
-    table = grouped.aggregate(lambda: F.lit(0), mp.python(lambda value, total: total + 2 * value, returns="long"))
+    assert "wm.python(lambda value, aggregate" in str(error.value.hint)
+    table = grouped.aggregate(lambda: F.lit(0), wm.python(lambda value, total: total + 2 * value, returns="long"))
     assert table.value_type.simpleString() == "bigint"
 
 
 def test_types_of_folds_are_checked_where_they_are_written(spark: SparkSession) -> None:
-    grouped = mp.StreamsBuilder("types").stream("in", key="string", value="long").group_by_key()
+    grouped = wm.StreamsBuilder("types").stream("in", key="string", value="long").group_by_key()
     assert grouped.aggregate(lambda: 0, lambda value, total: total + value).value_type.simpleString() == "bigint"
     with pytest.raises(FunctionError, match="gives another type"):
         grouped.reduce(lambda one, other: F.concat(other, F.lit("x")))
     with pytest.raises(FunctionError, match="no such type"):
-        grouped.aggregate(lambda: 0, mp.python(lambda value, total: total, returns="longish"))
+        grouped.aggregate(lambda: 0, wm.python(lambda value, total: total, returns="longish"))
     with pytest.raises(FunctionError, match="does not fit"):
         grouped.aggregate(lambda: 0, lambda value, total: total + value["field"])
     with pytest.raises(TopologyError, match="of numbers"):
-        grouped.agg(total=mp.sum(lambda value: value.cast("string")))
+        grouped.agg(total=wm.sum(lambda value: value.cast("string")))
     with pytest.raises(FunctionError, match="null"):
         grouped.aggregate(lambda: F.lit(None).cast("long"), lambda value, total: total)
 
@@ -154,11 +154,11 @@ LARGE = 2**53
 
 
 def test_a_hot_key_goes_on_behind_a_restart_and_where_a_batch_runs_again(spark: SparkSession, tmp_path: Path) -> None:
-    def built(sink: Any) -> mp.Topology:
-        b = mp.StreamsBuilder("restart")
+    def built(sink: Any) -> wm.Topology:
+        b = wm.StreamsBuilder("restart")
         stream = b.stream(reader(spark, tmp_path / "in"), name="in", key="k", value="v", timestamp="ts")
-        counted = stream.group_by(lambda value: value).agg(n=mp.count(), total=mp.sum(lambda value: F.lit(LARGE) + 1))
-        counted.to_stream().to(mp.ForeachBatch(sink), name="out")
+        counted = stream.group_by(lambda value: value).agg(n=wm.count(), total=wm.sum(lambda value: F.lit(LARGE) + 1))
+        counted.to_stream().to(wm.ForeachBatch(sink), name="out")
         return b.build()
 
     sink = Collector(fail_in=1)

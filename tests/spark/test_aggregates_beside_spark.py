@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
-from millpond.windows import SessionWindows, TimeWindows
 from tests.engine.aggregate_chance import TYPES, aggregates, column, exact, form
 from tests.engine.kit import by_step, driver_of
 from tests.spark.kernel_kit import frame_of
+from watersmeet.windows import SessionWindows, TimeWindows
 
 KEYS = "abc"
 WINDOWS = {

@@ -12,19 +12,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.sources import static
-from millpond.errors import ChangedTopology, ConfigError, CorruptData, TopologyError
-from millpond.testing.proof.oracle import Topology
-from millpond.testing.proof.oracle.graph import Node
-from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from millpond.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
+import watersmeet as wm
 from tests.spark import killed_bootstrap
 from tests.spark.killing import killed
 from tests.spark.test_streaming import SCHEMA, Collector, by_key, put, reader, run
+from watersmeet._spark.sources import static
+from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, TopologyError
+from watersmeet.testing.proof.oracle import Topology
+from watersmeet.testing.proof.oracle.graph import Node
+from watersmeet.testing.proof.oracle.semantics import Semantics
+from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
+from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 CUSTOMERS = [(n, f"c{n}", 5_000 + n) for n in range(0, 20)]
 LIMITS = [(n, f"l{n}") for n in range(5, 25)]
@@ -71,12 +71,12 @@ def at(piped: tuple[str, tuple[Any, ...]]) -> int:
 
 
 def topology(
-    spark: SparkSession, folder: Path, sinks: dict[str, Collector], **bootstrap: mp.Snapshot | None
-) -> mp.Topology:
-    b = mp.StreamsBuilder("begun")
+    spark: SparkSession, folder: Path, sinks: dict[str, Collector], **bootstrap: wm.Snapshot | None
+) -> wm.Topology:
+    b = wm.StreamsBuilder("begun")
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
 
-    def table(name: str) -> mp.KTable:
+    def table(name: str) -> wm.KTable:
         return b.table(reader(spark, folder / name), name=name, bootstrap=bootstrap.get(name), **options)
 
     customers, limits, invoices = table("customers"), table("limits"), table("invoices")
@@ -88,7 +88,7 @@ def topology(
         "billed": invoices.left_join(customers, either, foreign_key=lambda key, value: value.cast("long")),
     }
     for name, output in outputs.items():
-        output.to(mp.ForeachBatch(sinks[name]), name=name)
+        output.to(wm.ForeachBatch(sinks[name]), name=name)
     return b.build()
 
 
@@ -97,12 +97,12 @@ def load(spark: SparkSession, folder: Path, some: Any) -> None:
         put(spark, folder / name, *rows)
 
 
-def snapshots(spark: SparkSession, folder: Path) -> dict[str, mp.Snapshot]:
+def snapshots(spark: SparkSession, folder: Path) -> dict[str, wm.Snapshot]:
     """One with timestamps, of files that are gone after the first start; one without."""
     put(spark, folder / "snapshot", *CUSTOMERS)
     return {
-        "customers": mp.Snapshot(spark.read.parquet(str(folder / "snapshot")), "k", value="v", timestamp="ts"),
-        "limits": mp.Snapshot(spark.createDataFrame(LIMITS, "id long, v string"), "id", value="v"),
+        "customers": wm.Snapshot(spark.read.parquet(str(folder / "snapshot")), "k", value="v", timestamp="ts"),
+        "limits": wm.Snapshot(spark.createDataFrame(LIMITS, "id long, v string"), "id", value="v"),
     }
 
 
@@ -126,10 +126,10 @@ def test_tables_begin_with_their_snapshots_whatever_happens_in_the_first_batch(
         assert by_key(found) == by_key(wanted[name]), name
         assert all(each == tries[0] for tries in sink.batches.values() for each in tries)
     assert done.drops == {}
-    late = mp.Snapshot(spark.createDataFrame(LIMITS, "id long, v string"), "id", value="v")
+    late = wm.Snapshot(spark.createDataFrame(LIMITS, "id long, v string"), "id", value="v")
     with pytest.raises(ChangedTopology, match="bootstrap= of invoices"):
         run(topology(spark, tmp_path, sinks, invoices=late), spark, tmp_path)
-    (tmp_path / "cp/millpond/bootstrap/customers.done").rename(tmp_path / "gone")
+    (tmp_path / "cp/watersmeet/bootstrap/customers.done").rename(tmp_path / "gone")
     with pytest.raises(CorruptData, match="snapshot of 'customers' is not whole"):
         run(topology(spark, tmp_path, sinks), spark, tmp_path)
 
@@ -138,20 +138,20 @@ def test_what_a_snapshot_without_times_says_was_so_from_the_beginning_and_moves_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = Collector()
-    b = mp.StreamsBuilder("past")
+    b = wm.StreamsBuilder("past")
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
     orders = b.stream(reader(spark, tmp_path / "orders"), name="orders", **options)
-    known = mp.Snapshot(spark.createDataFrame([(1, "a"), (2, "b")], "id long, v string"), "id", value="v")
+    known = wm.Snapshot(spark.createDataFrame([(1, "a"), (2, "b")], "id long, v string"), "id", value="v")
     rates = b.table(reader(spark, tmp_path / "rates"), name="rates", history="50 ms", bootstrap=known, **options)
-    seen = mp.Snapshot(
+    seen = wm.Snapshot(
         spark.createDataFrame([(1, "x", 9_000), (1, "y", 8_000)], SCHEMA), "k", value="v", timestamp="ts"
     )
     events = b.table(reader(spark, tmp_path / "events"), name="events", bootstrap=seen, **options)
     stream = orders.left_join(rates, lambda order, rate: F.concat(order, F.coalesce(rate, F.lit("-"))))
-    windows = mp.TimeWindows.of_size_and_grace("10 ms", "0 ms")
+    windows = wm.TimeWindows.of_size_and_grace("10 ms", "0 ms")
     counts = events.to_stream().group_by_key().windowed_by(windows).count().to_stream()
     counted = counts.map(lambda key, value: (key["key"], F.concat(F.lit("n"), value.cast("string"))))
-    stream.merge(counted).to(mp.ForeachBatch(sink), name="out")
+    stream.merge(counted).to(wm.ForeachBatch(sink), name="out")
     put(spark, tmp_path / "orders", (1, "o", 20), (2, "p", 29), (1, "q", 60))
     put(spark, tmp_path / "rates", (1, "c", 30))
     # its window would have closed long ago, if the snapshot had moved time
@@ -185,18 +185,18 @@ def test_a_driver_that_is_killed_in_the_first_batch_writes_each_row_of_the_snaps
     ]
 
 
-def counted(spark: SparkSession, folder: Path, sink: Collector, history: mp.Backfill | None) -> mp.Topology:
-    b = mp.StreamsBuilder("history")
+def counted(spark: SparkSession, folder: Path, sink: Collector, history: wm.Backfill | None) -> wm.Topology:
+    b = wm.StreamsBuilder("history")
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
     events = b.stream(reader(spark, folder / "events"), name="events", bootstrap=history, **options)
     both = reader(spark, folder / "names").union(reader(spark, folder / "more"))
     names = b.table(both, name="names", order="ts", **options)
     known = b.table(spark.createDataFrame([(1, "one", 0)], SCHEMA), name="known", order="k", **options)
-    windows = mp.TimeWindows.of_size_and_grace("100 ms", "0 ms")
+    windows = wm.TimeWindows.of_size_and_grace("100 ms", "0 ms")
     counts = events.group_by_key().windowed_by(windows).count().to_stream()
     numbers = counts.map(lambda key, value: (key["key"], F.concat(F.lit("n"), value.cast("string"))))
     plus = lambda event, name: F.concat(event, F.coalesce(name, F.lit("-")))  # noqa: E731
-    events.left_join(names, plus).left_join(known, plus).merge(numbers).to(mp.ForeachBatch(sink), name="out")
+    events.left_join(names, plus).left_join(known, plus).merge(numbers).to(wm.ForeachBatch(sink), name="out")
     return b.build()
 
 
@@ -216,7 +216,7 @@ def test_a_stream_goes_through_its_history_before_it_goes_on_with_what_lives(
     put(spark, tmp_path / "names", (1, "!", 1), (2, "?", 2))
     put(spark, tmp_path / "events", (1, "f", 50), (1, "g", 140), (2, "h", 250))
     frame = spark.read.parquet(str(tmp_path / "files")).withColumn("row", F.col("v"))
-    history = mp.Backfill(frame, "k", value="v", timestamp="ts", order=["row"])
+    history = wm.Backfill(frame, "k", value="v", timestamp="ts", order=["row"])
     with pytest.raises(ConfigError, match=r"bootstrap= of events\nHint: Before, start it with available_now=True"):
         counted(spark, tmp_path, sink, history).start(spark, checkpoint=tmp_path / "cp")
     with pytest.raises(Exception, match="killed behind the sink"):
@@ -238,42 +238,42 @@ def test_a_stream_goes_through_its_history_before_it_goes_on_with_what_lives(
 
 
 def test_what_is_wrong_with_a_snapshot_is_said_where_it_is_given(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("wrong")
+    b = wm.StreamsBuilder("wrong")
     frame = spark.createDataFrame(LIMITS, "id long, v string")
     topic: Any = {"key": "long", "value": "string"}
     for match, given in (
         (
             r"begins with values of another .*\n.*has struct<v:string>; the input string\nHint: .*value=",
-            mp.Snapshot(frame, "id", starting_offsets="latest"),
+            wm.Snapshot(frame, "id", starting_offsets="latest"),
         ),
         (
             r"begins with keys of another .*\n.*has string; the input bigint",
-            mp.Snapshot(frame, "v", value="v", starting_offsets="latest"),
+            wm.Snapshot(frame, "v", value="v", starting_offsets="latest"),
         ),
-        (r"It is not said from where the topic goes on", mp.Snapshot(frame, "id", value="v")),
-        (r"gone", mp.Snapshot(frame, "gone", value="v", starting_offsets={0: 1})),
+        (r"It is not said from where the topic goes on", wm.Snapshot(frame, "id", value="v")),
+        (r"gone", wm.Snapshot(frame, "gone", value="v", starting_offsets={0: 1})),
         (r"begins with a snapshot or", frame),
     ):
         with pytest.raises(TopologyError, match=match):
             b.table("limits", bootstrap=given, **topic)
     with pytest.raises(TopologyError, match="a stream with its history"):
-        b.stream("limits", bootstrap=mp.Snapshot(frame, "id", value="v", starting_offsets={0: 1}), **topic)
+        b.stream("limits", bootstrap=wm.Snapshot(frame, "id", value="v", starting_offsets={0: 1}), **topic)
     with pytest.raises(TopologyError, match="have no order"):
         b.stream(
             "limits",
-            bootstrap=mp.Backfill(frame, "id", timestamp=F.lit(0).cast("long"), starting_offsets="earliest"),
+            bootstrap=wm.Backfill(frame, "id", timestamp=F.lit(0).cast("long"), starting_offsets="earliest"),
             **topic,
         )
     of_frame: Any = {"key": "id", "value": "v", "timestamp": F.lit(0).cast("long"), "order": "id", "name": "f"}
     with pytest.raises(TopologyError, match="says itself from where"):
-        b.table(frame, bootstrap=mp.Snapshot(frame, "id", value="v", starting_timestamp=0), **of_frame)
+        b.table(frame, bootstrap=wm.Snapshot(frame, "id", value="v", starting_timestamp=0), **of_frame)
     for match, make in (
-        ("static DataFrame", lambda: mp.Snapshot(spark.readStream.format("rate").load(), "value")),
-        ("is said once", lambda: mp.Snapshot(frame, "id", starting_offsets={0: 1}, starting_timestamp=1)),
-        ("Offsets are numbers", lambda: mp.Snapshot(frame, "id", starting_offsets={0: -1})),
-        ("Offsets are numbers", lambda: mp.Snapshot(frame, "id", starting_offsets={})),
-        ("A moment is", lambda: mp.Snapshot(frame, "id", starting_timestamp="yesterday")),  # type: ignore[arg-type]
-        ("made from a DataFrame", lambda: mp.Snapshot([], "id")),  # type: ignore[arg-type]
+        ("static DataFrame", lambda: wm.Snapshot(spark.readStream.format("rate").load(), "value")),
+        ("is said once", lambda: wm.Snapshot(frame, "id", starting_offsets={0: 1}, starting_timestamp=1)),
+        ("Offsets are numbers", lambda: wm.Snapshot(frame, "id", starting_offsets={0: -1})),
+        ("Offsets are numbers", lambda: wm.Snapshot(frame, "id", starting_offsets={})),
+        ("A moment is", lambda: wm.Snapshot(frame, "id", starting_timestamp="yesterday")),  # type: ignore[arg-type]
+        ("made from a DataFrame", lambda: wm.Snapshot([], "id")),  # type: ignore[arg-type]
     ):
         with pytest.raises(TopologyError, match=match):
             make()

@@ -1,7 +1,7 @@
 """Whatever is deleted, cut off, emptied or altered in a checkpoint: the right result, or an error with a name.
 
 One checkpoint of a topology of two levels is damaged in one place at a time and started again, with new input.
-The table says what is expected. `named`: refused or failed by an error of millpond with a hint. `right`: the
+The table says what is expected. `named`: refused or failed by an error of watersmeet with a hint. `right`: the
 file is not needed any more, or made again. `either`: it depends on how many lists of the state's files Spark has
 written by then, which it does in the background; what was changed since the list before is still there.
 Files keep the sums beside them that file systems of this machine write (`.2.crc`), except where the last test
@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from tests.spark.test_streaming import SCHEMA, Collector, put, reader, run
 
 NEW = 3
@@ -44,7 +44,7 @@ class Sound:
 
 def started(spark: SparkSession, folder: Path) -> dict[int, list[tuple[Any, ...]]]:
     """Rows of each batch of a start that processes what is there."""
-    builder = mp.StreamsBuilder("broken")
+    builder = wm.StreamsBuilder("broken")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = builder.table(reader(spark, folder / "left"), name="left", **options)
     people = spark.createDataFrame([(n, f"p{n}", n) for n in range(6)], SCHEMA)
@@ -52,7 +52,7 @@ def started(spark: SparkSession, folder: Path) -> dict[int, list[tuple[Any, ...]
     reference = F.length  # the value's length is the key of its partner
     joined = left.join(right, F.concat, foreign_key=lambda value: reference(value).cast("long"))
     sink = Collector()
-    joined.to(mp.ForeachBatch(sink), name="out")
+    joined.to(wm.ForeachBatch(sink), name="out")
     run(builder.build(), spark, folder)
     return {batch: sorted(tries[-1]) for batch, tries in sink.batches.items()}
 
@@ -76,7 +76,7 @@ def outcome(spark: SparkSession, sound: Sound) -> str:
     """What becomes of a start upon the checkpoint as it is now."""
     try:
         rows = started(spark, sound.folder)
-    except (mp.CorruptData, mp.ConfigError) as error:
+    except (wm.CorruptData, wm.ConfigError) as error:
         return "named" if error.given and error.hint else f"not explained: {error}"
     if NEW in rows and all(sound.rows[batch] == found for batch, found in rows.items()):
         return "right"
@@ -121,10 +121,10 @@ FILES = {
     "a file of the state": ("state/0/0/SSTs/*.sst", -1, "either either - -"),
     "what the state is of": ("state/0/_metadata/v2/*", -1, "right named named named"),
     "the state's schema": ("state/0/_stateSchema/default/*", -1, "named named named named"),
-    "millpond's record": ("millpond/topology/part-*", -1, "named named named named"),
-    "the copy of a static frame": ("millpond/static/right/part-*", -1, "named - - -"),
-    "the numbers of the last batch": ("millpond/totals/*/part-*", -1, "right right - -"),
-    "the end of that copy": ("millpond/static/right.done/part-*", -1, "named named named named"),
+    "watersmeet's record": ("watersmeet/topology/part-*", -1, "named named named named"),
+    "the copy of a static frame": ("watersmeet/static/right/part-*", -1, "named - - -"),
+    "the numbers of the last batch": ("watersmeet/totals/*/part-*", -1, "right right - -"),
+    "the end of that copy": ("watersmeet/static/right.done/part-*", -1, "named named named named"),
 }
 CELLS = [
     pytest.param(pattern, place, damage, expected, id=f"{what}-{damage.__name__}")
@@ -151,8 +151,8 @@ FOLDERS = {
     "state/0/0": "named",
     "state/0/_metadata": "named",
     "state/0/_stateSchema": "named",
-    "millpond": "named",
-    "millpond/static": "named",
+    "watersmeet": "named",
+    "watersmeet/static": "named",
     "offsets commits": "named",
     "offsets commits sources metadata": "named",
     "offsets/2 commits/2": "named",
@@ -193,9 +193,9 @@ def test_where_no_sums_are_kept_a_plan_that_goes_back_is_refused(spark: SparkSes
 
 def test_a_file_sink_that_has_later_batches_than_the_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     def start() -> None:
-        builder = mp.StreamsBuilder("copied")
+        builder = wm.StreamsBuilder("copied")
         records = builder.stream(reader(spark, tmp_path / "in"), name="in", key="k", value="v", timestamp="ts")
-        records.to(mp.Writer("parquet", path=str(tmp_path / "out")), name="out")
+        records.to(wm.Writer("parquet", path=str(tmp_path / "out")), name="out")
         run(builder.build(), spark, tmp_path)
 
     for number in range(2):
@@ -204,9 +204,9 @@ def test_a_file_sink_that_has_later_batches_than_the_checkpoint_is_refused(spark
     checkpoint = tmp_path / "cp"
     for log in ("offsets", "commits"):
         delete(checkpoint / log / "1")
-    with pytest.raises(mp.CorruptData, match="batch 1 is there, the last one planned is 0"):
+    with pytest.raises(wm.CorruptData, match="batch 1 is there, the last one planned is 0"):
         start()
     # Spark's own sink would write none of a new checkpoint's first batches either
     shutil.rmtree(checkpoint)
-    with pytest.raises(mp.CorruptData, match="batch 1 is there, the last one planned is -1"):
+    with pytest.raises(wm.CorruptData, match="batch 1 is there, the last one planned is -1"):
         start()

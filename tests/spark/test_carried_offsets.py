@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from millpond._spark.checkpoint.offsets import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, places
-from millpond.errors import CorruptData
+from watersmeet._spark.checkpoint.offsets import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, places
+from watersmeet.errors import CorruptData
 
 HEAD = 'v1\n{"batchWatermarkMs":0}'
 

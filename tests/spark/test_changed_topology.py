@@ -9,31 +9,31 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.checkpoint.checkpoint import CHANGED, Checkpoint, look
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.query.handover import Handover
-from millpond._spark.query.start import handover_of
-from millpond._spark.query.start_options import StartOptions
-from millpond._spark.session import settings
+import watersmeet as wm
 from tests.spark import killed_change
 from tests.spark.killing import killed
 from tests.spark.test_streaming import Collector, put, reader, run
+from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint, look
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.query.handover import Handover
+from watersmeet._spark.query.start import handover_of
+from watersmeet._spark.query.start_options import StartOptions
+from watersmeet._spark.session import settings
 
 EVOLVE = {"evolve": True}
 MOMENTS = ("clear", "gather", "take_over", "moved", "number_state", "write_logs")
 
 
-def topology(spark: SparkSession, folder: Path, sink: Any, *, more: Any = None, joins: bool = False) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path, sink: Any, *, more: Any = None, joins: bool = False) -> wm.Topology:
     """Counts of values and the latest value of each key; with `more` another input and output, before all else."""
-    b = mp.StreamsBuilder("changed")
+    b = wm.StreamsBuilder("changed")
     other = None
     if more is not None:
         rows = reader(spark, folder / "other")
         other = b.stream(rows, name="other", key="k", value="v", timestamp="ts").to_table(store="others", name="others")
     records = b.stream(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts")
     latest = records.to_table(name="latest", store="latest")
-    counted = records.select_key(lambda v: v, name="by value").group_by_key().agg(n=mp.count(), name="counted")
+    counted = records.select_key(lambda v: v, name="by value").group_by_key().agg(n=wm.count(), name="counted")
     counts = counted.map_values(lambda v: v["n"].cast("string"), name="n").to_stream(name="counts")
     counts.to(sink, name="out")
     if other is not None:
@@ -42,7 +42,7 @@ def topology(spark: SparkSession, folder: Path, sink: Any, *, more: Any = None, 
 
 
 def rows_of(spark: SparkSession, folder: Path, store: str) -> set[tuple[Any, ...]]:
-    found = mp.read_state(spark, folder / "cp", store).collect()
+    found = wm.read_state(spark, folder / "cp", store).collect()
     return {(row["key"], row["value"]) for row in found}
 
 
@@ -50,16 +50,16 @@ def test_what_is_kept_goes_on_with_its_numbers_beside_what_is_added_and_without_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink, added = Collector(), Collector()
-    old = topology(spark, tmp_path, mp.ForeachBatch(sink))
+    old = topology(spark, tmp_path, wm.ForeachBatch(sink))
     for number in range(2):
         put(spark, tmp_path / "in", (number, "a", number + 1), (7, "b", number + 1))
         run(old, spark, tmp_path)
-    new = topology(spark, tmp_path, mp.ForeachBatch(sink), more=mp.ForeachBatch(added))
-    planned = mp.plan_change(tmp_path / "cp", new)
+    new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=wm.ForeachBatch(added))
+    planned = wm.plan_change(tmp_path / "cp", new)
     assert planned.possible
     assert {item.name for item in planned.kept if item.what == "store"} == {"latest", "counted.aggregate"}
     assert {item.name for item in planned.started_empty} == {"others"}
-    with pytest.raises(mp.ChangedTopology, match="belongs to another topology"):
+    with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         run(new, spark, tmp_path)
     put(spark, tmp_path / "other", (7, "X", 1), (1, "Y", 1))
     put(spark, tmp_path / "in", (7, "a", 10))
@@ -76,24 +76,24 @@ def test_what_is_kept_goes_on_with_its_numbers_beside_what_is_added_and_without_
     run(new, spark, tmp_path, **EVOLVE)
     assert [row[:2] for row in added.rows()[1:]] == [(1, "cY"), (1, "cY")]
     # and back: what was added is dropped, the rest goes on
-    assert "store others of joined: dropped" in str(mp.plan_change(tmp_path / "cp", old))
+    assert "store others of joined: dropped" in str(wm.plan_change(tmp_path / "cp", old))
     put(spark, tmp_path / "in", (1, "c", 13))
     run(old, spark, tmp_path, **EVOLVE)
     assert [row[1] for row in sink.rows() if row[0] == "c"] == ["1", "2", "3"]
-    assert {store.name for store in mp.stores(spark, tmp_path / "cp")} == {"latest", "counted.aggregate"}
+    assert {store.name for store in wm.stores(spark, tmp_path / "cp")} == {"latest", "counted.aggregate"}
     # that of the change before is there until the next one
     assert len(list((tmp_path / "cp" / CHANGED).iterdir())) == 2
 
 
-def typed(spark: SparkSession, folder: Path, *, wide: bool) -> mp.Topology:
+def typed(spark: SparkSession, folder: Path, *, wide: bool) -> wm.Topology:
     """A table of a struct, looked up by a stream, written to files that are the only output."""
-    b = mp.StreamsBuilder("typed")
+    b = wm.StreamsBuilder("typed")
     fields = "n int, name string" if not wide else "n long, more string, name string"
     rows = spark.readStream.schema(f"k long, {fields}, ts long").json(str(folder / "rows"))
     table = b.table(rows, name="rows", key="k", timestamp="ts", order=["ts"], store="kept")
     asked = b.stream(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts")
     joined = asked.join(table, lambda v, row: F.struct(v.alias("asked"), row.alias("row")), name="joined")
-    joined.map_values(lambda v: F.to_json(v), name="told").to(mp.Writer("parquet", path=str(folder / "out")), name="o")
+    joined.map_values(lambda v: F.to_json(v), name="told").to(wm.Writer("parquet", path=str(folder / "out")), name="o")
     return b.build()
 
 
@@ -106,7 +106,7 @@ def test_stored_rows_are_read_as_a_wider_type_and_others_are_refused(spark: Spar
     put(spark, tmp_path / "in", (1, "x", 3))
     run(typed(spark, tmp_path, wide=False), spark, tmp_path)
     wide = typed(spark, tmp_path, wide=True)
-    planned = mp.plan_change(tmp_path / "cp", wide)
+    planned = wm.plan_change(tmp_path / "cp", wide)
     assert {item.name for item in planned.widened} == {"kept"}
     rows(1, '{"k": 3, "n": 5000000000, "more": "m", "name": "c", "ts": 4}\n')
     run(wide, spark, tmp_path, allow_changed_functions=True, **EVOLVE)
@@ -120,10 +120,10 @@ def test_stored_rows_are_read_as_a_wider_type_and_others_are_refused(spark: Spar
         (2, '{"asked":"y","row":{"name":"b"}}'),
         (3, '{"asked":"y","row":{"n":5000000000,"more":"m","name":"c"}}'),
     ]
-    back = mp.plan_change(tmp_path / "cp", typed(spark, tmp_path, wide=False))
+    back = wm.plan_change(tmp_path / "cp", typed(spark, tmp_path, wide=False))
     assert not back.possible
     assert "value: more: is no longer there" in str(back)
-    with pytest.raises(mp.ChangedTopology, match=r"cannot go on(.|\n)*more: is no longer there(.|\n)*Hint: mp\.plan_"):
+    with pytest.raises(wm.ChangedTopology, match=r"cannot go on(.|\n)*more: is no longer there(.|\n)*Hint: wm\.plan_"):
         run(typed(spark, tmp_path, wide=False), spark, tmp_path, allow_changed_functions=True, **EVOLVE)
 
 
@@ -131,14 +131,14 @@ def test_a_batch_that_was_not_finished_is_finished_by_the_topology_that_planned_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = Collector(fail_in=1)
-    old, more = topology(spark, tmp_path, mp.ForeachBatch(sink)), mp.ForeachBatch(Collector())
+    old, more = topology(spark, tmp_path, wm.ForeachBatch(sink)), wm.ForeachBatch(Collector())
     put(spark, tmp_path / "in", (1, "a", 1))
     run(old, spark, tmp_path)
     put(spark, tmp_path / "in", (1, "a", 2))
     with pytest.raises(Exception, match="killed behind the sink"):
         run(old, spark, tmp_path)
-    new = topology(spark, tmp_path, mp.ForeachBatch(sink), more=more)
-    with pytest.raises(mp.ChangedTopology, match=r"planned and not finished(.|\n)*Hint: Start it once more as it was"):
+    new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=more)
+    with pytest.raises(wm.ChangedTopology, match=r"planned and not finished(.|\n)*Hint: Start it once more as it was"):
         run(new, spark, tmp_path, **EVOLVE)
     run(old, spark, tmp_path)
     put(spark, tmp_path / "in", (1, "a", 3))
@@ -146,7 +146,7 @@ def test_a_batch_that_was_not_finished_is_finished_by_the_topology_that_planned_
     assert [row[1] for row in sink.rows()] == ["1", "2", "3"]
 
 
-def prepared(spark: SparkSession, made: mp.Topology, folder: Path) -> tuple[Handover, Checkpoint]:
+def prepared(spark: SparkSession, made: wm.Topology, folder: Path) -> tuple[Handover, Checkpoint]:
     """A change that is about to be made."""
     options = StartOptions(evolve=True)
     return handover_of(made.physical, spark, str(folder / "cp"), options)
@@ -156,8 +156,8 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink, added = Collector(), Collector()
-    old = topology(spark, tmp_path, mp.ForeachBatch(sink))
-    new = topology(spark, tmp_path, mp.ForeachBatch(sink), more=mp.ForeachBatch(added))
+    old = topology(spark, tmp_path, wm.ForeachBatch(sink))
+    new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=wm.ForeachBatch(added))
     put(spark, tmp_path / "in", (1, "a", 1))
     run(old, spark, tmp_path)
     steps = len(prepared(spark, new, tmp_path)[0].steps())
@@ -175,7 +175,7 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
         handover.run()
         place.record()
     # the process has died before the query began
-    with pytest.raises(mp.ChangedTopology, match="belongs to another topology"):
+    with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         run(old, spark, tmp_path)
     put(spark, tmp_path / "in", (1, "a", 100))
     run(new, spark, tmp_path)
@@ -197,7 +197,7 @@ def test_a_driver_that_is_killed_in_a_change_leaves_the_old_topology_or_the_new_
         killed_change.run(spark, tmp_path, more=False)
     killed(killed_change, tmp_path, "recorded")
     put(spark, tmp_path / "in", (1, "b", 100), (1, "a", 101))
-    with pytest.raises(mp.ChangedTopology, match="belongs to another topology"):
+    with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         killed_change.run(spark, tmp_path, more=False)
     killed_change.run(spark, tmp_path, more=True)
     counts, latest, more = (spark.read.parquet(str(tmp_path / name)) for name in ("counts", "latest", "more"))

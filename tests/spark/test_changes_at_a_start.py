@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._plan.kept import kept_functions
-from millpond._spark.session.settings import overridden
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, reader, run
+from watersmeet._plan.kept import kept_functions
+from watersmeet._spark.session.settings import overridden
 
 Function = Callable[[Column], Column]
 
@@ -28,15 +28,15 @@ def topology(
     more: bool = False,
     before: Function = F.upper,
     behind: Function = F.lower,
-) -> mp.Topology:
+) -> wm.Topology:
     """A table that is kept, between two functions."""
-    b = mp.StreamsBuilder("changes")
+    b = wm.StreamsBuilder("changes")
     records = b.stream(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts")
     table = records.map_values(before, name="before").to_table(store="kept")
     out = table.map_values(behind, name="behind", store=store).to_stream()
     out.to(sink, name="out")
     if more:
-        out.to(mp.ForeachBatch(Collector()), name="more")
+        out.to(wm.ForeachBatch(Collector()), name="more")
     return b.build()
 
 
@@ -44,17 +44,17 @@ def test_a_start_that_came_to_nothing_leaves_nothing_that_binds_the_next_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(spark, tmp_path / "in", (1, "a", 1))
-    b = mp.StreamsBuilder("changes")
+    b = wm.StreamsBuilder("changes")
     b.stream("topic", key="string", value="string").to("out")
-    for made in (b.build(), topology(spark, tmp_path, mp.TopicSink("out"))):
-        with pytest.raises(mp.ConfigError, match=r"Hint: topology\.start\(.*kafka=mp\.Kafka"):
+    for made in (b.build(), topology(spark, tmp_path, wm.TopicSink("out"))):
+        with pytest.raises(wm.ConfigError, match=r"Hint: topology\.start\(.*kafka=wm\.Kafka"):
             run(made, spark, tmp_path)
-        assert not (tmp_path / "cp" / "millpond").exists()
+        assert not (tmp_path / "cp" / "watersmeet").exists()
     # what only Spark can know is wrong
     with pytest.raises(Exception, match="nonsense"):
-        run(topology(spark, tmp_path, mp.Writer("nonsense")), spark, tmp_path, shards=3)
+        run(topology(spark, tmp_path, wm.Writer("nonsense")), spark, tmp_path, shards=3)
     sink = Collector()
-    run(topology(spark, tmp_path, mp.ForeachBatch(sink), more=True), spark, tmp_path)
+    run(topology(spark, tmp_path, wm.ForeachBatch(sink), more=True), spark, tmp_path)
     assert [row[1] for row in sink.rows()] == ["a"]
 
 
@@ -62,14 +62,14 @@ def test_an_added_sink_or_store_and_other_fixed_options_are_changes_that_are_nam
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(spark, tmp_path / "in", (1, "a", 1))
-    sink = mp.ForeachBatch(Collector())
+    sink = wm.ForeachBatch(Collector())
     run(topology(spark, tmp_path, sink), spark, tmp_path)
     for given, line in (({"more": True}, "+  sink more"), ({"store": "second"}, "store second")):
-        with pytest.raises(mp.ChangedTopology, match=r"belongs to another topology\.") as changed:
+        with pytest.raises(wm.ChangedTopology, match=r"belongs to another topology\.") as changed:
             run(topology(spark, tmp_path, sink, **given), spark, tmp_path)
         assert line in str(changed.value)
         assert "Hint: State, plans and outputs belong to its nodes" in str(changed.value)
-    with pytest.raises(mp.ChangedTopology, match=r"another number of shards\.(.|\n)*Hint: Rows of state lie by shard"):
+    with pytest.raises(wm.ChangedTopology, match=r"another number of shards\.(.|\n)*Hint: Rows of state lie by shard"):
         run(topology(spark, tmp_path, sink), spark, tmp_path, shards=7)
 
 
@@ -79,7 +79,7 @@ def test_a_changed_function_is_said_and_refused_where_state_depends_on_it(spark:
 
     def start(**given: Any) -> None:
         options = {"allow_changed_functions": True} if given.pop("allow", False) else {}
-        run(topology(spark, tmp_path, mp.ForeachBatch(sink), **given), spark, tmp_path, **options)
+        run(topology(spark, tmp_path, wm.ForeachBatch(sink), **given), spark, tmp_path, **options)
 
     start()
     with warnings.catch_warnings():
@@ -89,7 +89,7 @@ def test_a_changed_function_is_said_and_refused_where_state_depends_on_it(spark:
         start(behind=F.upper)
     # the line of who starts
     assert {str(warning.filename) for warning in said if "mapper" in str(warning.message)} == {run.__code__.co_filename}
-    with pytest.raises(mp.ChangedTopology, match=r"mapper of 'before': it was upper\(value\), it is lower\(value\)"):
+    with pytest.raises(wm.ChangedTopology, match=r"mapper of 'before': it was upper\(value\), it is lower\(value\)"):
         start(behind=F.upper, before=F.lower)
     put(spark, tmp_path / "in", (1, "B", 2))
     with pytest.warns(UserWarning, match="mapper of 'before'"):
@@ -104,7 +104,7 @@ def test_a_batch_that_was_not_finished_is_finished_as_it_was_begun_and_the_next_
         def hour(value: Column) -> Column:
             return F.concat(value, F.date_format(F.timestamp_millis(F.lit(0)), "-HH"))
 
-        return run(topology(spark, tmp_path, mp.ForeachBatch(sink), behind=hour), spark, tmp_path, **options)
+        return run(topology(spark, tmp_path, wm.ForeachBatch(sink), behind=hour), spark, tmp_path, **options)
 
     sink = Collector(fail_in=0)
     put(spark, tmp_path / "in", (1, "a", 1), (1, "b", 2), (1, "no time", -5))
@@ -121,7 +121,7 @@ def test_a_batch_that_was_not_finished_is_finished_as_it_was_begun_and_the_next_
 
 
 def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_does_not(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("kept")
+    b = wm.StreamsBuilder("kept")
     stream, table, other = (
         b.stream("s", key="long", value="long"),
         *(b.table(t, key="long", value="long") for t in "tu"),
@@ -131,13 +131,13 @@ def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_
     some = table.filter(lambda v: v > 1, name="in front of a join")
     joined = some.join(other, lambda a, c: a, foreign_key=lambda v: v, name="by key")
     joined.map_values(lambda v: v, name="at the end").to_stream().to("two")
-    windows = mp.JoinWindows.of_time_difference_with_no_grace("1 minute")
+    windows = wm.JoinWindows.of_time_difference_with_no_grace("1 minute")
     stream.map_values(lambda v: v, name="in front of a window").join(stream, lambda a, c: a, windows, name="window").to(
         "x"
     )
     counted = stream.group_by(lambda v: v, name="in front of an aggregate").count(name="count")
     counted.map_values(lambda v: v, name="behind an aggregate").to_stream().to("three")
-    table.group_by(lambda v: (v, v), name="groups").agg(total=mp.sum(lambda v: v), name="total").to("four")
+    table.group_by(lambda v: (v, v), name="groups").agg(total=wm.sum(lambda v: v), name="total").to("four")
     assert kept_functions(b.build().physical) == {
         ("in front of a lookup", "predicate"),
         ("lookup", "joiner"),

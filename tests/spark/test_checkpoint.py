@@ -1,4 +1,4 @@
-"""What millpond records in a checkpoint: found again at a restart, a reason to refuse what differs."""
+"""What watersmeet records in a checkpoint: found again at a restart, a reason to refuse what differs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._spark.checkpoint import files
-from millpond._spark.checkpoint.checkpoint import Checkpoint, _digest, look
-from millpond._spark.checkpoint.facts import Facts
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.session import settings
-from millpond.errors import ChangedTopology, ConfigError, CorruptData
+from watersmeet._spark.checkpoint import files
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint, _digest, look
+from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.session import settings
+from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
 FACTS = Facts(
     topology="orders: table from topic orders\njoined: table_table(orders, customers)",
@@ -46,7 +46,7 @@ def verify_or_create(spark: SparkSession, folder: str, facts: Facts, **options: 
 
 
 def record_of(folder: str) -> Path:
-    return next((Path(folder) / "millpond" / "topology").glob("*.txt"))
+    return next((Path(folder) / "watersmeet" / "topology").glob("*.txt"))
 
 
 def begin_batches(folder: str) -> None:
@@ -159,7 +159,7 @@ def test_batches_without_a_record_are_refused(spark: SparkSession, folder: str) 
     offsets = Path(folder) / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text('v1\n{"batchWatermarkMs":0}\n')
-    with pytest.raises(ConfigError, match="restore its folder millpond"):
+    with pytest.raises(ConfigError, match="restore its folder watersmeet"):
         verify_or_create(spark, folder, FACTS)
 
 
@@ -172,7 +172,9 @@ def test_a_record_is_the_same_whether_spark_writes_it_or_not(
     changed = verify_or_create(spark, folder, replace(FACTS, spark="4.2"))
     assert (changed.id, changed.number) == (place.id, place.number + 1)
     assert read_facts(spark, folder) == changed.facts
-    written = sorted((Path(folder) / "millpond" / "topology").glob("part-*.txt"), key=lambda file: file.stat().st_mtime)
+    written = sorted(
+        (Path(folder) / "watersmeet" / "topology").glob("part-*.txt"), key=lambda file: file.stat().st_mtime
+    )
     assert len(written) == 2
     # without a scheme it is the default file system's; a name with one says where it lies
     look(Folder(spark, f"file:{folder}")).fitting(replace(FACTS, spark="4.1")).record()

@@ -13,30 +13,30 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from millpond.cli.commands import main
+from watersmeet.cli.commands import main
 
 MODULE = """
-import millpond as mp
+import watersmeet as wm
 from pyspark.sql import functions as F
 
 def topology(spark):
     read = spark.readStream.schema("k long, v string, ts long").parquet("FOLDER/rows")
-    builder = mp.StreamsBuilder("told")
+    builder = wm.StreamsBuilder("told")
     options = {"key": "k", "value": "v", "timestamp": "ts", "name": "rows", "store": "kept"}
-    builder.table(read, **options).to(mp.Writer("parquet", path="FOLDER/out"), name="out")
+    builder.table(read, **options).to(wm.Writer("parquet", path="FOLDER/out"), name="out")
     return builder.build()
 
 def changed(spark):
     read = spark.readStream.schema("k long, v string, ts long").parquet("FOLDER/rows")
-    builder = mp.StreamsBuilder("told")
+    builder = wm.StreamsBuilder("told")
     options = {"key": "k", "value": "v", "timestamp": "ts", "name": "rows", "store": "kept"}
     table = builder.table(read, **options)
-    table.to(mp.Writer("parquet", path="FOLDER/out"), name="out")
-    table.to(mp.Writer("parquet", path="FOLDER/more"), name="more")
+    table.to(wm.Writer("parquet", path="FOLDER/out"), name="out")
+    table.to(wm.Writer("parquet", path="FOLDER/more"), name="more")
     return builder.build()
 
 def usual(application="usual"):
-    builder = mp.StreamsBuilder(application)
+    builder = wm.StreamsBuilder(application)
     builder.stream("in", key="long", value="string").to("out")
     return builder.build()
 
@@ -85,7 +85,7 @@ def check_numbers(checkpoint: Path) -> None:
 
 
 def test_commands_are_completed() -> None:
-    completion = ShellComplete(main, {}, "millpond", "_MILLPOND_COMPLETE")
+    completion = ShellComplete(main, {}, "watersmeet", "_WATERSMEET_COMPLETE")
     assert {"metrics", "drops"} <= {each.value for each in completion.get_completions([], "")}
     assert [each.value for each in completion.get_completions(["drops", "cp"], "--j")] == ["--json"]
 
@@ -135,8 +135,8 @@ def test_what_is_wrong_is_said_with_a_hint_and_a_code(folder: Path) -> None:
     assert "not a checkpoint" in ran("reset", folder, "--yes", code=1).stderr
     assert folder.is_dir()
     for command in ("metrics", "drops"):
-        assert "No topology of millpond" in ran(command, folder, code=1).stderr
-        assert "No topology of millpond" in ran(command, folder / "gone", code=1).stderr
+        assert "No topology of watersmeet" in ran(command, folder, code=1).stderr
+        assert "No topology of watersmeet" in ran(command, folder / "gone", code=1).stderr
     ran("draw", "told_topology:topology", "--format", "png", code=2)
     ran("run", "told_topology:topology", code=2)
     ran("unheard-of", code=2)

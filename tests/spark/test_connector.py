@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dev.jars import spark_jars
-from millpond._spark.session.connector import KNOWN, SETTINGS, kafka_jars
-from millpond.errors import ConfigError
+from watersmeet._spark.session.connector import KNOWN, SETTINGS, kafka_jars
+from watersmeet.errors import ConfigError
 
 MIRROR = """<ivysettings>
   <settings defaultResolver="mirror"/>
@@ -43,7 +43,7 @@ def test_the_known_connector_is_taken_where_the_versions_own_is_not_to_be_had_an
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        "millpond: Spark's Kafka connector 4.9.9 is not to be had; taking 4.2.0, which works with it."
+        "watersmeet: Spark's Kafka connector 4.9.9 is not to be had; taking 4.2.0, which works with it."
     ]
     shutil.rmtree(tmp_path / "mirror")
     assert kafka_jars(settings, tmp_path / "home", "4.9.9") == found

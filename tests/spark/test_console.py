@@ -47,14 +47,14 @@ def test_a_healthy_start_is_quiet_and_ctrl_c_ends_the_query_behind_its_batch_wit
     said = (tmp_path / "stderr").read_text().splitlines()
     assert (process.returncode, out.split()) == (0, ["started", "ended"]), "\n".join(said[-20:])
     assert logged(tmp_path, "offsets") == logged(tmp_path, "commits")
-    assert [line for line in said if line.startswith("millpond")] == [
-        "millpond: the query ends when its batch is written; Ctrl-C again stops it at once."
+    assert [line for line in said if line.startswith("watersmeet")] == [
+        "watersmeet: the query ends when its batch is written; Ctrl-C again stops it at once."
     ]
     assert [line for line in said if "\tat " in line or "Traceback" in line or "Exception" in line] == []
     assert len(said) <= MOST_LINES, "\n".join(said)
 
 
-def test_of_a_failure_the_error_of_millpond_comes_last_and_workers_say_once_that_they_have_no_cache(
+def test_of_a_failure_the_error_of_watersmeet_comes_last_and_workers_say_once_that_they_have_no_cache(
     tmp_path: Path,
 ) -> None:
     process = program(tmp_path, "closed")
@@ -62,7 +62,7 @@ def test_of_a_failure_the_error_of_millpond_comes_last_and_workers_say_once_that
     said = (tmp_path / "stderr").read_text().splitlines()
     assert process.returncode == 1
     assert said[-3:] == [
-        "millpond.errors.SinkError: The warehouse is closed.",
+        "watersmeet.errors.SinkError: The warehouse is closed.",
         "Given: Sunday",
         "Hint: Come on Monday.",
     ], "\n".join(said[-20:])

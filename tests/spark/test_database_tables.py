@@ -11,21 +11,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-import millpond as mp
+import watersmeet as wm
 from dev.postgres import PASSWORD, Postgres
-from millpond._spark.databases.kept import KeptTable
-from millpond._spark.fencing.plans import planned
-from millpond.errors import ConfigError, CorruptData, MillpondError, SinkError, TopologyError
-from millpond.testing import TopologyTestDriver
 from tests.databases.places import Place, all_rows
 from tests.spark.test_streaming import put, reader
+from watersmeet._spark.databases.kept import KeptTable
+from watersmeet._spark.fencing.plans import planned
+from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
+from watersmeet.testing import TopologyTestDriver
 
 
-def table_of(builder: mp.StreamsBuilder, spark: SparkSession, folder: Path) -> mp.KTable:
+def table_of(builder: wm.StreamsBuilder, spark: SparkSession, folder: Path) -> wm.KTable:
     return builder.table(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts")
 
 
-def run(topology: mp.Topology, spark: SparkSession, folder: Path) -> None:
+def run(topology: wm.Topology, spark: SparkSession, folder: Path) -> None:
     topology.start(spark, checkpoint=str(folder / "cp"), available_now=True).awaitTermination()
 
 
@@ -45,11 +45,11 @@ class FailsOnce:
 def test_a_table_is_kept_through_batches_and_restarts_and_a_batch_run_again_changes_nothing(
     spark: SparkSession, tmp_path: Path, place: Place
 ) -> None:
-    b = mp.StreamsBuilder("kept")
+    b = wm.StreamsBuilder("kept")
     table = table_of(b, spark, tmp_path)
     value = table.map_values(lambda v: F.struct(v.alias("text"), F.length(v).alias("size"), F.array(v).alias("all")))
     value.to(place.table("kept", key="id", create=True))
-    value.to_stream().to(mp.ForeachBatch(FailsOnce(place, 1)), name="behind")
+    value.to_stream().to(wm.ForeachBatch(FailsOnce(place, 1)), name="behind")
     topology = b.build()
     assert "kept" in topology.describe()
     put(spark, tmp_path / "in", (1, "a", 1), (2, "b", 2), (1, "aa", 3), (3, "c", 4))
@@ -72,9 +72,9 @@ def test_a_table_is_kept_through_batches_and_restarts_and_a_batch_run_again_chan
 
 
 def test_a_table_by_key_and_window_has_columns_for_both(spark: SparkSession, tmp_path: Path, place: Place) -> None:
-    b = mp.StreamsBuilder("windows")
+    b = wm.StreamsBuilder("windows")
     stream = b.stream(reader(spark, tmp_path / "in"), name="in", key="k", value="v", timestamp="ts")
-    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    windows = wm.TimeWindows.of_size_with_no_grace("10 ms")
     stream.group_by_key().windowed_by(windows).count().to(place.table("counts", value="n", create=True))
     put(spark, tmp_path / "in", (1, "a", 1), (1, "b", 9), (2, "a", 12), (1, "c", 13))
     run(b.build(), spark, tmp_path)
@@ -82,7 +82,7 @@ def test_a_table_by_key_and_window_has_columns_for_both(spark: SparkSession, tmp
     assert rows == [(1, 0, 10, 2), (1, 10, 20, 1), (2, 10, 20, 1)]
 
 
-def kept(target: mp.DatabaseTable, identity: str = "app-1") -> KeptTable:
+def kept(target: wm.DatabaseTable, identity: str = "app-1") -> KeptTable:
     return KeptTable(target, LongType(), StringType(), identity)
 
 
@@ -106,8 +106,8 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
     with pytest.raises(ConfigError, match=r"(?s)has batches that the table has not.*new checkpoint, or take it"):
         first.begin(3)
     kept(place.table("mine", adopt=True), "app-1").begin(3)
-    place.execute("DROP TABLE millpond_batches")
-    with pytest.raises(SinkError, match=r"(?s)refuses to write.*millpond_batches"):
+    place.execute("DROP TABLE watersmeet_batches")
+    with pytest.raises(SinkError, match=r"(?s)refuses to write.*watersmeet_batches"):
         first.write(rows, 4)
 
 
@@ -136,12 +136,12 @@ def test_a_batch_of_another_plan_is_refused_and_who_was_passed_by_writes_nothing
         table.write(rows, 0, one)
 
 
-def test_the_marks_of_an_earlier_millpond_are_read_and_get_plans(spark: SparkSession, place: Place) -> None:
+def test_the_marks_of_an_earlier_watersmeet_are_read_and_get_plans(spark: SparkSession, place: Place) -> None:
     rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
     table = kept(place.table("earlier", create=True))
     table.begin(-1)
-    place.execute("ALTER TABLE millpond_batches DROP COLUMN plan")
-    place.execute("UPDATE millpond_batches SET batch = 2 WHERE table_name = 'earlier'")
+    place.execute("ALTER TABLE watersmeet_batches DROP COLUMN plan")
+    place.execute("UPDATE watersmeet_batches SET batch = 2 WHERE table_name = 'earlier'")
     table = kept(place.table("earlier", create=True))
     table.begin(2)
     given = {"epoch": 1, "where": "offsets/2"}
@@ -154,7 +154,7 @@ def test_the_marks_of_an_earlier_millpond_are_read_and_get_plans(spark: SparkSes
 
 
 def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: Place) -> None:
-    b = mp.StreamsBuilder("refused")
+    b = wm.StreamsBuilder("refused")
     frame = spark.createDataFrame([], "k long, v map<int, string>, w double, ts long")
     stream = b.stream(frame, name="in", key="k", value="v", timestamp="ts", order="ts")
     table = stream.to_table()
@@ -174,13 +174,13 @@ def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: P
 def test_a_password_is_in_no_text_and_no_file(
     spark: SparkSession, tmp_path: Path, postgres: Postgres, caplog: pytest.LogCaptureFixture, capfd: Any
 ) -> None:
-    caplog.set_level(logging.DEBUG, logger="millpond")
+    caplog.set_level(logging.DEBUG, logger="watersmeet")
     said: list[str] = []
     put(spark, tmp_path / "in", (1, "a", 1))
 
-    def topology(url: str) -> mp.Topology:
-        b = mp.StreamsBuilder("secret")
-        target = mp.DatabaseTable(url, table="secret", create=True)
+    def topology(url: str) -> wm.Topology:
+        b = wm.StreamsBuilder("secret")
+        target = wm.DatabaseTable(url, table="secret", create=True)
         table_of(b, spark, tmp_path).to(target)
         said.append(f"{target!r} {b!r}")
         return b.build()
@@ -196,7 +196,7 @@ def test_a_password_is_in_no_text_and_no_file(
     Place("postgresql", postgres.url).execute("ALTER TABLE secret ADD CHECK (value <> 'b')")
     put(spark, tmp_path / "in", (2, "b", 2))
     query = built.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True)
-    with pytest.raises(MillpondError, match="refuses to write the table") as failed:
+    with pytest.raises(WatersmeetError, match="refuses to write the table") as failed:
         query.awaitTermination()
     said += [str(failed.value), repr(failed.value.__context__), *caplog.messages, *capfd.readouterr()]
     assert PASSWORD not in "\n".join(said)
@@ -206,8 +206,8 @@ def test_a_password_is_in_no_text_and_no_file(
 
 
 def test_the_test_driver_reads_what_a_database_would_be_told(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("tried")
-    b.table("in", key="long", value="string").to(mp.DatabaseTable("postgresql://nowhere/x", table="told"))
+    b = wm.StreamsBuilder("tried")
+    b.table("in", key="long", value="string").to(wm.DatabaseTable("postgresql://nowhere/x", table="told"))
     driver = TopologyTestDriver(b.build())
     driver.pipe("in", key=1, value="a", ts=0)
     driver.pipe("in", key=1, value=None, ts=1)

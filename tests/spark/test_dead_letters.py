@@ -11,20 +11,20 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import ConfigError, TopologyError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.testing import TopologyTestDriver
 
 AMOUNT = "amount int"
-BAD = mp.DeadLetter("bad")
+BAD = wm.DeadLetter("bad")
 REASONS = {"undecodable", "function_error", "null_key", "expired_window", "negative_timestamp"}
 
 
-def joined(policy: Any = BAD) -> mp.Topology:
+def joined(policy: Any = BAD) -> wm.Topology:
     """Orders that look customers up; both inputs may have bad records, and only one keeps headers."""
-    builder = mp.StreamsBuilder("letters", on_undecodable=policy)
+    builder = wm.StreamsBuilder("letters", on_undecodable=policy)
     customers = builder.table("customers", key="long", value="string", headers=True)
-    orders = builder.stream("orders", key="long", value=mp.json(AMOUNT))
+    orders = builder.stream("orders", key="long", value=wm.json(AMOUNT))
     orders.join(customers, lambda order, name: F.concat(name, order["amount"].cast("string"))).to("out")
     return builder.build()
 
@@ -55,7 +55,7 @@ def test_bad_records_are_an_output_like_any_other_wherever_the_driver_runs(spark
         assert letters[0].headers == (
             ("id", b"7"),
             ("none", None),
-            ("__streams.errors.exception", b"millpond.errors.SourceError"),
+            ("__streams.errors.exception", b"watersmeet.errors.SourceError"),
             (
                 "__streams.errors.message",
                 b"The value of a Kafka record cannot be decoded. "
@@ -82,7 +82,7 @@ def test_a_topology_is_described_with_its_dead_letters_and_shows_none_where_ther
 
 
 def test_an_input_chooses_for_itself_what_becomes_of_its_bad_records() -> None:
-    builder = mp.StreamsBuilder("own", on_undecodable=mp.DeadLetter("bad"))
+    builder = wm.StreamsBuilder("own", on_undecodable=wm.DeadLetter("bad"))
     builder.stream("skipped", key="bytes", value="long", on_undecodable="skip").to("one")
     builder.stream("sent", key="bytes", value="long").to("two")
     driver = TopologyTestDriver(builder.build())
@@ -94,23 +94,23 @@ def test_an_input_chooses_for_itself_what_becomes_of_its_bad_records() -> None:
 
 @pytest.mark.parametrize("topic", ["in", "out"])
 def test_dead_letters_share_no_topic_with_an_input_or_an_output(topic: str) -> None:
-    builder = mp.StreamsBuilder("shared")
-    builder.stream("in", key="long", value="string", on_undecodable=mp.DeadLetter(topic)).to("out")
+    builder = wm.StreamsBuilder("shared")
+    builder.stream("in", key="long", value="string", on_undecodable=wm.DeadLetter(topic)).to("out")
     with pytest.raises(TopologyError, match="Dead letters need a topic of their own"):
         builder.build()
 
 
 def test_dead_letters_alone_are_no_output(spark: SparkSession, tmp_path: Path) -> None:
-    builder = mp.StreamsBuilder("nothing")
-    builder.stream("in", key="long", value="string", on_undecodable=mp.DeadLetter("bad"))
+    builder = wm.StreamsBuilder("nothing")
+    builder.stream("in", key="long", value="string", on_undecodable=wm.DeadLetter("bad"))
     with pytest.raises(TopologyError, match="The topology writes nothing"):
         builder.build().start(spark, checkpoint=tmp_path / "cp")
 
 
-def shared(policy: Any, *, bad: Any = "skip") -> mp.Topology:
+def shared(policy: Any, *, bad: Any = "skip") -> wm.Topology:
     """The share that each order has of 100, and what it is of twice as much: a division by zero fails both."""
-    builder = mp.StreamsBuilder("shares", on_undecodable=bad)
-    orders = builder.stream("orders", key="string", value=mp.json(AMOUNT), on_error=policy)
+    builder = wm.StreamsBuilder("shares", on_undecodable=bad)
+    orders = builder.stream("orders", key="string", value=wm.json(AMOUNT), on_error=policy)
     shares = orders.map_values(lambda order: F.lit(100) / order["amount"])
     shares.to("shares")
     shares.map_values(lambda share: share * 2).to("twice")
@@ -139,9 +139,9 @@ def test_records_for_which_a_function_raises_end_whole_and_all_others_go_on(spar
     assert reasons == {"function_error": 4, "undecodable": 1}
 
 
-@pytest.mark.parametrize("bad", [mp.DeadLetter("failed"), mp.DeadLetter("bad"), "skip"], ids=["one", "two", "skip"])
+@pytest.mark.parametrize("bad", [wm.DeadLetter("failed"), wm.DeadLetter("bad"), "skip"], ids=["one", "two", "skip"])
 def test_records_for_which_a_function_raises_are_dead_letters_as_they_came(spark: SparkSession, bad: Any) -> None:
-    driver = orders_with_zeros(TopologyTestDriver(shared(mp.DeadLetter("failed"), bad=bad)))
+    driver = orders_with_zeros(TopologyTestDriver(shared(wm.DeadLetter("failed"), bad=bad)))
     letters = [record for record in driver.read("failed") if record.key != b"bad"]
     assert [(r.key, r.value, r.ts) for r in letters] == [
         (b"k%d" % number, b'{"amount": 0}', number) for number in range(0, 12, 3)
@@ -151,7 +151,7 @@ def test_records_for_which_a_function_raises_are_dead_letters_as_they_came(spark
         told = dict((letter.headers or ())[1:])
         assert b"[DIVIDE_BY_ZERO]" in (told.pop("__streams.errors.message") or b"")
         assert told == {
-            "__streams.errors.exception": b"millpond.errors.FunctionError",
+            "__streams.errors.exception": b"watersmeet.errors.FunctionError",
             "__streams.errors.topic": b"orders",
             "__streams.errors.partition": b"0",
             "__streams.errors.offset": b"%d" % number,
@@ -173,14 +173,14 @@ def test_a_function_that_spark_evaluates_cannot_be_outlived_which_is_said_before
         driver.read("shares")
 
 
-def behind(*, on_error: Any = "fail", on_drop: Any = "skip", bad: Any = "skip") -> mp.Topology:
+def behind(*, on_error: Any = "fail", on_drop: Any = "skip", bad: Any = "skip") -> wm.Topology:
     """Shares by customer behind a join, where a division by zero fails; and counts by windows, which close."""
-    builder = mp.StreamsBuilder("behind", on_undecodable=bad, on_error=on_error, on_drop=on_drop)
-    orders = builder.stream("orders", key="string", value=mp.json("amount int, parts int"))
+    builder = wm.StreamsBuilder("behind", on_undecodable=bad, on_error=on_error, on_drop=on_drop)
+    orders = builder.stream("orders", key="string", value=wm.json("amount int, parts int"))
     limits = builder.table("limits", key="string", value="int")
     raises = on_error != "fail" or on_drop == "skip"
     orders.join(limits, lambda order, limit: limit / order["parts"] if raises else limit).to("shares")
-    windows = mp.TimeWindows.of_size_with_no_grace("10 ms")
+    windows = wm.TimeWindows.of_size_with_no_grace("10 ms")
     orders.group_by_key().windowed_by(windows).count(name="counts").to_stream().map_values(lambda n: n).to("counts")
     return builder.build()
 
@@ -261,10 +261,10 @@ def test_records_read_are_results_or_dropped_by_reason_or_dead_letters(spark: Sp
 def test_changes_that_go_on_with_their_old_values_fail_the_query_since_the_next_one_would_take_back_what_never_was(
     spark: SparkSession,
 ) -> None:
-    builder = mp.StreamsBuilder("old values", on_error="skip")
+    builder = wm.StreamsBuilder("old values", on_error="skip")
     one, other = (builder.table(name, key="string", value="int") for name in ("one", "other"))
     shares = one.join(other, lambda left, right: left / right)
-    shares.group_by(lambda key, share: (key, share)).agg(total=mp.sum(lambda share: share)).to_stream().to("totals")
+    shares.group_by(lambda key, share: (key, share)).agg(total=wm.sum(lambda share: share)).to_stream().to("totals")
     driver = TopologyTestDriver(builder.build())
     driver.pipe("one", "a", 1, ts=0)
     driver.pipe("other", "a", 0, ts=1)

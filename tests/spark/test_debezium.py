@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import millpond as mp
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.debezium import UNAVAILABLE
-from millpond._spark.formats.formats import describe_format, serde_of, type_of
-from millpond._spark.formats.serdes import Decoded
-from millpond.errors import SourceError, TopologyError
-from millpond.io.formats import Format
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.debezium import UNAVAILABLE
+from watersmeet._spark.formats.formats import describe_format, serde_of, type_of
+from watersmeet._spark.formats.serdes import Decoded
+from watersmeet.errors import SourceError, TopologyError
+from watersmeet.io.formats import Format
+from watersmeet.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = "id long, first_name string, email string"
@@ -97,7 +97,7 @@ def read(form: Format, raws: list[bytes | None]) -> Decoded:
 def test_created_read_and_updated_rows_are_rows_and_deleted_ones_null(connector: str, schema: bool) -> None:
     events = [event(op, ROW, connector, schema=schema) for op in "cru"]
     deleted = event("d", None, connector, schema=schema, before=ROW)
-    found = read(mp.debezium(COLUMNS), [*events, deleted, None])
+    found = read(wm.debezium(COLUMNS), [*events, deleted, None])
     assert found.values.to_pylist() == [READ, READ, READ, None, None]
     assert not found.bad.any()
     assert found.ts is not None
@@ -109,7 +109,7 @@ def test_created_read_and_updated_rows_are_rows_and_deleted_ones_null(connector:
 
 def test_mongodbs_documents_are_texts_and_its_updates_have_one_only_if_the_connector_is_told() -> None:
     document = '{"_id": {"$numberLong": "1004"},"first_name": "Anne Marie","email": "annek@noanswer.org"}'
-    form = mp.debezium("_id struct<`$numberLong`: string>, first_name string", documents=True)
+    form = wm.debezium("_id struct<`$numberLong`: string>, first_name string", documents=True)
     deleted = event("d", None, "mongodb", before=document)
     changed = {"removedFields": None, "updatedFields": '{"first_name": "Anne Marie"}', "truncatedArrays": None}
     partly = event("u", None, "mongodb", updateDescription=changed)
@@ -124,7 +124,7 @@ def test_mongodbs_documents_are_texts_and_its_updates_have_one_only_if_the_conne
     assert serde.fault(broken[0]).startswith("after: not JSON of the type struct<_id")
     assert all(serde.fault(raw) for raw in broken)
     key = b'{"schema": {"type": "struct"}, "payload": {"id": "1004"}}'
-    assert read(mp.debezium_key("id string"), [key, b'{"id": "{\\"$oid\\": \\"596e\\"}"}']).values.to_pylist() == [
+    assert read(wm.debezium_key("id string"), [key, b'{"id": "{\\"$oid\\": \\"596e\\"}"}']).values.to_pylist() == [
         "1004",
         '{"$oid": "596e"}',
     ]
@@ -132,9 +132,9 @@ def test_mongodbs_documents_are_texts_and_its_updates_have_one_only_if_the_conne
 
 def test_keys_of_one_column_are_its_value_and_those_of_several_structs() -> None:
     both = [b'{"id": 1004}', b'{"schema": {"type": "struct", "name": "server.Key"}, "payload": {"id": 1004}}', None]
-    assert read(mp.debezium_key("id long"), [*both]).values.to_pylist() == [1004, 1004, None]
+    assert read(wm.debezium_key("id long"), [*both]).values.to_pylist() == [1004, 1004, None]
     several = [b'{"schema": null, "payload": {"order": 1, "line": 2}}', b'{"order": 3, "line": null}', None]
-    assert read(mp.debezium_key("order long, line int"), [*several]).values.to_pylist() == [
+    assert read(wm.debezium_key("order long, line int"), [*several]).values.to_pylist() == [
         {"order": 1, "line": 2},
         {"order": 3, "line": None},
         None,
@@ -142,11 +142,11 @@ def test_keys_of_one_column_are_its_value_and_those_of_several_structs() -> None
     # another column, another case, none, another type, no object
     wrong = [b'{"number": 1}', b'{"ID": 1}', b"{}", b'{"payload": {}}', b'{"payload": null}', b'{"id": "1"}', b"1", b""]
     for columns in ("id long", "id long, line int"):
-        found = read(mp.debezium_key(columns), [*wrong])
+        found = read(wm.debezium_key(columns), [*wrong])
         assert found.bad.all()
         assert found.values.null_count == len(wrong)
-        assert all(serde_of(mp.debezium_key(columns)).fault(raw) for raw in wrong)
-    assert serde_of(mp.debezium_key("id long")).fault(wrong[0]) == "there is none of the columns id"
+        assert all(serde_of(wm.debezium_key(columns)).fault(raw) for raw in wrong)
+    assert serde_of(wm.debezium_key("id long")).fault(wrong[0]) == "there is none of the columns id"
 
 
 WRONG = {
@@ -171,7 +171,7 @@ WRONG = {
 
 @pytest.mark.parametrize("why", WRONG)
 def test_what_is_no_change_of_a_row_has_a_reason_and_is_neither_a_row_nor_a_deletion(why: str) -> None:
-    form, fine = mp.debezium(COLUMNS), event("c", ROW)
+    form, fine = wm.debezium(COLUMNS), event("c", ROW)
     found = read(form, [fine, WRONG[why], fine])
     assert found.bad.tolist() == [False, True, False]
     assert found.values.to_pylist() == [READ, None, READ]
@@ -181,7 +181,7 @@ def test_what_is_no_change_of_a_row_has_a_reason_and_is_neither_a_row_nor_a_dele
 
 
 def test_events_cut_off_or_with_a_byte_changed_are_the_same_row_or_refused() -> None:
-    form, whole = mp.debezium(COLUMNS), event("c", ROW)
+    form, whole = wm.debezium(COLUMNS), event("c", ROW)
     assert read(form, [whole[:end] for end in range(len(whole))]).bad.all()
     changed = [whole[:at] + b"\x07" + whole[at + 1 :] for at in range(len(whole))]
     found = read(form, [*changed])
@@ -191,7 +191,7 @@ def test_events_cut_off_or_with_a_byte_changed_are_the_same_row_or_refused() -> 
 def test_columns_of_lists_and_bytes_that_were_not_told_are_refused_and_empty_ones_are_not() -> None:
     import base64
 
-    form = mp.debezium("id long, tags array<string>, picture binary")
+    form = wm.debezium("id long, tags array<string>, picture binary")
     fine = [{"id": 1, "tags": ["a"], "picture": "aGk="}, {"id": 2, "tags": [], "picture": None}, {"id": 3}]
     untold = [{"id": 4, "tags": [UNAVAILABLE]}, {"id": 5, "picture": base64.b64encode(UNAVAILABLE.encode()).decode()}]
     found = read(form, [event("u", row) for row in [*fine, *untold]])
@@ -199,7 +199,7 @@ def test_columns_of_lists_and_bytes_that_were_not_told_are_refused_and_empty_one
 
 
 def test_the_time_of_the_record_needs_no_source_and_tombstones_may_delete() -> None:
-    form = mp.debezium(COLUMNS, time="record", tombstones=True)
+    form = wm.debezium(COLUMNS, time="record", tombstones=True)
     found = read(form, [WRONG["there is no source.ts_ms"], None])
     assert found.ts is None
     assert found.ignored is None
@@ -212,14 +212,14 @@ def test_the_time_of_the_record_needs_no_source_and_tombstones_may_delete() -> N
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: mp.debezium(None),
-        lambda: mp.debezium(mp.json()),
-        lambda: mp.debezium("id long", time="now"),
-        lambda: mp.debezium_key(Format("long")),
-        lambda: mp.TopicSink("t", value=mp.debezium("id long")),
-        lambda: mp.StreamsBuilder("d").table("t", key=mp.debezium_key("long"), value="long"),
-        lambda: mp.StreamsBuilder("d").table("t", key=mp.debezium_key("payload long"), value="long"),
-        lambda: mp.StreamsBuilder("d").table("t", key="long", value=mp.debezium("lung")),
+        lambda: wm.debezium(None),
+        lambda: wm.debezium(wm.json()),
+        lambda: wm.debezium("id long", time="now"),
+        lambda: wm.debezium_key(Format("long")),
+        lambda: wm.TopicSink("t", value=wm.debezium("id long")),
+        lambda: wm.StreamsBuilder("d").table("t", key=wm.debezium_key("long"), value="long"),
+        lambda: wm.StreamsBuilder("d").table("t", key=wm.debezium_key("payload long"), value="long"),
+        lambda: wm.StreamsBuilder("d").table("t", key="long", value=wm.debezium("lung")),
     ],
 )
 def test_a_format_that_cannot_be_is_refused_where_it_is_written_with_a_hint(wrong: Any) -> None:
@@ -227,10 +227,10 @@ def test_a_format_that_cannot_be_is_refused_where_it_is_written_with_a_hint(wron
         wrong()
 
 
-def topology(on_undecodable: Any = "fail") -> mp.Topology:
-    builder = mp.StreamsBuilder("debezium")
-    form = mp.debezium(COLUMNS)
-    table = builder.table("customers", key=mp.debezium_key("id long"), value=form, on_undecodable=on_undecodable)
+def topology(on_undecodable: Any = "fail") -> wm.Topology:
+    builder = wm.StreamsBuilder("debezium")
+    form = wm.debezium(COLUMNS)
+    table = builder.table("customers", key=wm.debezium_key("id long"), value=form, on_undecodable=on_undecodable)
     table.map_values(lambda row: row["email"]).to("emails")
     return builder.build()
 

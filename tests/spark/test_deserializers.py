@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.formats import formats
-from millpond._spark.formats.deserializers import Deserializer, Deserializers
-from millpond.errors import SourceError
-from millpond.io.formats import Format
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet.errors import SourceError
+from watersmeet.io.formats import Format
 
 # text, and what only looks like it: cut off, overlong, surrogates, beyond the last character, bytes that never are
 TEXTS = [b"", b"a", "é€𝄞".encode(), b"\0", b"\xef\xbb\xbfx", b"\xf4\x8f\xbf\xbf", b"\xed\x9f\xbf"]

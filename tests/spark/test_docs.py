@@ -1,4 +1,4 @@
-"""What README and docs say in code is run: every block of Python, every import, every name of millpond.
+"""What README and docs say in code is run: every block of Python, every import, every name of watersmeet.
 
 A block runs as it stands, but for what needs a cluster: the session is the tests' own, and a start goes as far
 as the check of its arguments. A block of text is what the blocks of its page print; a picture is that of the topology
@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.query.start_options import StartOptions
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._spark.query.start_options import StartOptions
+from watersmeet.testing import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"!\[[^\]]*\]\(((?:docs/)?pictures/(\w+)\.svg)\)")
-NAME = re.compile(r"`((?:mp|millpond)(?:\.[A-Za-z]\w*)+)")
-COMMAND = re.compile(r"python -m (millpond[\w.]*)")
+NAME = re.compile(r"`((?:wm|watersmeet)(?:\.[A-Za-z]\w*)+)")
+COMMAND = re.compile(r"python -m (watersmeet[\w.]*)")
 
 
 class Here(ast.NodeTransformer):
@@ -53,15 +53,15 @@ def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
     """The names that the page's blocks leave behind, run one after the other."""
 
     def session(*given: Any, **options: Any) -> SparkSession:
-        inspect.signature(mp.session).bind(*given, **options)
+        inspect.signature(wm.session).bind(*given, **options)
         return spark
 
     def start(*given: Any, **options: Any) -> None:
-        bound = inspect.signature(mp.Topology.start).bind(*given, **options).arguments
+        bound = inspect.signature(wm.Topology.start).bind(*given, **options).arguments
         StartOptions(**{name: value for name, value in bound.items() if name not in ("self", "spark", "checkpoint")})
 
     names: dict[str, Any] = {"spark": spark, "_session": session, "_start": start}
-    names["_plan_change"] = lambda *given, **options: inspect.signature(mp.plan_change).bind(*given, **options)
+    names["_plan_change"] = lambda *given, **options: inspect.signature(wm.plan_change).bind(*given, **options)
     for block in blocks:
         tree = ast.fix_missing_locations(Here().visit(ast.parse(block)))
         exec(compile(tree, str(page), "exec"), names)
@@ -75,12 +75,12 @@ def pictures(page: Path, names: dict[str, Any]) -> dict[Path, str]:
 
 
 def resolve(name: str) -> Any:
-    """What a dotted name means; `mp` is millpond."""
+    """What a dotted name means; `wm` is watersmeet."""
     path = name.split(".")
-    found: Any = mp
+    found: Any = wm
     for depth, part in enumerate(path[1:], start=2):
         if not hasattr(found, part):
-            importlib.import_module(".".join(["millpond", *path[1:depth]]))
+            importlib.import_module(".".join(["watersmeet", *path[1:depth]]))
         found = getattr(found, part)
     return found
 
@@ -121,10 +121,10 @@ def test_the_readmes_topology_gives_what_it_says(spark: SparkSession) -> None:
 def test_the_readme_makes_its_session_before_its_topology() -> None:
     """A reader's process has no session yet, as that of the tests has, and functions cannot be read without one."""
     code = "".join(BLOCK.findall((ROOT / "README.md").read_text()))
-    assert code.index("mp.session(") < code.index("mp.StreamsBuilder(")
+    assert code.index("wm.session(") < code.index("wm.StreamsBuilder(")
 
 
 def test_a_name_that_is_not_there_is_found() -> None:
     with pytest.raises((AttributeError, ImportError)):
-        resolve("millpond.testing.TopologyTestDrivr")
-    assert resolve("millpond.testing.TopologyTestDriver") is TopologyTestDriver
+        resolve("watersmeet.testing.TopologyTestDrivr")
+    assert resolve("watersmeet.testing.TopologyTestDriver") is TopologyTestDriver

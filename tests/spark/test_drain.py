@@ -14,9 +14,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond.errors import ConfigError
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, reader
+from watersmeet.errors import ConfigError
 
 FILES = 6
 
@@ -46,7 +46,7 @@ def folder(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
 
 def started(spark: SparkSession, folder: Path, sink: Any, **options: Any) -> Any:
     """One file a batch, into a table, out again."""
-    b = mp.StreamsBuilder("drained")
+    b = wm.StreamsBuilder("drained")
     source = b.table(reader(spark, folder / "in"), name="in", key="k", value="v", timestamp="ts", store="kept")
     source.to(sink, name="out")
     given = {"checkpoint": folder / "cp", "local_cache": folder / "cache", **options}
@@ -69,19 +69,19 @@ def test_the_batch_under_way_is_finished_and_the_next_start_runs_nothing_again(
     spark: SparkSession, folder: Path
 ) -> None:
     sink = Pausing()
-    query = started(spark, folder, mp.ForeachBatch(sink))
+    query = started(spark, folder, wm.ForeachBatch(sink))
     assert drain_behind_its_batch(query, sink)
     assert not query.isActive
     assert query.exception() is None
     assert logged(folder, "offsets") == logged(folder, "commits") == [0, 1]
-    started(spark, folder, mp.ForeachBatch(sink), available_now=True).awaitTermination()
+    started(spark, folder, wm.ForeachBatch(sink), available_now=True).awaitTermination()
     assert {batch: len(tries) for batch, tries in sink.batches.items()} == dict.fromkeys(range(FILES), 1)
     assert [value for key, value, _ in sink.rows() if key == 3] == [str(file) for file in range(FILES)]
 
 
 def test_an_idle_query_is_drained_at_once_and_a_drained_one_again(spark: SparkSession, folder: Path) -> None:
     sink = Collector()
-    query = started(spark, folder, mp.ForeachBatch(sink), name="drained")
+    query = started(spark, folder, wm.ForeachBatch(sink), name="drained")
     query.processAllAvailable()
     assert repr(query) == f"Query('drained', active, checkpoint={str(folder / 'cp')!r})"
     assert {"drain", "drops", "lastProgress", "isActive", "stop"} <= set(dir(query))
@@ -94,7 +94,7 @@ def test_an_idle_query_is_drained_at_once_and_a_drained_one_again(spark: SparkSe
 
 def test_a_query_that_has_failed_says_so_when_it_is_drained(spark: SparkSession, folder: Path) -> None:
     sink = Pausing(fail_in=2)
-    query = started(spark, folder, mp.ForeachBatch(sink))
+    query = started(spark, folder, wm.ForeachBatch(sink))
     sink.go_on.set()
     with pytest.raises(StreamingQueryException, match="killed behind the sink"):
         query.awaitTermination()
@@ -110,14 +110,14 @@ def test_a_batch_that_fails_while_the_query_is_drained_is_raised(spark: SparkSes
             assert batch != 1, "killed at the gate"
 
     sink = Failing()
-    query = started(spark, folder, mp.ForeachBatch(sink))
+    query = started(spark, folder, wm.ForeachBatch(sink))
     with pytest.raises(StreamingQueryException, match="killed at the gate"):
         drain_behind_its_batch(query, sink)
     assert logged(folder, "commits") == [0]
 
 
 def test_behind_one_spark_writer_the_batch_is_run_to_its_end(spark: SparkSession, folder: Path) -> None:
-    out = mp.Writer("parquet", path=str(folder / "out"))
+    out = wm.Writer("parquet", path=str(folder / "out"))
     query = started(spark, folder, out)
     while query.lastProgress is None:
         query.awaitTermination(0.05)
@@ -134,7 +134,7 @@ def test_behind_one_spark_writer_the_batch_is_run_to_its_end(spark: SparkSession
 def test_without_threads_of_their_own_draining_is_refused(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = started(spark, folder, mp.ForeachBatch(Collector()))
+    query = started(spark, folder, wm.ForeachBatch(Collector()))
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
     with pytest.raises(ConfigError, match="cannot be drained"):
         query.drain()
@@ -145,7 +145,7 @@ def test_ctrl_c_drains_the_query_that_a_program_waits_for_and_a_second_one_stops
     spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sink = Pausing()
-    query = started(spark, folder, mp.ForeachBatch(sink))
+    query = started(spark, folder, wm.ForeachBatch(sink))
 
     def press() -> None:
         assert sink.reached.wait(600)

@@ -11,18 +11,18 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-import millpond as mp
-from millpond._spark.formats.values import Unfit, fitted
-from millpond.errors import SourceError, TopologyError
-from millpond.testing import TestRecord, TopologyTestDriver
+import watersmeet as wm
+from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet.errors import SourceError, TopologyError
+from watersmeet.testing import TestRecord, TopologyTestDriver
 
 ORDER = "customer string, amount double, at struct<day: date, sums: array<decimal(5,2)>>"
 
 
 @pytest.fixture(scope="module")
-def topology(spark: SparkSession) -> mp.Topology:
-    builder = mp.StreamsBuilder("driver")
-    orders = builder.table("orders", key="long", value=mp.json(ORDER))
+def topology(spark: SparkSession) -> wm.Topology:
+    builder = wm.StreamsBuilder("driver")
+    orders = builder.table("orders", key="long", value=wm.json(ORDER))
     clicks = builder.stream("clicks", key="long", value="string", on_undecodable="skip", headers=True)
     clicks.join(orders, lambda click, order: F.concat(click, F.lit(" "), order["customer"])).to("warm")
     orders.map_values(lambda order: F.assert_true(order["amount"] > 0).cast("string")).to("checked")
@@ -31,12 +31,12 @@ def topology(spark: SparkSession) -> mp.Topology:
 
 
 @pytest.fixture
-def driver(spark: SparkSession, topology: mp.Topology) -> TopologyTestDriver:
+def driver(spark: SparkSession, topology: wm.Topology) -> TopologyTestDriver:
     return TopologyTestDriver(topology, spark)
 
 
 def test_a_run_has_as_few_tasks_as_its_records_need_whatever_the_session_says(
-    spark: SparkSession, topology: mp.Topology
+    spark: SparkSession, topology: wm.Topology
 ) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "200")
@@ -103,7 +103,7 @@ def test_unknown_names_are_refused_with_those_there_are(driver: TopologyTestDriv
             ask()
 
 
-def test_a_closed_driver_says_that_it_is(spark: SparkSession, topology: mp.Topology) -> None:
+def test_a_closed_driver_says_that_it_is(spark: SparkSession, topology: wm.Topology) -> None:
     with TopologyTestDriver(topology, spark) as driver:
         orders, amounts = driver.create_input_topic("orders"), driver.create_output_topic("amounts")
     for call in (lambda: orders.pipe_input(1, None), amounts.is_empty, lambda: driver.advance_wall_clock_time("1 s")):

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import TopologyError
-from millpond.testing import TestRecord, TopologyTestDriver
-from millpond.testing.stores import KeyValueStore, VersionedKeyValueStore, WindowStore
+import watersmeet as wm
+from watersmeet.errors import TopologyError
+from watersmeet.testing import TestRecord, TopologyTestDriver
+from watersmeet.testing.stores import KeyValueStore, VersionedKeyValueStore, WindowStore
 
 Records = list[tuple[str, Any, Any, int]]
 ORDERS: Records = [
@@ -36,11 +36,11 @@ ORDERS: Records = [
 """Input, key, value, ts: with tombstones, null keys, negative and late times, and a jump of time."""
 
 
-def streams(b: mp.StreamsBuilder) -> tuple[Any, Any]:
+def streams(b: wm.StreamsBuilder) -> tuple[Any, Any]:
     return tuple(b.stream(name, key="string", value="long") for name in ("left", "right"))  # type: ignore[return-value]
 
 
-def tables(b: mp.StreamsBuilder) -> tuple[Any, Any]:
+def tables(b: wm.StreamsBuilder) -> tuple[Any, Any]:
     return tuple(b.table(name, key="string", value="long") for name in ("left", "right"))  # type: ignore[return-value]
 
 
@@ -48,7 +48,7 @@ def both(one: Any, other: Any) -> Any:
     return F.concat_ws("+", one.cast("string"), other.cast("string"))
 
 
-def steps(b: mp.StreamsBuilder) -> None:
+def steps(b: wm.StreamsBuilder) -> None:
     left, right = streams(b)
     left.filter(lambda value: value > 1).map_values(lambda value: value * 2).to("doubled")
     left.merge(right).select_key(lambda key, value: (value % 3).cast("string")).to("rekeyed")
@@ -56,28 +56,28 @@ def steps(b: mp.StreamsBuilder) -> None:
     b.table("table", key="string", value="long").to_stream().to("unused")
 
 
-def table_joins(b: mp.StreamsBuilder) -> None:
+def table_joins(b: wm.StreamsBuilder) -> None:
     left, right = tables(b)
     left.join(right, both).to("inner")
     left.left_join(right, both).filter(lambda value: value != "2").to("left_joined")
     left.outer_join(right, both).to("outer")
 
 
-def stream_table_joins(b: mp.StreamsBuilder) -> None:
+def stream_table_joins(b: wm.StreamsBuilder) -> None:
     left = b.stream("left", key="string", value="long")
     right = b.table("right", key="string", value="long")
     left.join(right, both).to("inner")
     left.left_join(right, both).to("left_joined")
 
 
-def stream_joins(b: mp.StreamsBuilder) -> None:
+def stream_joins(b: wm.StreamsBuilder) -> None:
     left, right = streams(b)
-    windows = mp.JoinWindows.of_time_difference_with_no_grace("10 ms")
+    windows = wm.JoinWindows.of_time_difference_with_no_grace("10 ms")
     left.join(right, both, windows).to("inner")
     left.outer_join(right, both, windows).to("outer")
 
 
-def foreign_keys(b: mp.StreamsBuilder) -> None:
+def foreign_keys(b: wm.StreamsBuilder) -> None:
     left = b.table("left", key="string", value="long")
     right = b.table("right", key="string", value="long")
     of = lambda value: F.when(value % 2 == 0, F.lit("b")).otherwise(F.lit("a"))  # noqa: E731
@@ -85,57 +85,57 @@ def foreign_keys(b: mp.StreamsBuilder) -> None:
     left.left_join(right, both, foreign_key=of).to("left_joined")
 
 
-def global_tables(b: mp.StreamsBuilder) -> None:
+def global_tables(b: wm.StreamsBuilder) -> None:
     left = b.stream("left", key="string", value="long")
     right = b.global_table("right", key="string", value="long")
     left.left_join(right, both, key=lambda key, value: key).to("left_joined")
 
 
-def aggregates(b: mp.StreamsBuilder) -> None:
+def aggregates(b: wm.StreamsBuilder) -> None:
     left, right = streams(b)
     grouped = left.group_by_key()
     grouped.count().to("counts")
-    grouped.agg(total=mp.sum(lambda value: value), mean=mp.avg(lambda value: value)).to("named")
+    grouped.agg(total=wm.sum(lambda value: value), mean=wm.avg(lambda value: value)).to("named")
     grouped.reduce(lambda one, other: one + other).to("reduced")
     right.group_by(lambda key, value: F.lit("all")).count().to("all")
 
 
-def plain_folds(b: mp.StreamsBuilder) -> None:
+def plain_folds(b: wm.StreamsBuilder) -> None:
     left, _ = streams(b)
-    left.group_by_key().reduce(mp.python(lambda one, other: one * 10 + other)).to("reduced")
+    left.group_by_key().reduce(wm.python(lambda one, other: one * 10 + other)).to("reduced")
 
 
-def table_aggregates(b: mp.StreamsBuilder) -> None:
+def table_aggregates(b: wm.StreamsBuilder) -> None:
     left, _ = tables(b)
-    left.group_by(lambda key, value: (value % 2, value)).agg(total=mp.sum(lambda value: value)).to("totals")
+    left.group_by(lambda key, value: (value % 2, value)).agg(total=wm.sum(lambda value: value)).to("totals")
 
 
-def windows(b: mp.StreamsBuilder) -> None:
+def windows(b: wm.StreamsBuilder) -> None:
     left, _ = streams(b)
     grouped = left.group_by_key()
-    seconds = mp.TimeWindows.of_size_with_no_grace("1 second")
+    seconds = wm.TimeWindows.of_size_with_no_grace("1 second")
     grouped.windowed_by(seconds).count().to_stream().to("counts")
-    grouped.windowed_by(seconds).emit_strategy(mp.EmitStrategy.on_window_close()).count().to_stream().to("closed")
-    grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("100 ms")).count().to_stream().to("sessions")
+    grouped.windowed_by(seconds).emit_strategy(wm.EmitStrategy.on_window_close()).count().to_stream().to("closed")
+    grouped.windowed_by(wm.SessionWindows.of_inactivity_gap_with_no_grace("100 ms")).count().to_stream().to("sessions")
 
 
-def one_topic(b: mp.StreamsBuilder) -> None:
+def one_topic(b: wm.StreamsBuilder) -> None:
     left, right = streams(b)
     left.to("one")
     right.map_values(lambda value: -value).to("one")
     left.group_by_key().count().to_stream().to("one")
 
 
-def held_back(b: mp.StreamsBuilder) -> None:
+def held_back(b: wm.StreamsBuilder) -> None:
     left, _ = streams(b)
-    unbounded = mp.BufferConfig.unbounded()
-    left.to_table().suppress(mp.Suppressed.until_time_limit("10 ms", unbounded)).to("latest")
-    seconds = mp.TimeWindows.of_size_with_no_grace("1 second")
+    unbounded = wm.BufferConfig.unbounded()
+    left.to_table().suppress(wm.Suppressed.until_time_limit("10 ms", unbounded)).to("latest")
+    seconds = wm.TimeWindows.of_size_with_no_grace("1 second")
     counts = left.group_by_key().windowed_by(seconds).count()
-    counts.suppress(mp.Suppressed.until_window_closes(unbounded)).to_stream().to("closed")
+    counts.suppress(wm.Suppressed.until_window_closes(unbounded)).to_stream().to("closed")
 
 
-TOPOLOGIES: list[Callable[[mp.StreamsBuilder], None]] = [
+TOPOLOGIES: list[Callable[[wm.StreamsBuilder], None]] = [
     steps,
     table_joins,
     stream_table_joins,
@@ -151,13 +151,13 @@ TOPOLOGIES: list[Callable[[mp.StreamsBuilder], None]] = [
 ]
 
 
-def built(make: Callable[[mp.StreamsBuilder], None]) -> mp.Topology:
-    b = mp.StreamsBuilder(make.__name__.replace("_", "-"))
+def built(make: Callable[[wm.StreamsBuilder], None]) -> wm.Topology:
+    b = wm.StreamsBuilder(make.__name__.replace("_", "-"))
     make(b)
     return b.build()
 
 
-def outputs(topology: mp.Topology, driver: TopologyTestDriver, case: str) -> dict[str, list[TestRecord]]:
+def outputs(topology: wm.Topology, driver: TopologyTestDriver, case: str) -> dict[str, list[TestRecord]]:
     return {name: driver.read(name, case=case) for name in sorted({sink.output for sink in topology.plan.sinks})}
 
 
@@ -175,7 +175,7 @@ def stand_as(found: dict[str, list[TestRecord]], wanted: dict[str, list[TestReco
 
 @pytest.mark.parametrize("make", TOPOLOGIES, ids=lambda make: make.__name__)
 def test_both_ways_give_the_same_records_in_the_same_order_and_drop_the_same(
-    spark: SparkSession, make: Callable[[mp.StreamsBuilder], None]
+    spark: SparkSession, make: Callable[[wm.StreamsBuilder], None]
 ) -> None:
     topology = built(make)
     here, there = TopologyTestDriver(topology), TopologyTestDriver(topology, spark)
@@ -204,9 +204,9 @@ def test_both_ways_give_the_same_records_in_the_same_order_and_drop_the_same(
 
 
 def test_values_of_all_types_bytes_and_headers_are_what_they_are_on_spark(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("types")
+    b = wm.StreamsBuilder("types")
     kind = "t timestamp, n timestamp_ntz, d date, x decimal(5,2), m map<string,long>, l array<double>, s struct<a: int>"
-    rows = b.stream("rows", key="bytes", value=mp.json(kind), headers=True, on_undecodable="skip")
+    rows = b.stream("rows", key="bytes", value=wm.json(kind), headers=True, on_undecodable="skip")
     rows.to("out")
     rows.map(lambda key, value: (value["s"], F.struct(value["t"], value["d"], value["x"]))).to("parts")
     topology = b.build()
@@ -234,7 +234,7 @@ def test_values_of_all_types_bytes_and_headers_are_what_they_are_on_spark(spark:
 
 
 def test_what_spark_has_to_evaluate_runs_on_spark_and_says_why(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("by-spark")
+    b = wm.StreamsBuilder("by-spark")
     b.stream("in", key="string", value="long").flat_map_values(lambda value: F.array(value)).to("out")
     fanned = TopologyTestDriver(b.build())
     assert fanned.runs_in == "spark"
@@ -244,18 +244,18 @@ def test_what_spark_has_to_evaluate_runs_on_spark_and_says_why(spark: SparkSessi
 
     topology = built(table_joins)
     assert TopologyTestDriver(topology, spark).why_spark == "a session was given"
-    spark.conf.set("millpond.functions", "spark")
+    spark.conf.set("watersmeet.functions", "spark")
     try:
-        assert "millpond.functions is spark" in TopologyTestDriver(topology).why_spark
+        assert "watersmeet.functions is spark" in TopologyTestDriver(topology).why_spark
     finally:
-        spark.conf.unset("millpond.functions")
+        spark.conf.unset("watersmeet.functions")
 
 
 def test_a_failure_takes_the_records_back_and_leaves_the_state_as_it_was(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("fails")
+    b = wm.StreamsBuilder("fails")
     seen: list[int] = []
     counts = b.stream("in", key="string", value="long").peek(lambda key, value: seen.append(value)).group_by_key()
-    counts.agg(total=mp.sum(lambda value: value), store="totals").map_values(lambda value: 100 / value["total"]).to(
+    counts.agg(total=wm.sum(lambda value: value), store="totals").map_values(lambda value: 100 / value["total"]).to(
         "out"
     )
     driver = TopologyTestDriver(b.build())
@@ -273,13 +273,13 @@ def test_a_failure_takes_the_records_back_and_leaves_the_state_as_it_was(spark: 
 
 
 def test_stores_are_read_by_key_range_and_window(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("stores")
+    b = wm.StreamsBuilder("stores")
     left, _ = streams(b)
     grouped = left.group_by_key()
-    grouped.agg(mean=mp.avg(lambda value: value), store="means").to("means")
-    tumbling = mp.TimeWindows.of_size_and_grace("1 second", "1 hour")
+    grouped.agg(mean=wm.avg(lambda value: value), store="means").to("means")
+    tumbling = wm.TimeWindows.of_size_and_grace("1 second", "1 hour")
     grouped.windowed_by(tumbling).count(store="windows").to_stream().to("windows")
-    bursts = mp.SessionWindows.of_inactivity_gap_and_grace("100 ms", "1 hour")
+    bursts = wm.SessionWindows.of_inactivity_gap_and_grace("100 ms", "1 hour")
     grouped.windowed_by(bursts).count(store="sessions").to_stream().to("s")
     left.join(b.global_table("all", key="string", value="long", store="all"), both, key=lambda key, value: key).to("g")
     driver = TopologyTestDriver(b.build())
@@ -308,9 +308,9 @@ def test_stores_are_read_by_key_range_and_window(spark: SparkSession) -> None:
 
 
 def test_stores_of_tables_have_what_stands_in_the_tables_of_their_case(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("stores-of-tables")
+    b = wm.StreamsBuilder("stores-of-tables")
     left, _ = streams(b)
-    b.table("names", key=mp.json("id long, part string"), value="string", store="names").to_stream().to("changes")
+    b.table("names", key=wm.json("id long, part string"), value="string", store="names").to_stream().to("changes")
     everywhere = b.global_table("all", key="string", value="long", store="all")
     left.join(everywhere, both, key=lambda key, value: key).to("joined")
     driver = TopologyTestDriver(b.build())
@@ -328,7 +328,7 @@ def test_stores_of_tables_have_what_stands_in_the_tables_of_their_case(spark: Sp
 
 
 def test_the_store_of_a_versioned_table_tells_what_was_valid_at_a_time(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("stores-of-the-past")
+    b = wm.StreamsBuilder("stores-of-the-past")
     rates = b.table("rates", key="string", value="long", store="rates", history="50 ms")
     rates.to_stream().to("changes")
     b.stream("orders", key="string", value="long").join(rates, both).to("joined")

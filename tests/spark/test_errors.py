@@ -10,18 +10,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import ConfigError, FunctionError, MillpondError, TopologyError
+import watersmeet as wm
+from watersmeet.errors import ConfigError, FunctionError, TopologyError, WatersmeetError
 
 pytestmark = pytest.mark.usefixtures("spark")
-VALUE = mp.json("id long, name string")
+VALUE = wm.json("id long, name string")
 
 
-def builder() -> mp.StreamsBuilder:
-    return mp.StreamsBuilder("test")
+def builder() -> wm.StreamsBuilder:
+    return wm.StreamsBuilder("test")
 
 
-def failing(kind: type[MillpondError], act: Callable[[], Any]) -> MillpondError:
+def failing(kind: type[WatersmeetError], act: Callable[[], Any]) -> WatersmeetError:
     """The error that `act` raises; it names what was given or gives a hint, and this file is in its trace."""
     with pytest.raises(kind) as caught:
         act()
@@ -89,7 +89,7 @@ def test_topics_need_a_connection(spark: SparkSession, tmp_path: Any) -> None:
     b = builder()
     b.stream("in", key="string", value="string").to("out")
     error = failing(ConfigError, lambda: b.build().start(spark, checkpoint=str(tmp_path / "cp")))
-    assert "mp.Kafka" in str(error)
+    assert "wm.Kafka" in str(error)
 
 
 def test_an_unknown_start_option_is_refused_by_python_itself(spark: SparkSession) -> None:
@@ -106,7 +106,7 @@ def test_a_stream_joins_only_what_it_can(spark: SparkSession) -> None:
 
 
 def test_old_generations_have_no_inner_join_of_stream_and_table() -> None:
-    b = mp.StreamsBuilder("old", generation="old")
+    b = wm.StreamsBuilder("old", generation="old")
     stream, table = b.stream("s", key="long", value="string"), b.table("t", key="long", value="string")
     error = failing(TopologyError, lambda: stream.join(table, lambda a, c: F.concat(a, c)))
     assert "0.10" in str(error)
@@ -119,7 +119,7 @@ def test_sides_of_two_builders_do_not_join() -> None:
 
 
 def test_an_unknown_generation_names_the_known_ones() -> None:
-    assert "'old'" in str(failing(TopologyError, lambda: mp.StreamsBuilder("x", generation="0.9")))
+    assert "'old'" in str(failing(TopologyError, lambda: wm.StreamsBuilder("x", generation="0.9")))
 
 
 def test_a_map_must_return_a_pair() -> None:

@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructType
 
-from millpond._engine.exchange.routing import Move, Outlet, RoutedBatch
-from millpond._engine.expressions.program import Program
-from millpond._engine.expressions.tree import Call, Literal, Operand
-from millpond._engine.rows import blob
-from millpond._spark.dataflow.packing import WIRE_ROWS, Pack, wire_batches, wire_rows
-from millpond._spark.dataflow.wire import Exits, Labels, sparks_hash
-from millpond._spark.formats.deserializers import Deserializer, Deserializers
-from millpond._spark.formats.serdes import JsonSerde, TextSerde
-from millpond._spark.sinks.shards import UnpackExits
+from watersmeet._engine.exchange.routing import Move, Outlet, RoutedBatch
+from watersmeet._engine.expressions.program import Program
+from watersmeet._engine.expressions.tree import Call, Literal, Operand
+from watersmeet._engine.rows import blob
+from watersmeet._spark.dataflow.packing import WIRE_ROWS, Pack, wire_batches, wire_rows
+from watersmeet._spark.dataflow.wire import Exits, Labels, sparks_hash
+from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet._spark.formats.serdes import JsonSerde, TextSerde
+from watersmeet._spark.sinks.shards import UnpackExits
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from millpond._spark.query.failures import is_of_record, named, of_start
-from millpond.errors import ConfigError, CorruptData, FunctionError, MillpondError, SinkError, SourceError
+from watersmeet._spark.query.failures import is_of_record, named, of_start
+from watersmeet.errors import ConfigError, CorruptData, FunctionError, SinkError, SourceError, WatersmeetError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
 Traceback (most recent call last):
   File "worker.py", line 2226, in main
-millpond.errors.SinkError: The rows of a task broke off: something above it failed, or the task was stopped.
+watersmeet.errors.SinkError: The rows of a task broke off: something above it failed, or the task was stopped.
 Hint: Nothing of it is written; the error above, if there is one, says why.
 
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: Traceback (most recent call last):
-millpond.errors.StateError: a chunk of a shard's state is missing from the state store
+watersmeet.errors.StateError: a chunk of a shard's state is missing from the state store
 Given: run 12, chunk 0 of 1
 of two lines
 Hint: the checkpoint is incomplete; restart from a copy of it
@@ -42,9 +42,9 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "millpond._engine.expressions.errors.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
+        "watersmeet._engine.expressions.errors.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
         "ZeroDivisionError: division by zero\n",
-        "millpond.errors.FunctionError: A sum is larger than its type holds.\nGiven: int64: overflow\n",
+        "watersmeet.errors.FunctionError: A sum is larger than its type holds.\nGiven: int64: overflow\n",
     ],
     ids=["columns", "plain", "sum"],
 )
@@ -68,7 +68,7 @@ def test_a_record_for_which_a_fold_or_a_function_of_peek_raises_may_end_under_an
     ],
 )
 def test_a_function_that_raises_is_told_with_whose_it_is_and_what_lets_the_query_go_on(said: str) -> None:
-    raised = said if said.startswith("Zero") else f"millpond._engine.expressions.errors.EvaluationError: {said}"
+    raised = said if said.startswith("Zero") else f"watersmeet._engine.expressions.errors.EvaluationError: {said}"
     failure = Exception(f"[FOREACH] Reason: Traceback:\n  File 'a.py'\n{raised}\n SQLSTATE: 39000\n\tat org.apache")
     found = named(failure, "/c")
     assert isinstance(found, FunctionError)
@@ -79,12 +79,12 @@ def test_a_function_that_raises_is_told_with_whose_it_is_and_what_lets_the_query
 
 
 def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -> None:
-    plan = "+- Project [raise_error(millpond.errors.SourceError: The key of a Kafka record cannot be decoded.)]"
+    plan = "+- Project [raise_error(watersmeet.errors.SourceError: The key of a Kafka record cannot be decoded.)]"
     text = f"[DIVIDE_BY_ZERO]\n=== Streaming Query ===\nLogical Plan:\n{plan}\n"
     text = f"{text}\nJVM stacktrace:\n{text}\n\tat org.apache.spark\n"
     failure = Exception(text)
     assert named(failure, "/c") is failure
-    behind = "Caused by: millpond.errors.StateError: a chunk is missing"
+    behind = "Caused by: watersmeet.errors.StateError: a chunk is missing"
     assert str(named(Exception(text + behind), "/c")) == "a chunk is missing"
 
 
@@ -99,7 +99,7 @@ def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -
         ("Race while writing batch 1", ConfigError),
     ],
 )
-def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kind: type[MillpondError]) -> None:
+def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kind: type[WatersmeetError]) -> None:
     found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
     assert type(found) is kind
     assert "/c" in str(found.given)  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ def test_a_text_of_the_users_own_and_a_file_elsewhere_are_no_broken_checkpoint(s
 
 
 def test_any_other_failure_stays_what_it_is() -> None:
-    for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "millpond.errors.Unheard: no"):
+    for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "watersmeet.errors.Unheard: no"):
         failure = Exception(text)
         assert named(failure, "/c") is failure
 
@@ -147,7 +147,7 @@ SILENT = (
     ],
 )
 def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
-    said: str, kind: type[MillpondError], given: str
+    said: str, kind: type[WatersmeetError], given: str
 ) -> None:
     found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
     assert type(found) is kind
@@ -159,7 +159,7 @@ def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
 @pytest.mark.parametrize(
     "said",
     [
-        "java.io.IOException: mkdir of file:/proc/no/cp/millpond/topology failed",
+        "java.io.IOException: mkdir of file:/proc/no/cp/watersmeet/topology failed",
         "ExitCodeException: mkdir: cannot create directory '/proc/no/cp': Permission denied",
         "ParentNotDirectoryException: Parent path is not a directory: file:/proc/no/cp",
         "ParentNotDirectoryException: Parent path is not a directory: file:/proc/no",

@@ -13,16 +13,16 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, VariantType
 
-import millpond as mp
-from millpond._spark.checkpoint.checkpoint import look
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.metrics.kept import read
-from millpond._spark.sinks.file_batch import publish, written, written_by_tasks
-from millpond._spark.sinks.file_sink import WRITTEN, FileOutput
-from millpond.errors import SinkError
+import watersmeet as wm
 from tests.spark import killed_run
 from tests.spark.killing import killed
 from tests.spark.test_streaming import put
+from watersmeet._spark.checkpoint.checkpoint import look
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.metrics.kept import read
+from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
+from watersmeet._spark.sinks.file_sink import WRITTEN, FileOutput
+from watersmeet.errors import SinkError
 
 Rows = list[list[Row]]
 ALL_TYPES = {
@@ -51,7 +51,7 @@ def both_ways(spark: SparkSession, folder: Path, make: Any, **options: Any) -> t
     found = []
     # a setting of its own is what only Spark's writer knows
     for name, given in (("tasks", {}), ("spark", {"parquet.page.size": 1 << 20})):
-        sinks = [mp.Writer("parquet", path=str(folder / name / part), **given) for part in ("one", "two")]
+        sinks = [wm.Writer("parquet", path=str(folder / name / part), **given) for part in ("one", "two")]
         query = make(*sinks).start(spark, checkpoint=str(folder / f"cp-{name}"), available_now=True, **options)
         query.awaitTermination()
         files = [path.name for path in (folder / name / "one" / "batch_id=0").iterdir() if path.suffix == ".parquet"]
@@ -69,8 +69,8 @@ def test_values_of_every_type_are_those_that_sparks_own_writer_writes(spark: Spa
     rows = spark.range(6).select("id", F.when(F.expr("id <> 4"), F.struct(*value)).alias("v"), F.expr("id * 7 AS ts"))
     rows.coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "in"))
 
-    def make(one: mp.Writer, two: mp.Writer) -> mp.Topology:
-        b = mp.StreamsBuilder("types")
+    def make(one: wm.Writer, two: wm.Writer) -> wm.Topology:
+        b = wm.StreamsBuilder("types")
         source = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
         table = b.table(source, name="in", key="id", value="v", timestamp="ts")
         table.to(one, name="one")
@@ -90,8 +90,8 @@ def test_files_from_blobs_are_those_from_columns_and_each_key_keeps_its_order(
         put(spark, tmp_path / "in", *((n % 30, f"{file} {n}", n) for n in range(300)))
 
     def make(*more: Any) -> Any:
-        def topology(one: mp.Writer, two: mp.Writer) -> mp.Topology:
-            b = mp.StreamsBuilder("ways")
+        def topology(one: wm.Writer, two: wm.Writer) -> wm.Topology:
+            b = wm.StreamsBuilder("ways")
             source = spark.readStream.schema("k long, v string, ts long").parquet(str(tmp_path / "in"))
             table = b.table(source, name="in", key="k", value="v", timestamp="ts")
             table.to(one, name="one")
@@ -106,7 +106,7 @@ def test_files_from_blobs_are_those_from_columns_and_each_key_keeps_its_order(
     (tmp_path / "blobs").mkdir()
     (tmp_path / "columns").mkdir()
     blobs = both_ways(spark, tmp_path / "blobs", make())
-    columns = both_ways(spark, tmp_path / "columns", make(mp.ForeachBatch(lambda rows, batch: seen.append(batch))))
+    columns = both_ways(spark, tmp_path / "columns", make(wm.ForeachBatch(lambda rows, batch: seen.append(batch))))
     assert seen == [0, 0]
     assert blobs[0] == blobs[1] == columns[0] == columns[1]
     assert [[row["key"] for row in rows] for rows in blobs[0]] != [[], []]
@@ -157,27 +157,27 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
 def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="millpond.files")
+    caplog.set_level(logging.INFO, logger="watersmeet.files")
     out = str(tmp_path / "out")
     for target, why in (
-        (mp.Writer("json", path=out), "this is json"),
-        (mp.Writer("parquet", path="viewfs://nowhere/out"), "not on a disk of this machine"),
-        (mp.Writer("parquet", path=out, compression="lzo"), "what is said in compression"),
-        (mp.Writer("parquet", path=out, maxRecordsPerFile=7), "what is said in maxrecordsperfile"),
+        (wm.Writer("json", path=out), "this is json"),
+        (wm.Writer("parquet", path="viewfs://nowhere/out"), "not on a disk of this machine"),
+        (wm.Writer("parquet", path=out, compression="lzo"), "what is said in compression"),
+        (wm.Writer("parquet", path=out, maxRecordsPerFile=7), "what is said in maxrecordsperfile"),
     ):
         assert written_by_tasks(spark, target, LongType(), StringType()) is None
         assert why in caplog.messages[-1]
-    assert written_by_tasks(spark, mp.Writer("parquet", path=out), LongType(), VariantType()) is None
+    assert written_by_tasks(spark, wm.Writer("parquet", path=out), LongType(), VariantType()) is None
     assert "Spark's own: variant" in caplog.messages[-1]
     plain = written_by_tasks(
-        spark, mp.Writer("parquet", path=f"file:{out} é", compression="ZSTD"), LongType(), LongType()
+        spark, wm.Writer("parquet", path=f"file:{out} é", compression="ZSTD"), LongType(), LongType()
     )
     assert plain is not None
     assert (plain.folder, plain.codec) == (f"{out} é", "zstd")
 
 
 def output(spark: SparkSession, folder: Path) -> FileOutput:
-    found = written_by_tasks(spark, mp.Writer("parquet", path=str(folder)), LongType(), StringType())
+    found = written_by_tasks(spark, wm.Writer("parquet", path=str(folder)), LongType(), StringType())
     assert found is not None
     return found
 

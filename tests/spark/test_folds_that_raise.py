@@ -10,29 +10,29 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import ConfigError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.errors import ConfigError
+from watersmeet.testing import TopologyTestDriver
 
-BAD = mp.DeadLetter("bad")
+BAD = wm.DeadLetter("bad")
 FOLDS = ("totals", "cogrouped", "hopping", "sliding", "sessions")
 
 
-def folding(policy: Any) -> mp.Topology:
+def folding(policy: Any) -> wm.Topology:
     """Folds of each kind, which divide by the parts of an order."""
-    builder = mp.StreamsBuilder("folds", on_error=policy)
+    builder = wm.StreamsBuilder("folds", on_error=policy)
     orders = builder.stream(
-        "orders", key="string", value=mp.json("amount int, parts int"), on_error="fail", headers=True
+        "orders", key="string", value=wm.json("amount int, parts int"), on_error="fail", headers=True
     )
     grouped = orders.group_by_key()
 
     def adds(order: Any, total: Any) -> Any:
         return total + order["amount"] / order["parts"]
 
-    plain = mp.python(lambda order, total: total + order["amount"] / order["parts"])
-    hopping = mp.TimeWindows.of_size_and_grace("10 ms", "20 ms").advance_by("5 ms")
-    sliding = mp.SlidingWindows.of_time_difference_and_grace("10 ms", "20 ms")
-    sessions = mp.SessionWindows.of_inactivity_gap_and_grace("5 ms", "20 ms")
+    plain = wm.python(lambda order, total: total + order["amount"] / order["parts"])
+    hopping = wm.TimeWindows.of_size_and_grace("10 ms", "20 ms").advance_by("5 ms")
+    sliding = wm.SlidingWindows.of_time_difference_and_grace("10 ms", "20 ms")
+    sessions = wm.SessionWindows.of_inactivity_gap_and_grace("5 ms", "20 ms")
     none = lambda: F.lit(0.0)  # noqa: E731
     grouped.aggregate(none, adds, name="totals").to_stream().to("totals")
     grouped.cogroup(plain).aggregate(none, name="cogrouped").to_stream().to("cogrouped")
@@ -90,15 +90,15 @@ def shown(letter: Any) -> tuple[Any, ...]:
     assert letter.value == b'{"amount":%d,"parts":0}' % letter.ts
     assert ours["n"] == ours["timestamp"] == ours["offset"] == str(letter.ts)
     assert (ours["topic"], ours["partition"], ours["reason"]) == ("orders", "0", "function_error")
-    assert ours["exception"] == "millpond.errors.FunctionError"
+    assert ours["exception"] == "watersmeet.errors.FunctionError"
     assert "DIVIDE_BY_ZERO" in ours["message"] or "ZeroDivisionError('division by zero')" in ours["message"]
     return ours["operator"], letter.key, letter.value, ours["message"]
 
 
 def test_an_argument_of_an_aggregate_by_name_ends_the_record_before_the_aggregate(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("arguments", on_error="skip")
-    orders = builder.stream("orders", key="string", value=mp.json("amount int, parts int"))
-    orders.group_by_key().agg(total=mp.sum(lambda order: order["amount"] / order["parts"])).to_stream().to("totals")
+    builder = wm.StreamsBuilder("arguments", on_error="skip")
+    orders = builder.stream("orders", key="string", value=wm.json("amount int, parts int"))
+    orders.group_by_key().agg(total=wm.sum(lambda order: order["amount"] / order["parts"])).to_stream().to("totals")
     driver = piped(TopologyTestDriver(builder.build()), 20)
     ended = driver.drops.get(("orders", "function_error"), 0) if driver.read("totals") else 0
     assert ended > 2
@@ -115,9 +115,9 @@ def refuses(numbers: list[int]) -> Any:
     return shows
 
 
-def peeking(policy: Any, first: list[int], second: list[int], behind: list[int]) -> mp.Topology:
-    builder = mp.StreamsBuilder("peeks", on_error=policy)
-    orders = builder.stream("orders", key="string", value=mp.json("amount int, parts int"))
+def peeking(policy: Any, first: list[int], second: list[int], behind: list[int]) -> wm.Topology:
+    builder = wm.StreamsBuilder("peeks", on_error=policy)
+    orders = builder.stream("orders", key="string", value=wm.json("amount int, parts int"))
     orders.peek(refuses(first)).peek(lambda order: second.append(order["amount"])).to("shown")
     orders.map_values(lambda order: F.lit(12) / order["parts"]).to("shares")
     last = orders.group_by_key().aggregate(lambda: F.struct(F.lit(0).alias("amount")), latest, name="latest")
@@ -175,8 +175,8 @@ def test_without_a_policy_a_function_of_peek_that_raises_fails_the_query(spark: 
 
 
 def test_a_function_of_peek_in_a_stage_that_spark_evaluates_is_refused_with_a_policy(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("refused", on_error="skip")
-    orders = builder.stream("orders", key="string", value=mp.json("amount int, parts int"), on_error="fail")
+    builder = wm.StreamsBuilder("refused", on_error="skip")
+    orders = builder.stream("orders", key="string", value=wm.json("amount int, parts int"), on_error="fail")
     orders.group_by_key().count(name="counts").to_stream().peek(print, name="shows").to("counts")
     driver = piped(TopologyTestDriver(builder.build(), spark), 1)
     with pytest.raises(ConfigError, match="action of shows: by Spark"):

@@ -12,18 +12,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.formats.formats import ENCODING, encode_combined
-from millpond._spark.functions.functions import session
-from millpond._spark.session.settings import overridden
-from millpond.errors import FunctionError, TopologyError
-from millpond.io.formats import Format
-from millpond.testing.driver import TopologyTestDriver
-from millpond.testing.proof.conformance_compare import judge
-from millpond.testing.proof.recordings import History, read
-from millpond.testing.proof.runners.spark import SparkRunner
-from millpond.testing.proof.runners.vectors import new_values
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, reader, run
+from watersmeet._spark.formats.formats import ENCODING, encode_combined
+from watersmeet._spark.functions.functions import session
+from watersmeet._spark.session.settings import overridden
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.io.formats import Format
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.proof.conformance_compare import judge
+from watersmeet.testing.proof.recordings import History, read
+from watersmeet.testing.proof.runners.spark import SparkRunner
+from watersmeet.testing.proof.runners.vectors import new_values
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 FAMILY = 3
@@ -66,7 +66,7 @@ def test_the_tests_of_kafka_hold_on_spark(spark: SparkSession) -> None:
     assert wrong(histories, runner) == []
 
 
-def piped(topology: mp.Topology, *steps: tuple[str, Any, Any, int]) -> list[tuple[Any, Any, int]]:
+def piped(topology: wm.Topology, *steps: tuple[str, Any, Any, int]) -> list[tuple[Any, Any, int]]:
     """What a topology writes to "out"."""
     driver = TopologyTestDriver(topology, session(), shards=3)
     for topic, key, value, ts in steps:
@@ -80,8 +80,8 @@ def reference(value: Column) -> Column:
 
 
 def test_columns_structs_and_a_null_reference_go_through_a_left_join(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("orders")
-    orders = b.table("orders", key="long", value=mp.json("customer string, amount long"))
+    b = wm.StreamsBuilder("orders")
+    orders = b.table("orders", key="long", value=wm.json("customer string, amount long"))
     customers = b.table("customers", key="string", value="string")
     orders.left_join(
         customers,
@@ -99,7 +99,7 @@ def test_columns_structs_and_a_null_reference_go_through_a_left_join(spark: Spar
 
 
 def test_a_foreign_key_join_of_a_joined_table_that_is_kept_and_filtered(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("chain")
+    b = wm.StreamsBuilder("chain")
     left, right, third = (b.table(n, key="string", value="string") for n in ("left", "right", "third"))
     plus = F.concat
     first = left.join(right, plus, foreign_key=reference, store="first")
@@ -120,7 +120,7 @@ def test_a_foreign_key_join_of_a_joined_table_that_is_kept_and_filtered(spark: S
 
 
 def test_an_extractor_sees_no_tombstone_and_must_give_the_right_type(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("types")
+    b = wm.StreamsBuilder("types")
     left = b.table("left", key="string", value="string")
     right = b.table("right", key="long", value="string")
     with pytest.raises(TopologyError, match="gives another type"):
@@ -138,7 +138,7 @@ def test_an_extractor_sees_no_tombstone_and_must_give_the_right_type(spark: Spar
 
 
 def test_one_to_many_results_have_both_keys(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("both")
+    b = wm.StreamsBuilder("both")
     one, many = (b.table(n, key="string", value="string") for n in ("one", "many"))
     joined = one.one_to_many_join(many, lambda left, right: F.concat(left, F.lit("+"), right), key=reference)
     assert joined.key_type.simpleString() == "struct<prefix:string,suffix:string>"
@@ -151,7 +151,7 @@ def test_one_to_many_results_have_both_keys(spark: SparkSession) -> None:
 
 
 def test_one_to_many_results_go_under_a_key_of_ones_own(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("own key")
+    b = wm.StreamsBuilder("own key")
     one, many = (b.table(n, key="string", value="string") for n in ("one", "many"))
     joined = one.one_to_many_join(
         many,
@@ -179,7 +179,7 @@ def test_combined_keys_are_written_as_kip_213_lays_them_out(spark: SparkSession)
 
 
 def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("global")
+    b = wm.StreamsBuilder("global")
     flights = b.stream("flights", key="long", value="string")
     airlines = b.global_table("airlines", key="string", value="string")
 
@@ -198,8 +198,8 @@ def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> No
 
 
 def test_a_view_of_global_tables_is_looked_up_in_one_level(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("view")
-    countries = b.global_table("countries", key="string", value=mp.json("name string, continent long"))
+    b = wm.StreamsBuilder("view")
+    countries = b.global_table("countries", key="string", value=wm.json("name string, continent long"))
     continents = b.global_table("continents", key="long", value="string")
 
     def joiner(key: Column, country: Column, continent: Column) -> Column:
@@ -223,7 +223,7 @@ def test_a_view_of_global_tables_is_looked_up_in_one_level(spark: SparkSession) 
 
 
 def test_a_table_joined_with_a_global_one_deletes_what_stands(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("global table")
+    b = wm.StreamsBuilder("global table")
     left = b.table("left", key="string", value="string")
     right = b.global_table("right", key="string", value="string")
     left.join(right, F.concat, foreign_key=reference).to("out")
@@ -252,7 +252,7 @@ def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession
     put(spark, tmp_path / "right", (0, None, 200), (1, "S1", 201), (6, "S6", 202))
 
     def started(sink: Collector) -> None:
-        b = mp.StreamsBuilder("streaming")
+        b = wm.StreamsBuilder("streaming")
         options = {"key": "k", "value": "v", "timestamp": "ts"}
         left = b.table(reader(spark, tmp_path / "left"), name="left", **options)
         right = b.table(reader(spark, tmp_path / "right"), name="right", **options)
@@ -261,7 +261,7 @@ def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession
             return F.concat(value, F.lit("+"), F.coalesce(other, F.lit("None")))
 
         joined = left.left_join(right, joiner, foreign_key=lambda value: reference(value).cast("long"))
-        joined.to(mp.ForeachBatch(sink), name="out")
+        joined.to(wm.ForeachBatch(sink), name="out")
         run(b.build(), spark, tmp_path)
 
     sink = Collector(fail_in=1)
@@ -290,12 +290,12 @@ def test_a_kill_between_the_commits_of_the_two_levels_changes_nothing(spark: Spa
         return F.when(left.contains("|b"), F.raise_error(F.lit("killed"))).otherwise(joined(left, right))
 
     def started(sink: Collector, joiner: Any) -> None:
-        b = mp.StreamsBuilder("killed")
+        b = wm.StreamsBuilder("killed")
         options = {"key": "k", "value": "v", "timestamp": "ts"}
         left = b.table(reader(spark, tmp_path / "left"), name="left", **options)
         right = b.table(reader(spark, tmp_path / "right"), name="right", **options)
         left.join(right, joiner, foreign_key=lambda value: reference(value).cast("long")).to(
-            mp.ForeachBatch(sink), name="out"
+            wm.ForeachBatch(sink), name="out"
         )
         run(b.build(), spark, tmp_path)
 
@@ -316,11 +316,11 @@ def test_a_global_table_is_read_to_its_end_before_the_first_record(spark: SparkS
     for batch in range(3):
         put(spark, tmp_path / "left", *((n, f"{n}|x", 10 * batch) for n in range(batch * 10, batch * 10 + 10)))
     copied = spark.createDataFrame([(n, f"G{n}", 10_000) for n in range(30)], "k long, v string, ts long")
-    b = mp.StreamsBuilder("global")
+    b = wm.StreamsBuilder("global")
     left = b.stream(reader(spark, tmp_path / "left"), name="left", key="k", value="v", timestamp="ts")
     right = b.global_table(copied.repartition(4), name="right", key="k", value="v", timestamp="ts", order="k")
     sink = Collector()
-    left.join(right, F.concat, key=lambda value: reference(value).cast("long")).to(mp.ForeachBatch(sink), name="out")
+    left.join(right, F.concat, key=lambda value: reference(value).cast("long")).to(wm.ForeachBatch(sink), name="out")
     run(b.build(), spark, tmp_path)
     assert len(sink.batches) >= 3
     assert last_of_each(sink.rows()) == {n: f"{n}|xG{n}" for n in range(30)}

@@ -19,11 +19,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-import millpond as mp
-from millpond._spark.formats import formats
-from millpond._spark.session.settings import overridden
-from millpond.errors import TopologyError
-from millpond.io.formats import Format
+import watersmeet as wm
+from watersmeet._spark.formats import formats
+from watersmeet._spark.session.settings import overridden
+from watersmeet.errors import TopologyError
+from watersmeet.io.formats import Format
 
 FINE = "fine"
 
@@ -98,7 +98,7 @@ def test_a_session_with_or_without_ansi_reads_the_same(spark: SparkSession, ansi
 
 def test_a_null_field_is_written_as_null_and_not_left_out(spark: SparkSession) -> None:
     frame = spark.sql("select named_struct('a', 1, 'b', cast(null as int)) v")
-    assert bytes(frame.select(formats.encode(mp.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
+    assert bytes(frame.select(formats.encode(wm.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_a_sink_without_a_format_takes_the_one_of_its_type(kind: DataType, name:
 def test_a_format_that_cannot_write_a_type_says_which_could() -> None:
     with pytest.raises(TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""):
         formats.check_writable(Format("int"), LongType(), "keys of x")
-    with pytest.raises(TopologyError, match=r"Hint: .*mp\.json\(\)"):
-        formats.check_writable(mp.json("a long"), StructType([]), "values")
+    with pytest.raises(TopologyError, match=r"Hint: .*wm\.json\(\)"):
+        formats.check_writable(wm.json("a long"), StructType([]), "values")
 
 
 @pytest.mark.parametrize("schema", ["a lung", "a map<int,int>", "a interval day to second", "a variant", "a void"])
 def test_a_schema_that_json_cannot_be_read_with_is_refused_with_a_hint(schema: str) -> None:
     with pytest.raises(TopologyError, match="Hint: "):
-        formats.type_of(mp.json(schema))
+        formats.type_of(wm.json(schema))
 
 
 def test_the_type_of_a_format_is_the_type_of_what_it_decodes(spark: SparkSession) -> None:

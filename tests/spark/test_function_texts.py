@@ -8,19 +8,19 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.functions.function_texts import function_texts
+import watersmeet as wm
+from watersmeet._spark.functions.function_texts import function_texts
 
 pytestmark = pytest.mark.usefixtures("spark")
-VALUE = mp.json("id long, name string, tags array<int>")
+VALUE = wm.json("id long, name string, tags array<int>")
 
 
-def a_topology(*, least: int = 3) -> mp.Topology:
+def a_topology(*, least: int = 3) -> wm.Topology:
     """One function of each role."""
-    b = mp.StreamsBuilder("texts")
+    b = wm.StreamsBuilder("texts")
     stream, other = (b.stream(name, key="long", value=VALUE) for name in ("s", "o"))
     table, country = b.table("t", key="long", value=VALUE), b.global_table("g", key="long", value=VALUE)
-    windows = mp.JoinWindows.of_time_difference_with_no_grace("1 minute")
+    windows = wm.JoinWindows.of_time_difference_with_no_grace("1 minute")
     stream.filter(lambda v: F.size(F.filter(v["tags"], lambda tag: tag > least)) > 0, name="filter")
     stream.map_values(lambda v: F.transform(v["tags"], lambda tag, i: tag - i), name="mapped")
     stream.map(lambda k, v: (v["id"], F.upper(v["name"])), name="map")
@@ -81,7 +81,7 @@ def test_texts_do_not_break_on_what_looks_like_a_plan(
     spark: SparkSession, function: Callable[[Column], Column]
 ) -> None:
     def text() -> str:
-        b = mp.StreamsBuilder("texts")
+        b = wm.StreamsBuilder("texts")
         b.stream("s", key="long", value=VALUE).map_values(function, name="m").to("out")
         return function_texts(spark, b.build().plan)["m"]["mapper"]
 
@@ -89,6 +89,6 @@ def test_texts_do_not_break_on_what_looks_like_a_plan(
 
 
 def test_a_topology_without_functions_has_no_texts(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("none")
+    b = wm.StreamsBuilder("none")
     b.stream("s", key="long", value="string").to("out")
     assert function_texts(spark, b.build().plan) == {}

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._engine.expressions.evaluate import MODULES, Rows
-from millpond._engine.rows.columns import array
 from tests.spark.kernel_chance import drawn_texts
 from tests.spark.kernel_kit import differences, evaluated, frame_of, functions_of, plain, read, settings
 from tests.spark.kernel_rows import sample
 from tests.spark.kernel_texts import CHANGED, SUBJECTS
 from tests.spark.kernel_types import pairs, typed, typed_sample, typed_texts
+from watersmeet._engine.expressions.evaluate import MODULES, Rows
+from watersmeet._engine.rows.columns import array
 
 SEED = 5
 LETTERS_AROUND = [

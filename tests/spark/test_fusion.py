@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.dataflow.fusion import SWITCH, BySpark, Fusion
-from millpond.testing.driver import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._spark.dataflow.fusion import SWITCH, BySpark, Fusion
+from watersmeet.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]
 CONCAT: Joiner = F.concat
@@ -24,45 +24,45 @@ def spelt_out(left: Column, right: Column) -> Column:
     return F.concat(left, F.regexp_replace(right, "x{9}", ""))
 
 
-WINDOWS = mp.JoinWindows.of_time_difference_and_grace("10 seconds", "10 seconds")
+WINDOWS = wm.JoinWindows.of_time_difference_and_grace("10 seconds", "10 seconds")
 
 
-def tables(b: mp.StreamsBuilder) -> tuple[mp.KTable, mp.KTable]:
+def tables(b: wm.StreamsBuilder) -> tuple[wm.KTable, wm.KTable]:
     return b.table("left", key="string", value="string"), b.table("right", key="string", value="string")
 
 
-def table_table(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KTable:
+def table_table(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     left, right = tables(b)
     return left.outer_join(right, joiner)
 
 
-def stream_table(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KStream:
+def stream_table(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KStream:
     left, right = b.stream("left", key="string", value="string"), b.table("right", key="string", value="string")
     return left.left_join(right, joiner)
 
 
-def stream_stream(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KStream:
+def stream_stream(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KStream:
     left, right = (b.stream(name, key="string", value="string") for name in ("left", "right"))
     return left.outer_join(right, joiner, WINDOWS)
 
 
-def foreign_key(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KTable:
+def foreign_key(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     left, right = tables(b)
     return left.left_join(right, joiner, foreign_key=lambda value: value.substr(1, 1))
 
 
-def chain(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KTable:
+def chain(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     left, right = tables(b)
     both = left.join(right, joiner)
     return both.left_join(left, joiner)
 
 
-def one_to_many(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KTable:
+def one_to_many(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     left, right = tables(b)
     return left.one_to_many_join(right, joiner, key=lambda value: value.substr(1, 1))
 
 
-def global_table(b: mp.StreamsBuilder, joiner: Joiner) -> mp.KStream:
+def global_table(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KStream:
     left = b.stream("left", key="string", value="string")
     return left.join(
         b.global_table("right", key="string", value="string"), joiner, key=lambda value: value.substr(1, 1)
@@ -73,7 +73,7 @@ TOPOLOGIES = (table_table, stream_table, stream_stream, foreign_key, chain, one_
 
 
 def results(spark: SparkSession, make: Any, joiner: Joiner) -> tuple[list[Any], Any]:
-    b = mp.StreamsBuilder("shortcuts")
+    b = wm.StreamsBuilder("shortcuts")
     make(b, joiner).to("out")
     driver = TopologyTestDriver(b.build(), spark)
     for at in range(120):
@@ -92,7 +92,7 @@ def test_results_that_a_level_hands_on_are_those_that_go_through_columns(spark: 
 
 def handed_on(spark: SparkSession, make: Any, joiner: Joiner, *, direct_sinks: bool = True) -> int:
     """How many operators hand on, beside those whose results go to the next operator of their node."""
-    b = mp.StreamsBuilder("shortcuts")
+    b = wm.StreamsBuilder("shortcuts")
     make(b, joiner).to("out")
     physical = b.build().physical
     fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
@@ -125,7 +125,7 @@ def pipe_texts(driver: TopologyTestDriver) -> None:
         driver.pipe(side, None if at % 17 == 16 else key, value, ts=at * 1_700 % 60_000)
 
 
-def of_tables(table: mp.KTable) -> dict[str, mp.KTable]:
+def of_tables(table: wm.KTable) -> dict[str, wm.KTable]:
     """Steps behind a join of tables."""
     longer = table.map_values(lambda k, v: F.concat(v, F.lit("!"), k))
     return {
@@ -138,7 +138,7 @@ def of_tables(table: mp.KTable) -> dict[str, mp.KTable]:
     }
 
 
-def of_streams(stream: mp.KStream) -> dict[str, mp.KStream]:
+def of_streams(stream: wm.KStream) -> dict[str, wm.KStream]:
     """Steps behind a join of a stream with a table."""
     parts = stream.split({"one": lambda k, v: k == "b", "two": lambda k, v: k == "c"}, default="rest")
     keyed = stream.select_key(lambda k, v: F.when(k == "a", None).otherwise(k))
@@ -154,7 +154,7 @@ def of_streams(stream: mp.KStream) -> dict[str, mp.KStream]:
     }
 
 
-def steps(b: mp.StreamsBuilder) -> tuple[str, ...]:
+def steps(b: wm.StreamsBuilder) -> tuple[str, ...]:
     """Every step between two levels; the outputs' names."""
     left, right = tables(b)
     outputs = []
@@ -174,7 +174,7 @@ REFUSED = BySpark("", f"{SWITCH} is spark")
 def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: SparkSession) -> None:
     found: list[Any] = []
     for where in ("level", "spark"):
-        b = mp.StreamsBuilder("steps")
+        b = wm.StreamsBuilder("steps")
         outputs = steps(b)
         topology = b.build()
         physical = topology.physical
@@ -217,8 +217,8 @@ def of_all_types(at: int) -> dict[str, Any]:
     }
 
 
-def all_types(b: mp.StreamsBuilder) -> None:
-    topics = (mp.Topic(name, key="string", value=mp.json(KINDS), headers=True) for name in ("left", "right"))
+def all_types(b: wm.StreamsBuilder) -> None:
+    topics = (wm.Topic(name, key="string", value=wm.json(KINDS), headers=True) for name in ("left", "right"))
     left, right = (b.table(topic, name=topic.name) for topic in topics)
     names = ("at", "local", "day", "price", "tags", "notes", "n")
 
@@ -234,7 +234,7 @@ def all_types(b: mp.StreamsBuilder) -> None:
 def test_values_of_all_types_and_headers_are_the_same_in_the_level_and_by_spark(spark: SparkSession) -> None:
     found: list[Any] = []
     for where in ("level", "spark"):
-        b = mp.StreamsBuilder("types")
+        b = wm.StreamsBuilder("types")
         all_types(b)
         spark.conf.set(SWITCH, where)
         try:
@@ -251,7 +251,7 @@ def test_values_of_all_types_and_headers_are_the_same_in_the_level_and_by_spark(
 
 
 def test_a_topology_tells_where_its_functions_run(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("told")
+    b = wm.StreamsBuilder("told")
     left, right = tables(b)
     both = left.filter(lambda v: v == "a", name="early").join(right, CONCAT, name="both")
     replaced = both.map_values(lambda v: F.regexp_replace(v, "a", "b"), name="replaced")
@@ -265,12 +265,12 @@ def test_a_topology_tells_where_its_functions_run(spark: SparkSession) -> None:
 
 
 def test_a_topology_tells_how_its_folds_of_columns_run(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("folds")
-    bids = b.stream("bids", key="long", value=mp.json("bidder long, price long, tags array<string>")).group_by_key()
+    b = wm.StreamsBuilder("folds")
+    bids = b.stream("bids", key="long", value=wm.json("bidder long, price long, tags array<string>")).group_by_key()
     bids.reduce(lambda best, bid: F.when(bid["price"] > best["price"], bid).otherwise(best), name="best")
     bids.aggregate(lambda: F.lit(0), lambda bid, total: total + bid["price"] % 7, name="total")
     bids.aggregate(lambda: F.lit(""), lambda bid, text: F.reverse(F.concat(text, F.lit("a"))), name="text")
-    bids.aggregate(lambda: 0, mp.python(lambda bid, n: n + 1), name="n")
+    bids.aggregate(lambda: 0, wm.python(lambda bid, n: n + 1), name="n")
     told = b.build().describe().partition("Functions:\n")[2].splitlines()
     assert [line for line in told if line.startswith("  fold")] == [
         "  fold of best: as a choice between records, record by record or in rounds",
@@ -284,7 +284,7 @@ def test_a_topology_tells_how_its_folds_of_columns_run(spark: SparkSession) -> N
 def test_what_has_no_value_fails_with_sparks_condition_and_only_where_it_is_asked_for(
     spark: SparkSession, where: str
 ) -> None:
-    b = mp.StreamsBuilder("errors")
+    b = wm.StreamsBuilder("errors")
     left, right = (b.table(name, key="string", value="long") for name in ("left", "right"))
     both = left.join(right, lambda one, two: F.coalesce(one, two), name="both")
     ratios = both.map_values(lambda v: F.when(v > -5, F.lit(1) / v), name="ratios")
@@ -304,7 +304,7 @@ def test_what_has_no_value_fails_with_sparks_condition_and_only_where_it_is_aske
 
 
 def test_what_a_level_hands_on_passes_beside_what_goes_through_columns(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("beside")
+    builder = wm.StreamsBuilder("beside")
     left, right = tables(builder)
     # each has an operator of the first level that hands on, beside one whose results Spark's function needs
     left.join(right, CONCAT, foreign_key=lambda value: value.substr(1, 1)).to("referred")

@@ -10,19 +10,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._plan.change.described import described
-from millpond._spark.checkpoint.checkpoint import look
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.formats.dead_letters import HEADERS
-from millpond._spark.stores.shown import shown_stores
-from millpond.errors import ChangedTopology
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
 from tests.spark.test_checkpoint import FACTS, begin_batches, verify_or_create
+from watersmeet._plan.change.described import described
+from watersmeet._spark.checkpoint.checkpoint import look
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.formats.dead_letters import HEADERS
+from watersmeet._spark.stores.shown import shown_stores
+from watersmeet.errors import ChangedTopology
+from watersmeet.testing import TopologyTestDriver
 
 
-def topology(*, headers: bool = True) -> mp.Topology:
-    b = mp.StreamsBuilder("held")
+def topology(*, headers: bool = True) -> wm.Topology:
+    b = wm.StreamsBuilder("held")
     stream = b.stream("s", key="string", value="string", name="s", headers=headers)
     table = b.table("t", key="string", value="string", name="t", history="200 ms")
 

@@ -10,21 +10,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import MillpondError
+import watersmeet as wm
+from watersmeet.errors import WatersmeetError
 
-ROW = mp.json("id long, name string")
+ROW = wm.json("id long, name string")
 
 
 class Names:
     """A stream of structs, a DataFrame, and the builder that they belong to."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.builder = mp.StreamsBuilder("hints")
+        self.builder = wm.StreamsBuilder("hints")
         self.stream = self.builder.stream("stream", key="long", value=ROW)
         self.frame: DataFrame = spark.createDataFrame([], "id long, at string, day date, n int, name string")
 
-    def read(self, **options: Any) -> mp.KStream:
+    def read(self, **options: Any) -> wm.KStream:
         """The DataFrame as an input."""
         given = {"name": "rows", "key": "id", "timestamp": F.to_timestamp("at"), "order": ["n"]}
         return self.builder.stream(self.frame, **{**given, **options})
@@ -77,33 +77,33 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
         lambda n: n.read(timestamp=F.col("day").cast("timestamp")),
     ),
     (lambda n: n.read(name=None), "name=...", lambda n: n.read(name="other")),
-    (lambda n: mp.Rows(n.frame, timestamp="at"), "key=...", lambda n: mp.Rows(n.frame, key="id", timestamp="at")),
+    (lambda n: wm.Rows(n.frame, timestamp="at"), "key=...", lambda n: wm.Rows(n.frame, key="id", timestamp="at")),
     (
-        lambda n: mp.Rows(n.frame, "id", timestamp="at", order=1),
+        lambda n: wm.Rows(n.frame, "id", timestamp="at", order=1),
         "order=",
-        lambda n: mp.Rows(n.frame, "id", timestamp="at", order=["day", "n"]),
+        lambda n: wm.Rows(n.frame, "id", timestamp="at", order=["day", "n"]),
     ),
     (
-        lambda n: n.builder.stream("x", key="long", value=mp.json("id lng")),
+        lambda n: n.builder.stream("x", key="long", value=wm.json("id lng")),
         '"id long, name string"',
-        lambda n: n.builder.stream("x", key="long", value=mp.json("id long, name string")),
+        lambda n: n.builder.stream("x", key="long", value=wm.json("id long, name string")),
     ),
     (
-        lambda n: n.builder.stream("x", key="long", value=mp.json()),
-        'mp.json("id long, name string")',
-        lambda n: n.builder.stream("x", key="long", value=mp.json("id long, name string")),
+        lambda n: n.builder.stream("x", key="long", value=wm.json()),
+        'wm.json("id long, name string")',
+        lambda n: n.builder.stream("x", key="long", value=wm.json("id long, name string")),
     ),
     (
-        lambda n: n.builder.stream("x", key="long", value=mp.json("map<int, string>")),
+        lambda n: n.builder.stream("x", key="long", value=wm.json("map<int, string>")),
         "Maps need string keys",
-        lambda n: n.builder.stream("x", key="long", value=mp.json("map<string, string>")),
+        lambda n: n.builder.stream("x", key="long", value=wm.json("map<string, string>")),
     ),
 ]
 
 
 @pytest.mark.parametrize(("mistake", "hint", "followed"), FOLLOWED, ids=[hint for _, hint, _ in FOLLOWED])
 def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act, spark: SparkSession) -> None:
-    with pytest.raises(MillpondError) as error:
+    with pytest.raises(WatersmeetError) as error:
         mistake(Names(spark))
     assert hint in (error.value.hint or "")
     names = Names(spark)
@@ -113,16 +113,16 @@ def test_a_hint_that_is_followed_works(mistake: Act, hint: str, followed: Act, s
 
 def test_the_hints_of_a_start_are_followed_one_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
     names = Names(spark)
-    with pytest.raises(MillpondError, match=r"stream\.to\(\.\.\.\)"):
+    with pytest.raises(WatersmeetError, match=r"stream\.to\(\.\.\.\)"):
         names.builder.build().start(spark, checkpoint=tmp_path / "cp")
     names = Names(spark)
     names.stream.to("out")
     topology = names.builder.build()
-    with pytest.raises(MillpondError, match=r"topology\.start\(spark, checkpoint='\.\.\.'\)"):
+    with pytest.raises(WatersmeetError, match=r"topology\.start\(spark, checkpoint='\.\.\.'\)"):
         topology.start(spark, checkpoint="")
-    with pytest.raises(MillpondError, match=r'kafka=mp\.Kafka\("host:9092"\)'):
+    with pytest.raises(WatersmeetError, match=r'kafka=wm\.Kafka\("host:9092"\)'):
         topology.start(spark, checkpoint=str(tmp_path / "cp"))
-    with pytest.raises(MillpondError, match=r'kafka=mp\.Kafka\("host:9092"\)'):
+    with pytest.raises(WatersmeetError, match=r'kafka=wm\.Kafka\("host:9092"\)'):
         topology.start(spark, checkpoint=tmp_path / "cp", kafka="localhost:9092")  # type: ignore[arg-type]
-    with pytest.raises(MillpondError, match=r"Give more shards, or fewer tasks"):
-        topology.start(spark, checkpoint=tmp_path / "cp", kafka=mp.Kafka("localhost:1"), shards=1, tasks=2)
+    with pytest.raises(WatersmeetError, match=r"Give more shards, or fewer tasks"):
+        topology.start(spark, checkpoint=tmp_path / "cp", kafka=wm.Kafka("localhost:1"), shards=1, tasks=2)

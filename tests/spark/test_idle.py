@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.query.start_options import StartOptions
-from millpond.errors import ChangedTopology, ConfigError
+import watersmeet as wm
+from watersmeet._spark.query.start_options import StartOptions
+from watersmeet.errors import ChangedTopology, ConfigError
 
 SCHEMA = "k string, v string, ts long"
 PATIENCE = 240
@@ -46,15 +46,15 @@ class Sink:
             assert not query.awaitTermination(0.2)
 
 
-def topology(spark: SparkSession, folder: Path, sink: Any) -> mp.Topology:
-    builder = mp.StreamsBuilder("idle")
+def topology(spark: SparkSession, folder: Path, sink: Any) -> wm.Topology:
+    builder = wm.StreamsBuilder("idle")
     sides = []
     for name in ("left", "right"):
         (folder / name).mkdir(exist_ok=True)
         frame = spark.readStream.schema(SCHEMA).parquet(str(folder / name))
         sides.append(builder.stream(frame, name=name, key="k", value="v", timestamp="ts"))
-    windows = mp.JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")
-    sides[0].left_join(sides[1], plus, windows).to(mp.ForeachBatch(sink), name="out")
+    windows = wm.JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")
+    sides[0].left_join(sides[1], plus, windows).to(wm.ForeachBatch(sink), name="out")
     return builder.build()
 
 
@@ -95,8 +95,8 @@ def test_what_cannot_rest_is_refused(options: dict[str, Any], what: str) -> None
 
 
 def test_a_topology_in_which_nothing_waits_for_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    builder = mp.StreamsBuilder("no windows")
+    builder = wm.StreamsBuilder("no windows")
     frame = spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
-    builder.stream(frame, name="in", key="k", value="v", timestamp="ts").to(mp.ForeachBatch(Sink()), name="out")
+    builder.stream(frame, name="in", key="k", value="v", timestamp="ts").to(wm.ForeachBatch(Sink()), name="out")
     with pytest.raises(ConfigError, match="Nothing in this topology waits for time"):
         builder.build().start(spark, checkpoint=str(tmp_path / "cp"), idle_after="1 minute")

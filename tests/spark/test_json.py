@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
-import millpond as mp
-from millpond._spark.formats import formats
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond.io.formats import Format
+import watersmeet as wm
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet.io.formats import Format
 
 pytestmark = pytest.mark.usefixtures("spark")
 SCHEMA = (
@@ -52,7 +52,7 @@ def test_json_of_each_type_is_read() -> None:
         b'"y":"2020-02-29","ts":"2020-01-01T00:00:00.123456789Z","ntz":"2020-01-01 00:00","bin":"AAE=","n":{"v":1},'
         b'"a":[1,null],"m":{"k":1}}'
     )
-    ((row, reason),) = decoded(mp.json(SCHEMA), [text])
+    ((row, reason),) = decoded(wm.json(SCHEMA), [text])
     assert reason is None
     assert row == {
         **{"l": 2**63 - 1, "i": -(2**31), "s": 32767, "b": -128, "d": 1.5, "f": 0.5, "x": Decimal("1.25")},
@@ -110,19 +110,19 @@ SPLICED = [b'5,"value":6', b'{"l":1},"value":{"l":2}', b'1,"end":11}', b'{"l":1}
 
 
 def test_json_that_says_what_the_schema_says_has_no_reason() -> None:
-    assert reasons(mp.json(SCHEMA), LENIENT) == [FINE] * len(LENIENT)
+    assert reasons(wm.json(SCHEMA), LENIENT) == [FINE] * len(LENIENT)
 
 
 @pytest.mark.parametrize("raws", [NO_JSON, SPLICED, [b'{"l":1}{', b"[1", b'{"a":}', b'{"d":-}', b'{"t":"\\x"}']])
 def test_what_is_no_json_has_a_reason(raws: list[bytes]) -> None:
-    found = reasons(mp.json(SCHEMA), raws)
+    found = reasons(wm.json(SCHEMA), raws)
     assert {r[:20] for r in found if " is wanted where " not in r} <= {"not JSON of the type", "it has more than 500"}
     assert FINE not in found
 
 
 @pytest.mark.parametrize("kind", ["long", "string", "a long", "array<long>", "map<string,long>"])
 def test_nothing_put_behind_or_around_a_value_makes_it_another(kind: str) -> None:
-    form = mp.json(kind if " " in kind else DataType.fromDDL(kind))
+    form = wm.json(kind if " " in kind else DataType.fromDDL(kind))
     assert FINE not in reasons(form, SPLICED)
 
 
@@ -149,21 +149,21 @@ def test_nothing_put_behind_or_around_a_value_makes_it_another(kind: str) -> Non
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_what_is_no_value_of_the_type_has_a_reason(raws: list[bytes], reason: str) -> None:
-    found = reasons(mp.json(SCHEMA), raws)
+    found = reasons(wm.json(SCHEMA), raws)
     assert [r[: len(reason)] for r in found] == [reason] * len(raws)
     assert FINE not in found
 
 
 def test_names_are_told_apart_by_case_where_both_are_there() -> None:
-    assert decoded(mp.json("id long"), [b'{"id":1,"ID":2}']) == [({"id": 1}, None)]
-    assert decoded(mp.json("id long, ID long"), [b'{"id":1}', b'{"ID":2}']) == [
+    assert decoded(wm.json("id long"), [b'{"id":1,"ID":2}']) == [({"id": 1}, None)]
+    assert decoded(wm.json("id long, ID long"), [b'{"id":1}', b'{"ID":2}']) == [
         ({"id": 1, "ID": None}, None),
         ({"id": None, "ID": 2}, None),
     ]
 
 
 def test_the_same_holds_in_nested_arrays_and_maps() -> None:
-    form = mp.json("a struct<x:array<struct<t:string,ts:timestamp,x:decimal(4,1),b:tinyint>>>, m map<string,string>")
+    form = wm.json("a struct<x:array<struct<t:string,ts:timestamp,x:decimal(4,1),b:tinyint>>>, m map<string,string>")
     fine = b'{"a":{"x":[{"t":"5"},null,{"ts":"2020-01-01T00:00:00Z","x":1.1,"b":3}]},"m":{"k":"5","l":null}}'
     broken = [b'{"t":"q"},{"t":5}', b'{"ts":5}', b'{"b":200}', b'{"x":1.11}']
     raws = [fine, b'{"m":{"k":5}}', *(b'{"a":{"x":[' + inner + b"]}}" for inner in broken), fine]
@@ -186,7 +186,7 @@ def test_the_same_holds_in_nested_arrays_and_maps() -> None:
     ],
 )
 def test_a_json_text_need_not_be_an_object(schema: str, fine: bytes, value: Any, broken: bytes) -> None:
-    form = mp.json(DataType.fromDDL(schema))
+    form = wm.json(DataType.fromDDL(schema))
     assert decoded(form, [fine, None, b" " + fine + b"\n"]) == [(value, None), (None, None), (value, None)]
     assert FINE not in reasons(form, [broken, b"null", b"", fine + b" " + fine])
 
@@ -199,7 +199,7 @@ def test_what_json_writes_it_reads_again_to_the_last_microsecond(spark: SparkSes
         "'bin', cast('ab' as binary)",
     ]
     frame = spark.sql(f"select named_struct({', '.join(fields)}) v")
-    form = mp.json(frame.schema["v"].dataType)
+    form = wm.json(frame.schema["v"].dataType)
     rows = (
         frame.select("v", formats.encode(form, F.col("v")).alias("raw")).toArrow().to_pylist(maps_as_pydicts="strict")
     )
@@ -298,11 +298,11 @@ def test_well_formed_texts_have_sparks_values_and_what_was_damaged_has_them_or_a
     kind = StructType.fromDDL(WIDE)
     made = Texts(seed=7)
     fine = [text.encode() for text in (made.of(kind) for _ in range(1_000)) if text != "null"]
-    found = decoded(mp.json(WIDE), list(fine))
+    found = decoded(wm.json(WIDE), list(fine))
     assert [reason for _, reason in found if reason] == []
     assert [told(value) for value, _ in found] == sparks(spark, kind, fine)
     damaged = [damage(made.random, raw) for raw in fine]
-    found = decoded(mp.json(WIDE), list(damaged))
+    found = decoded(wm.json(WIDE), list(damaged))
     kept = [place for place, (_, reason) in enumerate(found) if reason is None]
     assert 0 < len(kept) < len(damaged)
     assert [told(found[place][0]) for place in kept] == sparks(spark, kind, [damaged[place] for place in kept])
@@ -336,4 +336,4 @@ def test_two_texts_one_behind_the_other_are_never_a_value() -> None:
         pairs = [f"{one}{made.random.choice(['', ' ', ','])}{other}" for one, other in pairwise(texts)]
         # two numbers make another number where nothing stands between them
         apart = [pair for pair in pairs if not pair.lstrip("-").isdigit()]
-        assert FINE not in reasons(mp.json(kind), [pair.encode() for pair in apart])
+        assert FINE not in reasons(wm.json(kind), [pair.encode() for pair in apart])

@@ -23,9 +23,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from millpond._spark.formats import json_blocks
-from millpond._spark.formats.json_decode import one_by_one
 from tests.spark.test_json import NO_JSON, OTHER_TYPE, SPLICED, TOO_LARGE, Texts, damage
+from watersmeet._spark.formats import json_blocks
+from watersmeet._spark.formats.json_decode import one_by_one
 
 
 def struct(**fields: DataType) -> StructType:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.checkpoint.checkpoint import look
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.metrics.kept import read
-from millpond._spark.metrics.metrics import Metrics
+import watersmeet as wm
 from tests.spark.test_metrics import send, topology
 from tests.spark.test_streaming import Collector, put, run
+from watersmeet._spark.checkpoint.checkpoint import look
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.metrics.kept import read
+from watersmeet._spark.metrics.metrics import Metrics
 
 DROPS = {("left", "null_key"): 1, ("right", "negative_timestamp"): 1}
 
@@ -36,7 +36,7 @@ def test_a_batch_that_failed_or_was_run_again_counts_once_in_what_the_checkpoint
     spark: SparkSession, tmp_path: Path
 ) -> None:
     send(spark, tmp_path)
-    made = topology(spark, tmp_path, mp.ForeachBatch(Collector(fail_in=1)))
+    made = topology(spark, tmp_path, wm.ForeachBatch(Collector(fail_in=1)))
     with pytest.raises(Exception, match="killed behind the sink"):
         run(made, spark, tmp_path)
     counted, now = kept(spark, tmp_path)
@@ -62,7 +62,7 @@ def test_a_batch_that_failed_or_was_run_again_counts_once_in_what_the_checkpoint
     counted, now = kept(spark, tmp_path)
     assert (counted, now.drops) == ((2, 3), DROPS | {("left", "null_key"): 2})
     # numbers that were cut off are those of the batch before
-    file = tmp_path / "cp" / "millpond" / "totals" / "0" / "part-00000-c000.txt"
+    file = tmp_path / "cp" / "watersmeet" / "totals" / "0" / "part-00000-c000.txt"
     file.write_bytes(file.read_bytes()[:-9])
     assert kept(spark, tmp_path)[0] == (1, 2)
     # what an earlier life of the folder has left is not counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row, SparkSession
 
-import millpond as mp
+import watersmeet as wm
 
 
 def test_the_last_change_of_each_key_stands_whatever_its_timestamp_and_tombstones_are_gone(spark: SparkSession) -> None:
@@ -22,14 +22,14 @@ def test_the_last_change_of_each_key_stands_whatever_its_timestamp_and_tombstone
         (key("c"), None, 5, 11),
     ]
     frame = spark.createDataFrame(changes, "key struct<name string>, value string, at long, sequence long")
-    rows = sorted((row["key"]["name"], row["value"], row["at"]) for row in mp.latest(frame.repartition(3)).collect())
+    rows = sorted((row["key"]["name"], row["value"], row["at"]) for row in wm.latest(frame.repartition(3)).collect())
     assert rows == [("a", "new", 100), ("c", "again", 5)]
-    assert mp.latest(frame).columns == frame.columns
+    assert wm.latest(frame).columns == frame.columns
 
 
 def test_a_frame_without_the_columns_and_a_stream_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(mp.ConfigError, match=r"missing: value, sequence(.|\n)*Hint: "):
-        mp.latest(spark.createDataFrame([(1,)], "key int"))
+    with pytest.raises(wm.ConfigError, match=r"missing: value, sequence(.|\n)*Hint: "):
+        wm.latest(spark.createDataFrame([(1,)], "key int"))
     rate = spark.readStream.format("rate").load().selectExpr("value as key", "value", "value as sequence")
-    with pytest.raises(mp.ConfigError, match="no last row"):
-        mp.latest(rate)
+    with pytest.raises(wm.ConfigError, match="no last row"):
+        wm.latest(rate)

@@ -15,19 +15,19 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.checkpoint.checkpoint import Found
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.query import leases
-from millpond._spark.query import start as starting
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, run, topology
+from watersmeet._spark.checkpoint.checkpoint import Found
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.query import leases
+from watersmeet._spark.query import start as starting
 
 HOLD = """
 import sys
-from millpond._spark.checkpoint.checkpoint import Found
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.query import leases
-from millpond._spark.query import start as starting
+from watersmeet._spark.checkpoint.checkpoint import Found
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.query import leases
+from watersmeet._spark.query import start as starting
 lease = leases.take(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -48,10 +48,10 @@ def held_elsewhere(checkpoint: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_query_of_this_process_is_refused_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
     sink = Collector()
-    made = topology(spark, tmp_path, mp.ForeachBatch(sink))
+    made = topology(spark, tmp_path, wm.ForeachBatch(sink))
     first = made.start(spark, checkpoint=str(tmp_path / "cp"), local_cache=None)
     for checkpoint in (tmp_path / "cp", f"file://{tmp_path}/cp/"):
-        with pytest.raises(mp.ConfigError, match=r"already\.\nGiven: .*, in this process\nHint: Stop it first"):
+        with pytest.raises(wm.ConfigError, match=r"already\.\nGiven: .*, in this process\nHint: Stop it first"):
             made.start(spark, checkpoint=str(checkpoint))
     put(spark, tmp_path / "right", (1, "b", 2))
     first.processAllAvailable()
@@ -65,7 +65,7 @@ def test_a_second_query_of_this_process_is_refused_and_the_first_goes_on(spark: 
 def test_a_query_that_failed_keeps_nobody_out_though_nobody_asked_it_why(spark: SparkSession, tmp_path: Path) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
     sink = Collector(fail_in=0)
-    made = topology(spark, tmp_path, mp.ForeachBatch(sink))
+    made = topology(spark, tmp_path, wm.ForeachBatch(sink))
     failed = made.start(spark, checkpoint=str(tmp_path / "cp"), local_cache=None)
     with pytest.raises(StreamingQueryException):
         failed.streaming.awaitTermination()
@@ -75,17 +75,17 @@ def test_a_query_that_failed_keeps_nobody_out_though_nobody_asked_it_why(spark: 
 
 def test_a_start_that_fails_leaves_the_checkpoint_free(spark: SparkSession, tmp_path: Path) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
-    made = topology(spark, tmp_path, mp.ForeachBatch(Collector()))
+    made = topology(spark, tmp_path, wm.ForeachBatch(Collector()))
     for _ in range(2):
-        with pytest.raises(mp.ConfigError, match="is more than shards"):
+        with pytest.raises(wm.ConfigError, match="is more than shards"):
             made.start(spark, checkpoint=str(tmp_path / "cp"), shards=1, tasks=2)
     run(made, spark, tmp_path)
 
 
 def test_another_process_of_this_machine_is_refused_until_the_first_has_died(tmp_path: Path) -> None:
-    (tmp_path / "millpond").mkdir()
+    (tmp_path / "watersmeet").mkdir()
     with held_elsewhere(tmp_path) as other:
-        with pytest.raises(mp.ConfigError, match="in another process of this machine"):
+        with pytest.raises(wm.ConfigError, match="in another process of this machine"):
             leases.take(str(tmp_path))
         other.kill()
         other.wait()
@@ -95,7 +95,7 @@ def test_another_process_of_this_machine_is_refused_until_the_first_has_died(tmp
 def test_a_checkpoint_that_begins_is_locked_as_soon_as_it_is_there(tmp_path: Path) -> None:
     checkpoint = tmp_path / "new"
     lease = leases.take(str(checkpoint))
-    (checkpoint / "millpond").mkdir(parents=True)
+    (checkpoint / "watersmeet").mkdir(parents=True)
     lease.secure()
     program = [sys.executable, "-c", HOLD, str(checkpoint)]
     other = subprocess.run(program, capture_output=True, text=True, check=False, input="")
@@ -106,7 +106,7 @@ def test_a_checkpoint_that_begins_is_locked_as_soon_as_it_is_there(tmp_path: Pat
 
 
 def records(checkpoint: Path) -> list[dict[str, Any]]:
-    files = (checkpoint / "millpond" / "topology").glob("part-*.txt")
+    files = (checkpoint / "watersmeet" / "topology").glob("part-*.txt")
     return sorted((json.loads(file.read_text()) for file in files), key=lambda row: row["number"])
 
 
@@ -127,17 +127,17 @@ def test_of_two_first_starts_the_one_that_is_refused_leaves_no_record(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
-    made, checkpoint = topology(spark, tmp_path, mp.ForeachBatch(Collector())), tmp_path / "cp"
+    made, checkpoint = topology(spark, tmp_path, wm.ForeachBatch(Collector())), tmp_path / "cp"
     others: list[Any] = []
 
     def another_takes_it() -> None:
-        (checkpoint / "millpond").mkdir(parents=True)
+        (checkpoint / "watersmeet").mkdir(parents=True)
         other = held_elsewhere(checkpoint)
         other.__enter__()
         others.append(other)
 
     behind_the_first_look(monkeypatch, another_takes_it)
-    with pytest.raises(mp.ConfigError, match="in another process of this machine"):
+    with pytest.raises(wm.ConfigError, match="in another process of this machine"):
         made.start(spark, checkpoint=str(checkpoint), available_now=True)
     assert records(checkpoint) == []
     with suppress(Exception):
@@ -151,7 +151,7 @@ def test_a_start_goes_by_what_another_has_recorded_between_its_look_and_its_leas
 ) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
     sink = Collector()
-    made, checkpoint = topology(spark, tmp_path, mp.ForeachBatch(sink)), tmp_path / "cp"
+    made, checkpoint = topology(spark, tmp_path, wm.ForeachBatch(sink)), tmp_path / "cp"
     run(made, spark, tmp_path)
     (recorded,) = records(checkpoint)
     assert len(sink.rows()) == 1
@@ -168,14 +168,14 @@ def test_a_query_whose_checkpoint_was_taken_over_gives_nothing_more_to_its_outpu
 ) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
     sink, checkpoint = Collector(), tmp_path / "cp"
-    query = topology(spark, tmp_path, mp.ForeachBatch(sink)).start(
+    query = topology(spark, tmp_path, wm.ForeachBatch(sink)).start(
         spark, checkpoint=str(checkpoint), local_cache=str(tmp_path / "cache")
     )
     query.processAllAvailable()
-    (checkpoint / "millpond" / "epochs" / "0000000002").write_text('{"owner": "b", "who": "another machine"}')
+    (checkpoint / "watersmeet" / "epochs" / "0000000002").write_text('{"owner": "b", "who": "another machine"}')
     put(spark, tmp_path / "right", (1, "b", 2))
     with pytest.raises(
-        mp.ConfigError, match=r"taken this checkpoint over(.|\n)*epoch 1, epoch 2 was taken by another machine"
+        wm.ConfigError, match=r"taken this checkpoint over(.|\n)*epoch 1, epoch 2 was taken by another machine"
     ):
         query.processAllAvailable()
     query.stop()
@@ -185,9 +185,9 @@ def test_a_query_whose_checkpoint_was_taken_over_gives_nothing_more_to_its_outpu
 
 def test_each_start_has_the_next_epoch_and_says_when_it_has_ended(spark: SparkSession, tmp_path: Path) -> None:
     put(spark, tmp_path / "left", (1, "a", 1))
-    made = topology(spark, tmp_path, mp.ForeachBatch(Collector()))
+    made = topology(spark, tmp_path, wm.ForeachBatch(Collector()))
     for _ in range(2):
         run(made, spark, tmp_path)
-    names = sorted(file.name for file in (tmp_path / "cp" / "millpond" / "epochs").iterdir())
+    names = sorted(file.name for file in (tmp_path / "cp" / "watersmeet" / "epochs").iterdir())
     assert names == ["0000000001", "0000000001.ended", "0000000002", "0000000002.ended"]
     assert [row["epoch"] for row in records(tmp_path / "cp")] == [1]

@@ -1,4 +1,4 @@
-"""A level as Spark gets it: who asks for its variables alone needs nothing of millpond's. No session needed."""
+"""A level as Spark gets it: who asks for its variables alone needs nothing of watersmeet's. No session needed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from millpond._spark.dataflow.light import light
-from millpond._spark.dataflow.processor import LevelProcessor
-from millpond._spark.dataflow.state import MAP, VALUE, SparkChunkStore
-from millpond._spark.dataflow.wire import Labels
+from watersmeet._spark.dataflow.light import light
+from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.state import MAP, VALUE, SparkChunkStore
+from watersmeet._spark.dataflow.wire import Labels
 
 ASKED = """
 import pickle, sys
@@ -29,7 +29,7 @@ class Handle:
 processor = pickle.load(open(sys.argv[1], "rb"))
 processor.init(Handle())
 processor.close()
-print([name for name in ("millpond", "numpy", "pandas", "pyarrow") if name in sys.modules])
+print([name for name in ("watersmeet", "numpy", "pandas", "pyarrow") if name in sys.modules])
 """
 
 
@@ -60,7 +60,7 @@ def pickled(level: StatefulProcessor) -> bytes:
     return content
 
 
-def test_a_process_that_asks_for_the_variables_alone_imports_nothing_of_millponds(tmp_path: Path) -> None:
+def test_a_process_that_asks_for_the_variables_alone_imports_nothing_of_watersmeets(tmp_path: Path) -> None:
     file = tmp_path / "level"
     file.write_bytes(pickled(LevelProcessor({}, {}, Labels(1, 1, (0,), (1,)), None, {}, ())))
     ended = subprocess.run([sys.executable, "-c", ASKED, str(file)], capture_output=True, text=True, check=True)

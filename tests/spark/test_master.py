@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.cluster import cleaned, spark_home
-from millpond._spark.session.master import configured_master, is_one_jvm
+from watersmeet._spark.session.master import configured_master, is_one_jvm
 
 CASES = [
     ("", "", "", None),
@@ -46,8 +46,8 @@ def test_a_cluster_on_this_machine_is_not_one_jvm() -> None:
 
 
 ASKED = """
-import millpond
-spark = millpond.session(config={"spark.ui.enabled": "false"})
+import watersmeet
+spark = watersmeet.session(config={"spark.ui.enabled": "false"})
 print(spark.sparkContext.master, spark.conf.get("spark.python.daemon.module", "none"))
 """
 

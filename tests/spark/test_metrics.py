@@ -23,12 +23,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._spark.metrics.log_line import details, line
-from millpond._spark.metrics.metrics import Metrics
-from millpond._spark.query.start_options import StartOptions
-from millpond.errors import ConfigError
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, reader
+from watersmeet._spark.metrics.log_line import details, line
+from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.query.start_options import StartOptions
+from watersmeet.errors import ConfigError
 
 
 def send(spark: SparkSession, folder: Path) -> None:
@@ -38,9 +38,9 @@ def send(spark: SparkSession, folder: Path) -> None:
     put(spark, folder / "right", *((n, None, 200 - n) for n in range(25, 70, 3)), (1, "before 1970", -5))
 
 
-def topology(spark: SparkSession, folder: Path, *sinks: Any) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path, *sinks: Any) -> wm.Topology:
     """Tables whose outer join is written, and of its results those of small keys."""
-    b = mp.StreamsBuilder("watched")
+    b = wm.StreamsBuilder("watched")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = b.table(reader(spark, folder / "left"), name="left", **options)
     right = b.table(reader(spark, folder / "right"), name="right", **options)
@@ -85,17 +85,17 @@ def scrape(port: int | None) -> dict[str, dict[tuple[str, ...], float]]:
 
 def check_scraped(scraped: dict[str, dict[tuple[str, ...], float]], now: Metrics) -> None:
     assert now.batch is not None
-    assert scraped["millpond_records_consumed_total"] == {("left",): 77, ("right",): 66}
-    assert scraped["millpond_records_produced_total"] == {(sink,): count for sink, count in now.produced.items()}
-    assert scraped["millpond_process_total"] == {("both",): now.operators["both"].processed}
-    assert scraped["millpond_forward_total"] == {("both",): now.operators["both"].forwarded}
-    assert scraped["millpond_dropped_records_total"] == now.drops
-    assert scraped["millpond_table_rows"] == {("both.left",): 34, ("both.right",): 35}
-    assert scraped["millpond_stream_time_seconds"] == {("left",): 0.148, ("right",): 0.175}
-    assert scraped["millpond_record_lateness_max_seconds"] == {("left",): 0.108, ("right",): 0.042}
-    assert scraped["millpond_batch_duration_seconds"][("addBatch",)] == now.batch.seconds["addBatch"]
-    assert scraped["millpond_process_rate"] == {(): now.batch.rate}
-    assert (scraped["millpond_query_active"], scraped["millpond_batches_total"]) == ({(): 1}, {(): 2})
+    assert scraped["watersmeet_records_consumed_total"] == {("left",): 77, ("right",): 66}
+    assert scraped["watersmeet_records_produced_total"] == {(sink,): count for sink, count in now.produced.items()}
+    assert scraped["watersmeet_process_total"] == {("both",): now.operators["both"].processed}
+    assert scraped["watersmeet_forward_total"] == {("both",): now.operators["both"].forwarded}
+    assert scraped["watersmeet_dropped_records_total"] == now.drops
+    assert scraped["watersmeet_table_rows"] == {("both.left",): 34, ("both.right",): 35}
+    assert scraped["watersmeet_stream_time_seconds"] == {("left",): 0.148, ("right",): 0.175}
+    assert scraped["watersmeet_record_lateness_max_seconds"] == {("left",): 0.108, ("right",): 0.042}
+    assert scraped["watersmeet_batch_duration_seconds"][("addBatch",)] == now.batch.seconds["addBatch"]
+    assert scraped["watersmeet_process_rate"] == {(): now.batch.rate}
+    assert (scraped["watersmeet_query_active"], scraped["watersmeet_batches_total"]) == ({(): 1}, {(): 2})
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def read_all(terminal: int) -> Iterator[bytes]:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "millpond.batches"]
+    return [record.getMessage() for record in caplog.records if record.name == "watersmeet.batches"]
 
 
 def check_lines(lines: list[str], now: Metrics) -> None:
@@ -143,9 +143,9 @@ def test_the_numbers_of_a_query_are_those_of_what_was_sent_and_written(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(spark, tmp_path)
-    caplog.set_level(logging.INFO, "millpond.batches")
+    caplog.set_level(logging.INFO, "watersmeet.batches")
     outputs = [tmp_path / f"out{n}" for n in range(2)]
-    made = topology(spark, tmp_path, *(mp.Writer("parquet", path=str(path)) for path in outputs))
+    made = topology(spark, tmp_path, *(wm.Writer("parquet", path=str(path)) for path in outputs))
     given: dict[str, Any] = {"checkpoint": str(tmp_path / "cp"), "local_cache": str(tmp_path / "cache")}
     with at_a_terminal(monkeypatch) as shown:
         query = made.start(spark, **given, metrics_port="127.0.0.1:0", progress=True)
@@ -177,23 +177,23 @@ def test_rows_that_spark_makes_are_counted_where_the_log_wants_them_or_sparks_si
     send(spark, tmp_path)
     sink = Collector(fail_in=1)
     given: dict[str, Any] = {"checkpoint": str(tmp_path / "cp"), "available_now": True, "local_cache": None}
-    made = topology(spark, tmp_path, mp.ForeachBatch(sink))
+    made = topology(spark, tmp_path, wm.ForeachBatch(sink))
     with pytest.raises(Exception, match="killed behind the sink"):
         made.start(spark, **given).awaitTermination()
-    caplog.set_level(logging.INFO, "millpond.batches")
+    caplog.set_level(logging.INFO, "watersmeet.batches")
     again = made.start(spark, **given)
     again.awaitTermination()
     now = again.metrics()
     # its own batch alone, which the first start has not finished
     assert (now.batches, now.consumed, now.drops) == (1, {"left": 26, "right": 16}, again.drops)
     assert now.produced == {"out0": len(sink.batches[1][-1])}
-    caplog.set_level(logging.WARNING, "millpond.batches")
+    caplog.set_level(logging.WARNING, "watersmeet.batches")
     given["checkpoint"] = str(tmp_path / "cp2")
-    plain = topology(spark, tmp_path, mp.Writer("memory", path="watched")).start(spark, **given)
+    plain = topology(spark, tmp_path, wm.Writer("memory", path="watched")).start(spark, **given)
     plain.awaitTermination()
     assert plain.metrics().produced == {"out0": spark.table("watched").count()}
     given["checkpoint"] = str(tmp_path / "cp3")
-    nobody = topology(spark, tmp_path, mp.ForeachBatch(Collector())).start(spark, **given)
+    nobody = topology(spark, tmp_path, wm.ForeachBatch(Collector())).start(spark, **given)
     nobody.awaitTermination()
     assert nobody.metrics().produced == {"out0": None}
     (told,) = [each for each in said(caplog) if each.startswith("batch 1")]
@@ -205,17 +205,17 @@ def test_records_that_every_shard_gets_count_once_and_rows_held_back_are_known(
 ) -> None:
     put(spark, tmp_path / "names", (0, "zero", 0), (1, "one", 0), (2, "two", 0), (2, "zwei", 1))
     put(spark, tmp_path / "left", *((n, "v", n * 10_000) for n in range(10)), (3, "v", 70_000), (None, "v", 70_000))
-    b = mp.StreamsBuilder("held")
+    b = wm.StreamsBuilder("held")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     stream = b.stream(reader(spark, tmp_path / "left"), name="left", **options)
     names = b.global_table(reader(spark, tmp_path / "names"), name="names", **options)
     named = stream.join(names, F.concat, key=lambda key, value: key, name="named")
-    minutes = stream.group_by_key().windowed_by(mp.TimeWindows.of_size_and_grace("1 minute", "0 seconds"))
+    minutes = stream.group_by_key().windowed_by(wm.TimeWindows.of_size_and_grace("1 minute", "0 seconds"))
     closed = minutes.count(name="counts").suppress(
-        mp.Suppressed.until_window_closes(mp.BufferConfig.unbounded()), name="closing"
+        wm.Suppressed.until_window_closes(wm.BufferConfig.unbounded()), name="closing"
     )
-    named.to(mp.Writer("parquet", path=str(tmp_path / "named")), name="all")
-    closed.to_stream().to(mp.Writer("parquet", path=str(tmp_path / "closed")), name="minutes")
+    named.to(wm.Writer("parquet", path=str(tmp_path / "named")), name="all")
+    closed.to_stream().to(wm.Writer("parquet", path=str(tmp_path / "closed")), name="minutes")
     query = b.build().start(spark, checkpoint=tmp_path / "cp", local_cache=tmp_path / "cache", available_now=True)
     query.awaitTermination()
     now = query.metrics()

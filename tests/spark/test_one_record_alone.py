@@ -12,12 +12,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession, Window
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import FunctionError, TopologyError
+import watersmeet as wm
+from watersmeet.errors import FunctionError, TopologyError
 
 pytestmark = pytest.mark.usefixtures("spark")
-VALUE = mp.json("id long, name string, tags array<int>, at timestamp")
-WINDOWS = mp.JoinWindows.of_time_difference_with_no_grace("1 minute")
+VALUE = wm.json("id long, name string, tags array<int>, at timestamp")
+WINDOWS = wm.JoinWindows.of_time_difference_with_no_grace("1 minute")
 Made = Callable[[Column], Column]
 
 
@@ -65,12 +65,12 @@ def refusal(act: Callable[[], Any]) -> str:
 @pytest.mark.parametrize("name", FLAWED)
 def test_what_is_no_function_of_one_record_is_refused_where_it_is_written(name: str) -> None:
     said, function = FLAWED[name]
-    stream = mp.StreamsBuilder("refused").stream("s", key="long", value=VALUE)
+    stream = wm.StreamsBuilder("refused").stream("s", key="long", value=VALUE)
     assert said in refusal(lambda: stream.map_values(function)).splitlines()[0]
 
 
 def test_it_is_refused_wherever_a_function_is_given() -> None:
-    b = mp.StreamsBuilder("refused")
+    b = wm.StreamsBuilder("refused")
     stream, other = (b.stream(name, key="long", value=VALUE) for name in ("s", "o"))
     table, more = (b.table(name, key="long", value=VALUE) for name in ("t", "u"))
     copies, others = (b.global_table(name, key="string", value=VALUE) for name in ("g", "h"))
@@ -115,12 +115,12 @@ def test_it_is_refused_wherever_a_function_is_given() -> None:
     ],
 )
 def test_functions_of_one_record_are_taken(function: Made) -> None:
-    b = mp.StreamsBuilder("taken")
+    b = wm.StreamsBuilder("taken")
     b.stream("s", key="long", value=VALUE).map_values(function).map_values(lambda v: v)
 
 
 def test_a_streaming_dataframes_columns_are_held_to_it_and_a_static_ones_are_copied(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("frames")
+    b = wm.StreamsBuilder("frames")
     rate = spark.readStream.format("rate").load()
     with pytest.raises(TopologyError, match=r"key of a DataFrame gives another result(.|\n)*Hint: "):
         b.stream(rate, name="r", key=F.uuid(), value="value", timestamp="timestamp", order=["value"])
@@ -132,7 +132,7 @@ def test_a_streaming_dataframes_columns_are_held_to_it_and_a_static_ones_are_cop
 
 def test_the_users_own_errors_of_pyspark_stay_what_they_are(spark: SparkSession) -> None:
     with pytest.raises(TopologyError):
-        mp.StreamsBuilder("order").table(
+        wm.StreamsBuilder("order").table(
             spark.range(3), name="t", key="id", value="id", timestamp=F.lit(0).cast("long")
         )
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.testing.driver import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing.driver import TopologyTestDriver
 
 RECORDS = [
     ("k", "one two", 0),
@@ -20,8 +20,8 @@ RECORDS = [
 ]
 
 
-def topology() -> mp.Topology:
-    b = mp.StreamsBuilder("operators")
+def topology() -> wm.Topology:
+    b = wm.StreamsBuilder("operators")
     words = b.stream("words", key="string", value="string")
     other = b.stream("other", key="string", value="string")
     words.filter(lambda key, value: key == "k").to("filtered")
@@ -105,8 +105,8 @@ def test_null_keys_that_end_are_counted_where_they_end(results: Any) -> None:
 
 
 def test_headers_travel_with_the_record_that_caused_a_result(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("headers")
-    stream = b.stream(mp.Topic("s", key="string", value="string", headers=True))
+    b = wm.StreamsBuilder("headers")
+    stream = b.stream(wm.Topic("s", key="string", value="string", headers=True))
     table = b.table("t", key="string", value="string")
     stream.join(table, lambda left, right: F.concat(left, right)).to("out")
     driver = TopologyTestDriver(b.build(), spark)
@@ -116,7 +116,7 @@ def test_headers_travel_with_the_record_that_caused_a_result(spark: SparkSession
 
 
 def test_a_tombstone_never_reaches_a_function(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("tombstones")
+    b = wm.StreamsBuilder("tombstones")
     table = b.table("t", key="string", value="string").map_values(lambda value: F.coalesce(value, F.lit("seen")))
     table.to("out")
     driver = TopologyTestDriver(b.build(), spark)
@@ -127,8 +127,8 @@ def test_a_tombstone_never_reaches_a_function(spark: SparkSession) -> None:
 
 def test_ids_beyond_two_to_the_53_and_nulls_pass_unchanged_through_structs(spark: SparkSession) -> None:
     near = 2**53 + 1
-    b = mp.StreamsBuilder("ids")
-    value = mp.json("id long, other long")
+    b = wm.StreamsBuilder("ids")
+    value = wm.json("id long, other long")
     left, right = b.table("l", key="long", value=value), b.table("r", key="long", value=value)
     left.outer_join(right, lambda a, c: F.struct(a["id"].alias("a"), c["other"].alias("b"))).to("out")
     driver = TopologyTestDriver(b.build(), spark)
@@ -141,7 +141,7 @@ def test_ids_beyond_two_to_the_53_and_nulls_pass_unchanged_through_structs(spark
 
 
 def test_structs_are_keys(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("struct keys")
+    b = wm.StreamsBuilder("struct keys")
     stream = b.stream("s", key="string", value="string")
     keyed = stream.select_key(lambda key, value: F.struct(key.alias("a"), F.length(value).alias("n")))
     keyed.to_table().to_stream().to("out")
@@ -151,7 +151,7 @@ def test_structs_are_keys(spark: SparkSession) -> None:
 
 
 def test_a_table_s_null_keys_end_at_the_source_and_are_counted_wherever_it_goes(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("tables")
+    b = wm.StreamsBuilder("tables")
     looking, plain = (b.table(name, key="string", value="string") for name in ("looking", "plain"))
     people = b.global_table("people", key="string", value="string")
     looking.left_join(people, F.concat, foreign_key=lambda value: value).to("joined")

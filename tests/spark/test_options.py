@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import millpond as mp
-from millpond.errors import MillpondError
-from millpond.io.dataframes import ForeachBatch, Rows, Writer
-from millpond.io.formats import Format
-from millpond.io.kafka import Kafka
-from millpond.io.topics import DeadLetter, Topic, TopicSink
+import watersmeet as wm
+from watersmeet.errors import WatersmeetError
+from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
+from watersmeet.io.formats import Format
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import DeadLetter, Topic, TopicSink
 
 CANARY = "canary-4711"
 
@@ -32,7 +32,7 @@ CANARY = "canary-4711"
         (lambda: Topic("t", "string", "string", on_undecodable="drop"), "There is no such policy"),
         (lambda: DeadLetter("no topic"), "This cannot be the name of a Kafka topic"),
         (lambda: Format("string", "a int"), "The format 'string' takes no schema"),
-        (lambda: mp.json(5), "This is not a schema"),
+        (lambda: wm.json(5), "This is not a schema"),
         (lambda: Format.of(None), "There is no such format"),
         (lambda: Rows([1, 2], key="a", timestamp="b"), "Rows are made from a DataFrame"),
         (lambda: TopicSink("t", delivery="twice"), "There is no such delivery"),
@@ -51,7 +51,7 @@ CANARY = "canary-4711"
 def test_what_is_ill_formed_cannot_be_made_and_the_error_says_what_was_given_and_has_a_hint(
     make: Callable[[], Any], what: str
 ) -> None:
-    with pytest.raises(MillpondError) as error:
+    with pytest.raises(WatersmeetError) as error:
         make()
     assert error.value.message.startswith(what)
     # the value stands in the sentence, or behind it
@@ -60,10 +60,10 @@ def test_what_is_ill_formed_cannot_be_made_and_the_error_says_what_was_given_and
 
 
 def test_formats_may_be_named_by_a_word() -> None:
-    topic = Topic("t", "long", mp.json("a int"))
+    topic = Topic("t", "long", wm.json("a int"))
     assert (topic.key, topic.value) == (Format("long"), Format("json", "a int"))
     assert TopicSink("t").key is None
-    assert TopicSink("t", "string", "json").value == mp.json()
+    assert TopicSink("t", "string", "json").value == wm.json()
 
 
 def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:
@@ -82,7 +82,7 @@ def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:
 
 
 def test_an_address_that_is_none_is_refused_without_being_shown() -> None:
-    with pytest.raises(MillpondError) as error:
+    with pytest.raises(WatersmeetError) as error:
         Kafka(f"user:{CANARY}@h:1")
     assert CANARY not in str(error.value)
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
 
-BAD, LATE = mp.DeadLetter("bad"), mp.DeadLetter("late")
-WINDOWS = mp.TimeWindows.of_size_with_no_grace("10 ms")
+BAD, LATE = wm.DeadLetter("bad"), wm.DeadLetter("late")
+WINDOWS = wm.TimeWindows.of_size_with_no_grace("10 ms")
 
 
-def built(builder: mp.StreamsBuilder, **policies: dict[str, Any]) -> mp.Topology:
+def built(builder: wm.StreamsBuilder, **policies: dict[str, Any]) -> wm.Topology:
     """Two joins behind which a division by zero fails, two counts that drop what is late, two outputs of UUIDs."""
-    orders = builder.stream("orders", key="string", value=mp.json("id string, parts int"), on_error="fail")
+    orders = builder.stream("orders", key="string", value=wm.json("id string, parts int"), on_error="fail")
     limits = builder.table("limits", key="string", value="int", on_error="fail")
     for name in ("one", "other"):
         orders.join(limits, lambda order, limit: limit / order["parts"], name=f"{name}_join").to(f"{name}_shares")
@@ -29,7 +29,7 @@ def built(builder: mp.StreamsBuilder, **policies: dict[str, Any]) -> mp.Topology
     return builder.build()
 
 
-def piped(topology: mp.Topology) -> TopologyTestDriver:
+def piped(topology: wm.Topology) -> TopologyTestDriver:
     """One order that nothing is wrong with, and for each operator and output one that ends there."""
     driver = TopologyTestDriver(topology)
     assert driver.runs_in == "process", driver.why_spark
@@ -48,7 +48,7 @@ def ends(driver: TopologyTestDriver, topic: str) -> Counter[str]:
 def test_each_operator_and_output_has_its_own_policies_before_the_builders(spark: SparkSession) -> None:
     driver = piped(
         built(
-            mp.StreamsBuilder("own", on_error=BAD, on_drop=LATE),
+            wm.StreamsBuilder("own", on_error=BAD, on_drop=LATE),
             one_join={"on_error": "skip"},
             one_counts={"on_drop": "skip"},
             one_ids={"on_error": LATE},
@@ -71,7 +71,7 @@ def test_each_operator_and_output_has_its_own_policies_before_the_builders(spark
 def test_a_policy_of_one_alone_leaves_all_others_as_they_are(spark: SparkSession) -> None:
     every = {f"{name}_{what}": {"on_error": "skip"} for name in ("one", "other") for what in ("join", "ids")}
     every["one_counts"] = {"on_drop": LATE}
-    driver = piped(built(mp.StreamsBuilder("alone"), **every))
+    driver = piped(built(wm.StreamsBuilder("alone"), **every))
     assert len(driver.read("other_shares")) == len(driver.read("other_ids")) == 3
     assert ends(driver, "late") == {"one_counts": 1}
     assert driver.drops == {
@@ -82,4 +82,4 @@ def test_a_policy_of_one_alone_leaves_all_others_as_they_are(spark: SparkSession
     }
     del every["other_join"]
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
-        piped(built(mp.StreamsBuilder("fails"), **every)).read("one_shares")
+        piped(built(wm.StreamsBuilder("fails"), **every)).read("one_shares")

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond._spark.checkpoint import synced
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.sinks import file_batch
-from millpond._spark.sinks.file_sink import FileOutput, FileWrite
+from watersmeet._spark.checkpoint import synced
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.sinks import file_batch
+from watersmeet._spark.sinks.file_sink import FileOutput, FileWrite
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
@@ -35,9 +35,9 @@ def on_the_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_record_is_on_the_disk_with_all_folders_above_it(
     spark: SparkSession, tmp_path: Path, on_the_disk: list[str]
 ) -> None:
-    Folder(spark, str(tmp_path / "cp")).append("millpond/topology", "{}")
-    (record,) = (tmp_path / "cp" / "millpond" / "topology").iterdir()
-    assert on_the_disk == [f".{record.name}.new", "topology", "millpond", "cp", tmp_path.name]
+    Folder(spark, str(tmp_path / "cp")).append("watersmeet/topology", "{}")
+    (record,) = (tmp_path / "cp" / "watersmeet" / "topology").iterdir()
+    assert on_the_disk == [f".{record.name}.new", "topology", "watersmeet", "cp", tmp_path.name]
 
 
 def test_a_batchs_files_are_on_the_disk_before_the_batch_has_its_name(tmp_path: Path, on_the_disk: list[str]) -> None:

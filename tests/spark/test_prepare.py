@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from millpond._spark.session.archive import archive_options, archive_place, archives
-from millpond.prepare import prepare
+from watersmeet._spark.session.archive import archive_options, archive_place, archives
+from watersmeet.prepare import prepare
 
 PROGRAM = """
-import millpond as mp
-spark = mp.session(master="local[1]", config={"spark.ui.enabled": "false"})
+import watersmeet as wm
+spark = wm.session(master="local[1]", config={"spark.ui.enabled": "false"})
 print(spark.conf.get("spark.driver.defaultJavaOptions"))
 print(spark.range(3).count())
 """

@@ -18,12 +18,12 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import ConfigError
-from millpond.testing.proof.oracle import Topology
-from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.oracle.tables.table import TableSource
-from millpond.testing.proof.oracle.tables.table_table import TableTableJoin
+import watersmeet as wm
+from watersmeet.errors import ConfigError
+from watersmeet.testing.proof.oracle import Topology
+from watersmeet.testing.proof.oracle.semantics import Semantics
+from watersmeet.testing.proof.oracle.tables.table import TableSource
+from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 KEYS, BATCHES, RECORDS, SIZE, GAP = 25, 3, 90, 50, 3
 SCHEMA = "k long, v string, ts long"
@@ -90,13 +90,13 @@ def records(dice: random.Random, batch: int) -> Iterator[tuple[str, int, str | N
         yield dice.choice(("left", "right", "events")), dice.randrange(KEYS), value, max(0, start) + number
 
 
-def topology(spark: SparkSession, folder: Path) -> mp.Topology:
+def topology(spark: SparkSession, folder: Path) -> wm.Topology:
     def read(name: str) -> DataFrame:
         (folder / name).mkdir(exist_ok=True)
         return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
 
     options: Any = {"key": "k", "value": "v", "timestamp": "ts"}
-    builder = mp.StreamsBuilder("stores")
+    builder = wm.StreamsBuilder("stores")
     left = builder.table(read("left"), name="left", store="left", **options)
     right = builder.table(read("right"), name="right", store="right", **options)
     builder.table(read("right"), name="past", store="past", history="1 day", **options)
@@ -108,10 +108,10 @@ def topology(spark: SparkSession, folder: Path) -> mp.Topology:
     known = spark.createDataFrame([(key, f"name {key}", 0) for key in range(KEYS)], SCHEMA)
     everywhere = builder.global_table(known, name="known", store="everywhere", order="k", **options)
     grouped = events.join(everywhere, lambda event, name: event, key=lambda key, value: key).group_by_key()
-    grouped.agg(total=mp.sum(F.length), mean=mp.avg(F.length), store="named")
-    grouped.windowed_by(mp.TimeWindows.of_size_and_grace(f"{SIZE} ms", "1 day")).count(store="tumbling")
-    grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_and_grace(f"{GAP} ms", "1 day")).count(store="sessions")
-    both.to(mp.ForeachBatch(lambda frame, batch: frame.count()), name="out")
+    grouped.agg(total=wm.sum(F.length), mean=wm.avg(F.length), store="named")
+    grouped.windowed_by(wm.TimeWindows.of_size_and_grace(f"{SIZE} ms", "1 day")).count(store="tumbling")
+    grouped.windowed_by(wm.SessionWindows.of_inactivity_gap_and_grace(f"{GAP} ms", "1 day")).count(store="sessions")
+    both.to(wm.ForeachBatch(lambda frame, batch: frame.count()), name="out")
     return builder.build()
 
 
@@ -166,20 +166,20 @@ def test_stores_hold_what_the_oracle_holds_after_restarts_and_while_the_query_ru
 ) -> None:
     last = ran.expected[-1]
     assert all(len(rows) > 5 for rows in last.values())
-    assert {name: rows_of(mp.read_state(spark, ran.checkpoint, name)) for name in last} == last
+    assert {name: rows_of(wm.read_state(spark, ran.checkpoint, name)) for name in last} == last
     assert ran.while_running == {name: last[name] for name in ran.while_running}
 
 
 def test_an_older_batch_is_read_as_it_was(spark: SparkSession, ran: Ran) -> None:
     for batch in (0, 1):
         for name in ("joined", "named"):
-            assert rows_of(mp.read_state(spark, str(ran.checkpoint), name, batch=batch)) == ran.expected[batch][name]
+            assert rows_of(wm.read_state(spark, str(ran.checkpoint), name, batch=batch)) == ran.expected[batch][name]
     with pytest.raises(ConfigError, match=r"batch=99\nHint: .* 0 to \d+"):
-        mp.read_state(spark, ran.checkpoint, "joined", batch=99)
+        wm.read_state(spark, ran.checkpoint, "joined", batch=99)
 
 
 def test_windows_have_start_and_end_and_a_global_table_is_read_once(spark: SparkSession, ran: Ran) -> None:
-    tumbling = mp.read_state(spark, ran.checkpoint, "tumbling")
+    tumbling = wm.read_state(spark, ran.checkpoint, "tumbling")
     assert [field.simpleString() for field in tumbling.schema] == [
         "key:bigint",
         "window:struct<start:timestamp,end:timestamp>",
@@ -188,51 +188,51 @@ def test_windows_have_start_and_end_and_a_global_table_is_read_once(spark: Spark
     ]
     lengths = (F.unix_millis("window.end") - F.unix_millis("window.start")).alias("ms")
     assert tumbling.select(lengths).distinct().collect() == [(SIZE,)]
-    sessions = mp.read_state(spark, ran.checkpoint, "sessions").withColumn("ms", lengths)
+    sessions = wm.read_state(spark, ran.checkpoint, "sessions").withColumn("ms", lengths)
     assert sessions.filter("window.end != timestamp or ms < 0").count() == 0
     assert sessions.agg(F.sum("value")).collect()[0][0] == sum(row[2] for row in ran.expected[-1]["tumbling"])
-    everywhere = mp.read_state(spark, ran.checkpoint, "everywhere")
+    everywhere = wm.read_state(spark, ran.checkpoint, "everywhere")
     assert everywhere.count() == KEYS
     assert everywhere.rdd.getNumPartitions() == 1
     assert tumbling.rdd.getNumPartitions() == 3
 
 
 def test_the_stores_of_a_checkpoint_are_listed_with_rows_bytes_and_columns(spark: SparkSession, ran: Ran) -> None:
-    found = {store.name: store for store in mp.stores(spark, ran.checkpoint)}
+    found = {store.name: store for store in wm.stores(spark, ran.checkpoint)}
     assert sorted(found) == STORES
     assert all(store.rows >= len(ran.expected[-1].get(name, ())) for name, store in found.items())
     assert all(store.bytes > store.rows for store in found.values())
-    assert found["joined"].schema == mp.read_state(spark, ran.checkpoint, "joined").schema
+    assert found["joined"].schema == wm.read_state(spark, ran.checkpoint, "joined").schema
     assert found["everywhere"].rows == KEYS
-    assert {store.batch for store in mp.stores(spark, ran.checkpoint, batch=1)} == {1}
+    assert {store.batch for store in wm.stores(spark, ran.checkpoint, batch=1)} == {1}
 
 
 def test_a_store_that_is_not_there_is_answered_with_those_that_are(
     spark: SparkSession, ran: Ran, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=rf"'gone'\nHint: Stores: {', '.join(STORES)}\."):
-        mp.read_state(spark, ran.checkpoint, "gone")
-    with pytest.raises(ConfigError, match="No topology of millpond"):
-        mp.stores(spark, tmp_path)
+        wm.read_state(spark, ran.checkpoint, "gone")
+    with pytest.raises(ConfigError, match="No topology of watersmeet"):
+        wm.stores(spark, tmp_path)
 
 
 def test_before_the_first_batch_stores_are_there_and_empty(spark: SparkSession, ran: Ran, tmp_path: Path) -> None:
-    shutil.copytree(ran.checkpoint / "millpond", tmp_path / "millpond")
-    assert {(store.rows, store.batch) for store in mp.stores(spark, tmp_path)} == {(0, None)}
-    empty = mp.read_state(spark, tmp_path, "joined")
+    shutil.copytree(ran.checkpoint / "watersmeet", tmp_path / "watersmeet")
+    assert {(store.rows, store.batch) for store in wm.stores(spark, tmp_path)} == {(0, None)}
+    empty = wm.read_state(spark, tmp_path, "joined")
     assert (empty.columns, empty.count()) == (["key", "value", "timestamp"], 0)
 
 
 def test_rows_of_some_keys_are_those_that_all_rows_have(spark: SparkSession, ran: Ran) -> None:
     for name, rows in ran.expected[-1].items():
         wanted = {row[0] for row in sorted(rows)[::3]}
-        found = rows_of(mp.read_state(spark, ran.checkpoint, name, keys=[*wanted, *wanted, 10**9]))
+        found = rows_of(wm.read_state(spark, ran.checkpoint, name, keys=[*wanted, *wanted, 10**9]))
         assert found == {row for row in rows if row[0] in wanted}
-    everywhere = mp.read_state(spark, ran.checkpoint, "everywhere", keys=[3])
+    everywhere = wm.read_state(spark, ran.checkpoint, "everywhere", keys=[3])
     assert [(row.key, row.value) for row in everywhere.collect()] == [(3, "name 3")]
-    assert mp.read_state(spark, ran.checkpoint, "joined", keys=[]).count() == 0
+    assert wm.read_state(spark, ran.checkpoint, "joined", keys=[]).count() == 0
     with pytest.raises(ConfigError, match=r"'one'\nHint: They are of the type bigint"):
-        mp.read_state(spark, ran.checkpoint, "joined", keys=["one"])
+        wm.read_state(spark, ran.checkpoint, "joined", keys=["one"])
 
 
 def test_rows_of_a_key_are_read_from_its_own_partition_of_the_state_alone(
@@ -250,11 +250,11 @@ def test_rows_of_a_key_are_read_from_its_own_partition_of_the_state_alone(
             found: Rows = set()
             # where the state of its partition is gone, reading fails
             with suppress(Exception):
-                found = rows_of(mp.read_state(spark, tmp_path / str(partition), "joined", keys=[row[0]]))
+                found = rows_of(wm.read_state(spark, tmp_path / str(partition), "joined", keys=[row[0]]))
             assert found <= {row}
             there[partition] |= found
         with pytest.raises(Exception, match="CANNOT_LOAD_STATE_STORE"):
-            mp.read_state(spark, tmp_path / str(partition), "joined").collect()
+            wm.read_state(spark, tmp_path / str(partition), "joined").collect()
     assert all(there.values())
     assert there[0] | there[1] == rows
     assert not there[0] & there[1]

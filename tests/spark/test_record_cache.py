@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
+import watersmeet as wm
 from tests.spark.test_streaming import Collector, by_key, put, reader, run
 
 
-def topology(spark: SparkSession, folder: Path, sink: Any, join: str) -> mp.Topology:
-    b = mp.StreamsBuilder("cached")
+def topology(spark: SparkSession, folder: Path, sink: Any, join: str) -> wm.Topology:
+    b = wm.StreamsBuilder("cached")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = b.table(reader(spark, folder / "left"), name="left", **options)
     right = b.table(reader(spark, folder / "right"), name="right", **options)
@@ -33,7 +33,7 @@ def test_a_key_has_its_last_result_of_each_batch_alone(spark: SparkSession, tmp_
     for cached in (True, False):
         folder, sink = tmp_path / str(cached), Collector()
         (folder / "cp").mkdir(parents=True)
-        built = topology(spark, tmp_path, mp.ForeachBatch(sink), join)
+        built = topology(spark, tmp_path, wm.ForeachBatch(sink), join)
         run(built, spark, folder, record_cache=cached)
         found[cached] = {batch: by_key(tries[-1]) for batch, tries in sink.batches.items()}
     for batch, every in found[False].items():
@@ -51,6 +51,6 @@ def test_a_checkpoint_goes_on_with_it_or_without(spark: SparkSession, tmp_path: 
     for number, cached in enumerate((True, False, True)):
         put(spark, tmp_path / "left", *((1, f"{number}.{n}", 10 * number + n) for n in range(3)))
         put(spark, tmp_path / "right", (1, "!", 10 * number + 5))
-        run(topology(spark, tmp_path, mp.ForeachBatch(sink), "table_table"), spark, tmp_path, record_cache=cached)
+        run(topology(spark, tmp_path, wm.ForeachBatch(sink), "table_table"), spark, tmp_path, record_cache=cached)
     assert [len(tries[-1]) for _, tries in sorted(sink.batches.items())] == [1, 4, 1]
     assert sink.rows()[-1][1] == "2.2!"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond.testing.proof.conformance_compare import judge
-from millpond.testing.proof.golden import read as read_golden
-from millpond.testing.proof.recordings import History, read
-from millpond.testing.proof.runners.spark import SparkFunctionsRunner, SparkRunner
-from millpond.testing.proof.runners.vectors import new_values
+from watersmeet.testing.proof.conformance_compare import judge
+from watersmeet.testing.proof.golden import read as read_golden
+from watersmeet.testing.proof.recordings import History, read
+from watersmeet.testing.proof.runners.spark import SparkFunctionsRunner, SparkRunner
+from watersmeet.testing.proof.runners.vectors import new_values
 
 TESTS = Path(__file__).parent.parent
 KINDS = (

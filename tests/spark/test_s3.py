@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from dev.s3 import S3
-from millpond._spark.fencing.places import S3A
 from tests.spark.s3_run import RACES
+from watersmeet._spark.fencing.places import S3A
 
 
 def test_on_s3_one_of_two_takes_an_epoch_and_a_query_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import millpond as mp
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.formats import serde_of, type_of
-from millpond.errors import SinkError, TopologyError
-from millpond.io.formats import Format
+import watersmeet as wm
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.formats import serde_of, type_of
+from watersmeet.errors import SinkError, TopologyError
+from watersmeet.io.formats import Format
 
 # the session gives the parser of types
 pytestmark = pytest.mark.usefixtures("spark")
@@ -25,9 +25,9 @@ RECORDED = Path(__file__).parents[1] / "recordings" / "serializers" / "serialize
 WINDOW_MS = 300_000
 FORMATS = {
     **{kind: Format(kind) for kind in ("short", "int", "long", "float", "double", "boolean", "string", "uuid")},
-    "decimal(10, 2)": mp.decimal(10, 2),
-    **{f"time_windowed {kind}": mp.time_windowed(kind, "5 minutes") for kind in ("long", "string", "double")},
-    **{f"session_windowed {kind}": mp.session_windowed(kind) for kind in ("long", "string", "double")},
+    "decimal(10, 2)": wm.decimal(10, 2),
+    **{f"time_windowed {kind}": wm.time_windowed(kind, "5 minutes") for kind in ("long", "string", "double")},
+    **{f"session_windowed {kind}": wm.session_windowed(kind) for kind in ("long", "string", "double")},
 }
 NANS = [bytes.fromhex("7fc00000"), bytes.fromhex("ffc00001")]
 UUID = "123e4567-e89b-12d3-a456-426614174000"
@@ -149,7 +149,7 @@ def test_a_uuid_in_large_letters_is_the_same_uuid_and_another_text_is_not_writte
 
 
 def test_the_end_of_a_window_that_is_too_late_is_the_last_time_there_is() -> None:
-    serde = serde_of(mp.time_windowed("string", "5 minutes"))
+    serde = serde_of(wm.time_windowed("string", "5 minutes"))
     raw = b"a" + (2**63 - 5).to_bytes(8, "big")
     assert serde.read(pa.array([raw])).values[0].as_py() == {"key": "a", "start": 2**63 - 5, "end": 2**63 - 1}
     assert serde.write(serde.read(pa.array([raw])).values).to_pylist() == [raw]
@@ -159,17 +159,17 @@ def test_windowed_keys_without_a_key_or_of_another_size_are_not_written() -> Non
     kind = arrow_type(type_of(FORMATS["time_windowed long"]))
     for lacking in ({"key": None, "start": 0, "end": WINDOW_MS}, {"key": 1, "start": None, "end": 5}):
         with pytest.raises(SinkError, match=r"lacks its key, or a time(.|\n)*Hint: "):
-            serde_of(mp.time_windowed("long")).write(pa.array([lacking], kind))
+            serde_of(wm.time_windowed("long")).write(pa.array([lacking], kind))
     other = pa.array([{"key": 1, "start": 0, "end": 7}], kind)
     with pytest.raises(SinkError, match=r"another size(.|\n)*300000 ms"):
         serde_of(FORMATS["time_windowed long"]).write(other)
-    assert serde_of(mp.time_windowed("long")).write(other).to_pylist() == [(1).to_bytes(8) + bytes(8)]
+    assert serde_of(wm.time_windowed("long")).write(other).to_pylist() == [(1).to_bytes(8) + bytes(8)]
 
 
 def test_no_windowed_key_is_written_as_none_whatever_its_inner_format_takes() -> None:
-    kind = arrow_type(type_of(mp.time_windowed("uuid")))
+    kind = arrow_type(type_of(wm.time_windowed("uuid")))
     keys = pa.array([None, {"key": UUID, "start": 0, "end": 5}], kind)
-    serde = serde_of(mp.time_windowed("uuid"))
+    serde = serde_of(wm.time_windowed("uuid"))
     assert serde.write(keys).to_pylist() == [None, UUID.encode() + bytes(8)]
     assert serde.within(keys).to_pylist() == [None, UUID.encode()]  # type: ignore[attr-defined]
 
@@ -183,16 +183,16 @@ def test_not_a_number_is_one_number_and_negative_zero_another() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: mp.decimal(39),
-        lambda: mp.decimal(5, 6),
-        lambda: mp.decimal(5, -1),
-        lambda: mp.decimal(True),
-        lambda: mp.time_windowed("long", size="0 ms"),
-        lambda: mp.time_windowed(mp.session_windowed("long"), size="1 ms"),
-        lambda: mp.time_windowed("lung", size="1 ms"),
+        lambda: wm.decimal(39),
+        lambda: wm.decimal(5, 6),
+        lambda: wm.decimal(5, -1),
+        lambda: wm.decimal(True),
+        lambda: wm.time_windowed("long", size="0 ms"),
+        lambda: wm.time_windowed(wm.session_windowed("long"), size="1 ms"),
+        lambda: wm.time_windowed("lung", size="1 ms"),
         lambda: Format("time_windowed"),
-        lambda: mp.Topic("t", key=mp.time_windowed("long"), value="long"),
-        lambda: mp.Topic("t", key=mp.session_windowed(mp.json()), value="long"),
+        lambda: wm.Topic("t", key=wm.time_windowed("long"), value="long"),
+        lambda: wm.Topic("t", key=wm.session_windowed(wm.json()), value="long"),
     ],
 )
 def test_a_format_that_cannot_be_is_refused_where_it_is_written_with_a_hint(wrong: Any) -> None:

@@ -20,10 +20,10 @@ from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.session import daemon, origins, settings
-from millpond._spark.session.connector import kafka_package
-from millpond._spark.session.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
-from millpond.errors import ConfigError
+from watersmeet._spark.session import daemon, origins, settings
+from watersmeet._spark.session.connector import kafka_package
+from watersmeet._spark.session.session import JAVA_OPTIONS, connector, of_this_machine, session, sockets
+from watersmeet.errors import ConfigError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -129,7 +129,7 @@ def test_of_two_starts_at_once_each_has_its_own_settings_and_the_session_its_own
 def test_files_of_a_checkpoint_on_this_disk_are_renamed_without_asking_for_links(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    (tmp_path / "millpond").mkdir()
+    (tmp_path / "watersmeet").mkdir()
     assert spark.conf.get(settings.FILE_MANAGER) == settings.PLAIN_FILES
     with settings.overridden(spark, {settings.FILE_MANAGER: "mine"}):
         with settings.query_settings(spark, 2, str(tmp_path)):
@@ -151,7 +151,7 @@ def test_spark_keeps_enough_progress_for_all_drops_to_be_counted(spark: SparkSes
 
 
 def test_a_setting_that_no_one_had_set_is_unset_again(spark: SparkSession) -> None:
-    name = "millpond.test.nobody"
+    name = "watersmeet.test.nobody"
     with settings.overridden(spark, {name: "1"}):
         assert spark.conf.get(name) == "1"
     assert spark.conf.get(name, None) is None

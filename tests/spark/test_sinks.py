@@ -12,13 +12,13 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from millpond._spark.dataflow.compile import Compiled
-from millpond._spark.sinks.selection import Selection
-from millpond._spark.sinks.sinks import BatchSinks, prepared
-from millpond.errors import ConfigError
-from millpond.io.dataframes import ForeachBatch, Writer
-from millpond.io.origins import SinkTarget
-from millpond.io.topics import TopicSink
+from watersmeet._spark.dataflow.compile import Compiled
+from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.sinks.sinks import BatchSinks, prepared
+from watersmeet.errors import ConfigError
+from watersmeet.io.dataframes import ForeachBatch, Writer
+from watersmeet.io.origins import SinkTarget
+from watersmeet.io.topics import TopicSink
 
 
 def even() -> Selection:

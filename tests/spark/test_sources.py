@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from millpond._plan.nodes import Shape, Source
-from millpond._spark.checkpoint.files import Folder
-from millpond._spark.sources.sources import Scan, describe_origin, row_types, scan
-from millpond.errors import ChangedTopology, ConfigError, TopologyError
-from millpond.io.dataframes import Rows
-from millpond.io.formats import json
-from millpond.io.topics import DeadLetter, Topic
+from watersmeet._plan.nodes import Shape, Source
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.sources.sources import Scan, describe_origin, row_types, scan
+from watersmeet.errors import ChangedTopology, ConfigError, TopologyError
+from watersmeet.io.dataframes import Rows
+from watersmeet.io.formats import json
+from watersmeet.io.topics import DeadLetter, Topic
 
 
 def source(name: str, origin: Rows | Topic) -> Source:
@@ -164,7 +164,7 @@ def test_a_static_frame_is_copied_in_its_order_and_the_copy_holds_once_it_is_rea
 
 def test_a_copy_that_was_broken_off_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(3).withColumn("at", F.col("id"))
-    folder = tmp_path / "millpond" / "static" / "broken"
+    folder = tmp_path / "watersmeet" / "static" / "broken"
     frame.limit(1).write.parquet(str(folder))
     origin = Rows(frame, key="id", value="id", timestamp="at", order="id")
     (scanned,) = scan(spark, [source("broken", origin)], None, Folder(spark, str(tmp_path)))
@@ -203,7 +203,7 @@ def test_a_frame_for_which_nothing_is_left_as_value_is_refused(spark: SparkSessi
 
 
 def test_topics_without_a_connection_are_an_error_that_says_how_to_give_one(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match=r"kafka= is left out: orders\.\nHint: (.|\n)*kafka=mp\.Kafka"):
+    with pytest.raises(ConfigError, match=r"kafka= is left out: orders\.\nHint: (.|\n)*kafka=wm\.Kafka"):
         scan(spark, [source("orders", Topic("orders", "string", "string"))])
 
 

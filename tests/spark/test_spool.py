@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millpond._spark.sources import spool
-from millpond._spark.sources.spool import PACK_ROWS, in_order
+from watersmeet._spark.sources import spool
+from watersmeet._spark.sources.spool import PACK_ROWS, in_order
 
 ROWS = PACK_ROWS + 5_000
 PARTS = 31
@@ -46,7 +46,7 @@ def test_rows_come_in_order_with_their_numbers_from_memory_and_from_a_file(held_
     assert rows.column("value").to_pylist() == expected()
     assert rows.column("offset").to_pylist() == list(range(ROWS))
     left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not [name for name in left if name.startswith("millpond-") and name.endswith(".arrow")]
+    assert not [name for name in left if name.startswith("watersmeet-") and name.endswith(".arrow")]
 
 
 def test_a_batch_without_rows_gives_nothing() -> None:

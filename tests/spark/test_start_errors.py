@@ -1,4 +1,4 @@
-"""What a start refuses, or warns of, before anything runs: errors of millpond with hints, none of the JVM's."""
+"""What a start refuses, or warns of, before anything runs: errors of watersmeet with hints, none of the JVM's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond._spark.query.start_options import StartOptions
-from millpond._spark.sinks.batch_writer import warn_of_replays
+import watersmeet as wm
 from tests.spark.test_streaming import put, reader
+from watersmeet._spark.query.start_options import StartOptions
+from watersmeet._spark.sinks.batch_writer import warn_of_replays
 
 Start = Callable[..., Any]
 
@@ -22,7 +22,7 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
     put(spark, tmp_path / "in", (1, "a", 1))
 
     def started(*sinks: Any, checkpoint: str | None = None, **options: Any) -> Any:
-        b = mp.StreamsBuilder("refused")
+        b = wm.StreamsBuilder("refused")
         stream = b.stream(reader(spark, tmp_path / "in"), name="in", key="k", value="v", timestamp="ts")
         for number, sink in enumerate(sinks):
             stream.to(sink, name=f"out{number}")
@@ -32,33 +32,33 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
 
 
 def test_an_unknown_format_is_refused_and_nothing_is_recorded(start: Start, tmp_path: Path) -> None:
-    for more in ((), (mp.Writer("noop"),)):
-        with pytest.raises(mp.ConfigError, match=r"no such format(.|\n)*Given: mp.Writer\('parket'\)(.|\n)*Hint: "):
-            start(mp.Writer("parket", path="/nowhere"), *more)
+    for more in ((), (wm.Writer("noop"),)):
+        with pytest.raises(wm.ConfigError, match=r"no such format(.|\n)*Given: wm.Writer\('parket'\)(.|\n)*Hint: "):
+            start(wm.Writer("parket", path="/nowhere"), *more)
     assert not (tmp_path / "cp").exists()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_refused(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for checkpoint in (tmp_path / "file", tmp_path / "file" / "cp", "nosuch://x", "nosuch://host/cp"):
-        with pytest.raises(mp.ConfigError, match=r"The checkpoint cannot be written(.|\n)*Hint: Give a folder"):
-            start(mp.Writer("noop"), checkpoint=str(checkpoint))
+        with pytest.raises(wm.ConfigError, match=r"The checkpoint cannot be written(.|\n)*Hint: Give a folder"):
+            start(wm.Writer("noop"), checkpoint=str(checkpoint))
 
 
 @pytest.mark.parametrize("trigger", ["nonsense", "1 fortnight", 5, "-1 second"])
 def test_a_trigger_that_is_no_duration_is_refused(trigger: Any) -> None:
-    with pytest.raises(mp.MillpondError, match=r"Given: (.|\n)*Hint: "):
+    with pytest.raises(wm.WatersmeetError, match=r"Given: (.|\n)*Hint: "):
         StartOptions(trigger=trigger)
     assert StartOptions(trigger="1 minute").trigger_options == {"processingTime": "60000 milliseconds"}
 
 
 def test_a_format_that_may_write_a_replayed_batch_twice_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"written twice by the format 'jdbc'(.|\n)*Hint: take mp.ForeachBatch"):
-        warn_of_replays(mp.Writer("jdbc", url="u"), alone=False)
+    with pytest.warns(UserWarning, match=r"written twice by the format 'jdbc'(.|\n)*Hint: take wm.ForeachBatch"):
+        warn_of_replays(wm.Writer("jdbc", url="u"), alone=False)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["parquet", "delta", "memory", "console", "noop", "json"])
 def test_a_format_that_holds_a_replayed_batch_once_is_not_warned_of(kind: str) -> None:
-    warn_of_replays(mp.Writer(kind, path="p"), alone=False)
-    warn_of_replays(mp.Writer("iceberg", path="p"), alone=True)
+    warn_of_replays(wm.Writer(kind, path="p"), alone=False)
+    warn_of_replays(wm.Writer("iceberg", path="p"), alone=True)

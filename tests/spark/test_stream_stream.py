@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from millpond.builder import StreamsBuilder
-from millpond.testing.driver import TopologyTestDriver
-from millpond.testing.proof.conformance_runners import run_oracle
-from millpond.testing.proof.oracle.semantics import Semantics
-from millpond.testing.proof.recordings import History, read
-from millpond.testing.proof.runners.spark import SparkRunner
-from millpond.windows import JoinWindows
+from watersmeet.builder import StreamsBuilder
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.proof.conformance_runners import run_oracle
+from watersmeet.testing.proof.oracle.semantics import Semantics
+from watersmeet.testing.proof.recordings import History, read
+from watersmeet.testing.proof.runners.spark import SparkRunner
+from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"
 FILES = (

@@ -11,11 +11,11 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-import millpond as mp
-from millpond._spark.dataflow.state import SparkChunkStore
-from millpond._spark.session.settings import query_settings
-from millpond.errors import ChangedTopology
+import watersmeet as wm
 from tests.engine.store_contract import CONTRACT
+from watersmeet._spark.dataflow.state import SparkChunkStore
+from watersmeet._spark.session.settings import query_settings
+from watersmeet.errors import ChangedTopology
 
 SCHEMA = "k long, v string, ts long"
 
@@ -30,8 +30,8 @@ def reader(spark: SparkSession, path: Path) -> Any:
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(path))
 
 
-def topology(spark: SparkSession, folder: Path, sink: Any, *, how: str = "outer_join") -> mp.Topology:
-    b = mp.StreamsBuilder("streaming")
+def topology(spark: SparkSession, folder: Path, sink: Any, *, how: str = "outer_join") -> wm.Topology:
+    b = wm.StreamsBuilder("streaming")
     options = {"key": "k", "value": "v", "timestamp": "ts"}
     left = b.table(reader(spark, folder / "left"), name="left", **options)
     right = b.table(reader(spark, folder / "right"), name="right", **options)
@@ -62,7 +62,7 @@ class Collector:
         return [row for batch in sorted(self.batches) for row in self.batches[batch][-1]]
 
 
-def run(topology: mp.Topology, spark: SparkSession, folder: Path, **options: Any) -> Any:
+def run(topology: wm.Topology, spark: SparkSession, folder: Path, **options: Any) -> Any:
     query = topology.start(
         spark, checkpoint=str(folder / "cp"), available_now=True, local_cache=str(folder / "cache"), **options
     )
@@ -91,8 +91,8 @@ def test_a_failed_batch_is_replayed_with_the_same_rows_and_the_drops_are_counted
 ) -> None:
     sink = Collector(fail_in=1)
     with pytest.raises(Exception, match="killed behind the sink"):
-        run(topology(spark, inputs, mp.ForeachBatch(sink)), spark, inputs)
-    second = run(topology(spark, inputs, mp.ForeachBatch(sink)), spark, inputs)
+        run(topology(spark, inputs, wm.ForeachBatch(sink)), spark, inputs)
+    second = run(topology(spark, inputs, wm.ForeachBatch(sink)), spark, inputs)
     assert [len(tries) for _, tries in sorted(sink.batches.items())] == [1, 2]
     assert sink.batches[1][0] == sink.batches[1][1]
     assert sink.sequences[1][0] == sink.sequences[1][1]
@@ -103,7 +103,7 @@ def test_a_failed_batch_is_replayed_with_the_same_rows_and_the_drops_are_counted
     # Another layout, all at once: the same changes of each key, whatever the shards and tasks.
     (inputs / "again").mkdir()
     other = Collector()
-    again = topology(spark, inputs, mp.ForeachBatch(other))
+    again = topology(spark, inputs, wm.ForeachBatch(other))
     query = again.start(
         spark, checkpoint=str(inputs / "again"), available_now=True, shards=9, tasks=3, local_cache=None
     )
@@ -116,7 +116,7 @@ def test_an_old_checkpoint_is_refused_for_another_topology_and_other_shards(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(spark, tmp_path / "left", (1, "a", 0))
-    sink = mp.Writer("parquet", path=str(tmp_path / "out"))
+    sink = wm.Writer("parquet", path=str(tmp_path / "out"))
     run(topology(spark, tmp_path, sink), spark, tmp_path)
     with pytest.raises(ChangedTopology) as changed:
         run(topology(spark, tmp_path, sink, how="left_join"), spark, tmp_path)
@@ -130,7 +130,7 @@ def test_an_old_checkpoint_is_refused_for_another_topology_and_other_shards(
     written = spark.read.parquet(str(tmp_path / "out"))
     found = written.orderBy("key", "sequence").collect()
     assert [(row["key"], row["value"]) for row in found[:2]] == [(1, "a-"), (1, "ab")]
-    last = mp.latest(written)
+    last = wm.latest(written)
     assert last.columns == written.columns
     assert sorted((row["key"], row["value"]) for row in last.collect()) == [(1, "ab"), (3, "-y")]
 
@@ -166,8 +166,8 @@ def test_sparks_state_keeps_the_contract_of_a_chunk_store(spark: SparkSession, t
 
 
 def test_a_versioned_table_and_a_grace_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    def remembering(sink: Any) -> mp.Topology:
-        b = mp.StreamsBuilder("remembering")
+    def remembering(sink: Any) -> wm.Topology:
+        b = wm.StreamsBuilder("remembering")
         options = {"key": "k", "value": "v", "timestamp": "ts"}
         orders = b.stream(reader(spark, tmp_path / "orders"), name="orders", **options)
         rates = b.table(reader(spark, tmp_path / "rates"), name="rates", history="50 ms", **options)
@@ -180,11 +180,11 @@ def test_a_versioned_table_and_a_grace_go_on_after_a_restart(spark: SparkSession
     sink = Collector()
     put(spark, tmp_path / "rates", (1, "a", 10), (1, "c", 30), (2, "x", 30))
     put(spark, tmp_path / "orders", (1, "o", 20), (2, "p", 29), (1, "q", 35))
-    run(remembering(mp.ForeachBatch(sink)), spark, tmp_path)
+    run(remembering(wm.ForeachBatch(sink)), spark, tmp_path)
     # out of order, within the history; what was held back finds it, what was joined at once has not
     put(spark, tmp_path / "rates", (1, "d", 33), (1, None, 40), (3, "z", 85), (1, "lost", 34))
     put(spark, tmp_path / "orders", (1, "r", 41), (1, "s", 60), (1, "t", 39))
-    second = run(remembering(mp.ForeachBatch(sink)), spark, tmp_path)
+    second = run(remembering(wm.ForeachBatch(sink)), spark, tmp_path)
     found = by_key([(row[0], row[1]) for row in sink.rows()])
     assert [value for (value,) in found[1] if value.islower()] == ["oa", "qc", "r-", "s-", "td"]
     assert [value for (value,) in found[1] if value.isupper()] == ["OA", "QD", "R-", "TD"]

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._engine.expressions.functions import comparisons
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._engine.expressions.functions import comparisons
+from watersmeet.testing import TopologyTestDriver
 
 TEXTS = [None, "a", "b"]
 NUMBERS = [None, 0.0, -0.0, 1.5, float("nan")]
@@ -41,12 +41,12 @@ def test_structs_are_the_same_where_spark_says_so(spark: SparkSession) -> None:
     assert comparisons.same(one.slice(7), other.slice(7)).to_pylist() == same.slice(7).to_pylist()
 
 
-@pytest.mark.parametrize("policy", ["skip", mp.DeadLetter("bad")])
+@pytest.mark.parametrize("policy", ["skip", wm.DeadLetter("bad")])
 def test_a_group_by_structs_runs_in_the_level_where_a_record_is_to_outlive_an_error(
-    spark: SparkSession, policy: str | mp.DeadLetter
+    spark: SparkSession, policy: str | wm.DeadLetter
 ) -> None:
-    builder = mp.StreamsBuilder("groups", on_error=policy)
-    users = builder.table("users", key="long", value=mp.json("country string, city string"))
+    builder = wm.StreamsBuilder("groups", on_error=policy)
+    users = builder.table("users", key="long", value=wm.json("country string, city string"))
     places = users.group_by(lambda key, user: (F.struct(user["country"], user["city"]), user))
     places.count().to_stream().to("counts")
     driver = TopologyTestDriver(builder.build())

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
 
-HELD = mp.BufferConfig.unbounded()
+HELD = wm.BufferConfig.unbounded()
 
 
 def test_suppressed_tables_and_windows_through_spark(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("suppressed")
+    builder = wm.StreamsBuilder("suppressed")
     words = builder.stream("words", key="string", value="string")
-    words.to_table().suppress(mp.Suppressed.until_time_limit("10 ms", HELD)).to("latest")
+    words.to_table().suppress(wm.Suppressed.until_time_limit("10 ms", HELD)).to("latest")
     grouped = words.group_by_key()
-    close = mp.Suppressed.until_window_closes(HELD)
-    grouped.windowed_by(mp.TimeWindows(10, 10, 0)).count().suppress(close).to_stream().to("windows")
-    sessions = grouped.windowed_by(mp.SessionWindows(5, 0)).count()
+    close = wm.Suppressed.until_window_closes(HELD)
+    grouped.windowed_by(wm.TimeWindows(10, 10, 0)).count().suppress(close).to_stream().to("windows")
+    sessions = grouped.windowed_by(wm.SessionWindows(5, 0)).count()
     sessions.filter(lambda value: value > 1).suppress(close).to_stream().to("sessions")
     driver = TopologyTestDriver(builder.build(), spark)
     for key, value, ts in [("b", "1", 0), ("ab", "2", 1), ("b", "3", 4), ("b", "4", 12), ("ab", "5", 40)]:

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._engine.rows.types import with_nulls
-from millpond._spark.formats.arrow_types import arrow_schema, loosened
-from millpond.errors import FunctionError, TopologyError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._engine.rows.types import with_nulls
+from watersmeet._spark.formats.arrow_types import arrow_schema, loosened
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 ALL = (
@@ -56,8 +56,8 @@ def test_what_cannot_be_null_goes_together_with_what_can() -> None:
 
 
 def test_a_key_made_of_constants_meets_one_that_was_read(spark: SparkSession) -> None:
-    b = mp.StreamsBuilder("nulls")
-    read = b.table("read", key=mp.json("a long"), value="string")
+    b = wm.StreamsBuilder("nulls")
+    read = b.table("read", key=wm.json("a long"), value="string")
     numbers = b.stream("made", key="long", value="string")
     made = numbers.select_key(lambda k, v: F.struct(F.coalesce(k, F.lit(0)).alias("a")))
     made.join(read, lambda v, w: F.concat(v, w)).to("out")
@@ -71,11 +71,11 @@ def test_a_key_made_of_constants_meets_one_that_was_read(spark: SparkSession) ->
 
 @pytest.mark.parametrize("kind", ["map<string,int>", "struct<a:array<map<string,int>>>"])
 def test_a_map_is_no_key_and_that_is_said_where_it_is_written(kind: str) -> None:
-    b = mp.StreamsBuilder("maps")
-    value = mp.json(f"id long, m {kind}")
+    b = wm.StreamsBuilder("maps")
+    value = wm.json(f"id long, m {kind}")
     stream, table = b.stream("s", key="long", value=value), b.table("t", key="long", value=value)
     given: list[Callable[[], Any]] = [
-        lambda: b.stream("k", key=mp.json(f"m {kind}"), value="string"),
+        lambda: b.stream("k", key=wm.json(f"m {kind}"), value="string"),
         lambda: stream.select_key(lambda v: v["m"]),
         lambda: stream.map(lambda k, v: (v["m"], v)),
         lambda: stream.flat_map(lambda k, v: F.array(F.struct(v["m"], v["id"]))),

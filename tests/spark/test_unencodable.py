@@ -13,40 +13,40 @@ from google.protobuf.wrappers_pb2 import Int64Value
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._engine.exchange.routing import Outlet
-from millpond._spark.dataflow.letters import Letters
-from millpond._spark.formats.serdes import UuidSerde
-from millpond._spark.sinks.encoding import Encoding, packed
-from millpond.errors import EncodingError, TopologyError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet._engine.exchange.routing import Outlet
+from watersmeet._spark.dataflow.letters import Letters
+from watersmeet._spark.formats.serdes import UuidSerde
+from watersmeet._spark.sinks.encoding import Encoding, packed
+from watersmeet.errors import EncodingError, TopologyError
+from watersmeet.testing import TopologyTestDriver
 
-BAD = mp.DeadLetter("bad")
+BAD = wm.DeadLetter("bad")
 UUID = "123e4567-e89b-12d3-a456-4266141740%02d"
 ORDER = "id string, amount long"
 AVRO = json.dumps({"type": "record", "name": "Amount", "fields": [{"name": "amount", "type": "long"}]})
 JSON_SCHEMA = json.dumps({"type": "object", "required": ["amount"], "properties": {"amount": {"type": "integer"}}})
 
 
-def topology(policy: Any, *, joined: bool = False) -> mp.Topology:
+def topology(policy: Any, *, joined: bool = False) -> wm.Topology:
     """Orders to outputs of several formats, each of which refuses some, and to one that takes them all."""
-    builder = mp.StreamsBuilder("unencodable", on_error=policy)
-    orders = builder.stream("orders", key="string", value=mp.json(ORDER), headers=True, on_error="fail")
+    builder = wm.StreamsBuilder("unencodable", on_error=policy)
+    orders = builder.stream("orders", key="string", value=wm.json(ORDER), headers=True, on_error="fail")
     if joined:
         names = builder.table("names", key="string", value="string")
         orders = orders.left_join(names, lambda order, _: order)
     # a null is no amount
     amounts = orders.map_values(lambda order: F.struct(order["amount"].alias("amount")))
     orders.map_values(lambda order: order["id"]).to("ids", value="uuid", name="ids")
-    amounts.to("avro", value=mp.avro(AVRO), name="avro")
-    amounts.to("json_schema", value=mp.json_schema(JSON_SCHEMA), name="json_schema")
+    amounts.to("avro", value=wm.avro(AVRO), name="avro")
+    amounts.to("json_schema", value=wm.json_schema(JSON_SCHEMA), name="json_schema")
     messages = orders.map_values(lambda order: F.struct(order["amount"].alias("value")))
-    messages.to("protobuf", value=mp.protobuf(Int64Value), name="protobuf")
+    messages.to("protobuf", value=wm.protobuf(Int64Value), name="protobuf")
     size = F.lit(10).cast("long")
     windows = orders.map(
         lambda key, order: (F.struct(key.alias("key"), order["amount"].alias("start"), size.alias("end")), order["id"])
     )
-    windows.to("windowed", key=mp.time_windowed("string", "10 ms"), name="windowed")
+    windows.to("windowed", key=wm.time_windowed("string", "10 ms"), name="windowed")
     orders.map(lambda key, order: (order["id"], order["id"])).to("both", key="uuid", value="uuid", name="both")
     orders.to("all", name="all")
     return builder.build()
@@ -81,7 +81,7 @@ def test_an_output_goes_without_what_its_format_refuses_and_all_others_have_it(
         found = Counter((each["__streams.errors.operator"] or b"").decode() for each in told)
         assert found == {output: len(gone) for output, gone in refused.items()}
         assert {each["__streams.errors.reason"] for each in told} == {b"unencodable"}
-        assert {each["__streams.errors.exception"] for each in told} == {b"millpond.errors.EncodingError"}
+        assert {each["__streams.errors.exception"] for each in told} == {b"watersmeet.errors.EncodingError"}
         # all of a key stand in the order of its records
         assert [letter.ts for letter in letters] == sorted(letter.ts for letter in letters)
         last = {each["__streams.errors.operator"]: (letter, each) for letter, each in zip(letters, told, strict=True)}
@@ -99,7 +99,7 @@ def test_an_output_goes_without_what_its_format_refuses_and_all_others_have_it(
 
 
 def test_on_spark_the_driver_shows_the_same(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("on spark", on_error=BAD)
+    builder = wm.StreamsBuilder("on spark", on_error=BAD)
     ids = builder.stream("ids", key="string", value="string", on_error="fail")
     ids.to("out", value="uuid", name="out")
     ids.group_by_key().reduce(lambda _, value: value).to_stream().to("last", value="uuid", name="last")
@@ -119,7 +119,7 @@ def test_results_do_not_depend_on_where_the_records_are_cut(spark: SparkSession)
     records = [(f"k{chance.randrange(5)}", "none" if chance.random() < 0.3 else UUID % (n % 100)) for n in range(count)]
     found = []
     for cut in (count, 7, 1):
-        builder = mp.StreamsBuilder("cuts", on_error=BAD)
+        builder = wm.StreamsBuilder("cuts", on_error=BAD)
         ids = builder.stream("ids", key="string", value="string")
         ids.to("out", value="uuid", name="out")
         ids.group_by_key().count(name="counts").to_stream().to("counts")
@@ -150,7 +150,7 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
 
 
 def test_a_format_that_does_not_write_the_type_is_still_an_error_of_the_topology() -> None:
-    builder = mp.StreamsBuilder("misfit", on_error="skip")
+    builder = wm.StreamsBuilder("misfit", on_error="skip")
     numbers = builder.stream("numbers", key="long", value="long")
     with pytest.raises(TopologyError, match="'uuid' does not write the values of the output 'ids'"):
         numbers.to("ids", value="uuid")

@@ -16,17 +16,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond._engine.expressions.errors import EvaluationError
-from millpond._engine.expressions.program import Program
-from millpond._engine.rows.columns import array
-from millpond._spark.dataflow.fusion import BySpark, program_of
-from millpond._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
-from millpond._spark.dataflow.stage import Stage
-from millpond.testing import TopologyTestDriver
-from millpond.testing.piped import Piped
-from millpond.testing.records import PipedFrame
+import watersmeet as wm
 from tests.spark.kernel_kit import settings
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.program import Program
+from watersmeet._engine.rows.columns import array
+from watersmeet._spark.dataflow.fusion import BySpark, program_of
+from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
+from watersmeet._spark.dataflow.stage import Stage
+from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.piped import Piped
+from watersmeet.testing.records import PipedFrame
 
 VALUES = [0.0, 1.0, 2.0, -1.0, 3e10, 1e300, None]
 Function = Callable[..., Any]
@@ -68,9 +68,9 @@ def step(r: random.Random, stream: Any, kind: str) -> tuple[Any, str]:
     return stream.map_values(lambda v: of(number(v))), "number"
 
 
-def topology(seed: int) -> mp.Topology:
+def topology(seed: int) -> wm.Topology:
     r = random.Random(seed)
-    builder = mp.StreamsBuilder("unread")
+    builder = wm.StreamsBuilder("unread")
     stream, kind = builder.stream("in", key="string", value="double"), "number"
     for _ in range(r.randint(2, 5)):
         stream, kind = step(r, stream, kind)
@@ -139,14 +139,14 @@ def test_an_error_in_a_value_is_raised_where_it_is_read_and_nowhere_else(spark: 
 
 
 def test_a_division_by_zero_that_the_next_function_leaves_out_is_no_error_and_one_that_it_asks_for_is() -> None:
-    builder = mp.StreamsBuilder("unread")
+    builder = wm.StreamsBuilder("unread")
     divided = builder.stream("in", key="string", value="double").map_values(lambda v: 1 / v)
     divided.map(lambda k, v: (k, F.lit(1))).to("ignored")
     driver = TopologyTestDriver(builder.build())
     driver.pipe("in", "k", 0.0, ts=0)
     assert [r.value for r in driver.read("ignored")] == [1]
     # whether there is a value is asked as well
-    builder = mp.StreamsBuilder("read")
+    builder = wm.StreamsBuilder("read")
     divided = builder.stream("in", key="string", value="double").map_values(lambda v: 1 / v)
     divided.map_values(lambda v: F.lit(1)).to("looked_at")
     driver = TopologyTestDriver(builder.build())

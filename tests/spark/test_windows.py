@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-import millpond as mp
-from millpond.errors import SourceError
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.errors import SourceError
+from watersmeet.testing import TopologyTestDriver
 
 RECORDS = [("a", 1, 3), ("b", 5, 7), ("a", 4, 9), ("a", 2, 12), ("a", 9, 16), ("a", 7, 2)]
 
@@ -56,19 +56,19 @@ EXPECTED = {
 
 
 def topology():
-    builder = mp.StreamsBuilder("windowed")
+    builder = wm.StreamsBuilder("windowed")
     grouped = builder.stream("in", key="string", value="long").group_by_key()
-    tumbling = mp.TimeWindows.of_size_and_grace("10 ms", "5 ms")
+    tumbling = wm.TimeWindows.of_size_and_grace("10 ms", "5 ms")
     grouped.windowed_by(tumbling).count().to_stream().to("tumbling")
-    grouped.windowed_by(mp.TimeWindows.of_size_with_no_grace("10 ms").advance_by("5 ms")).agg(
-        total=mp.sum(lambda value: value * F.lit(2)), mean=mp.avg(lambda value: value)
+    grouped.windowed_by(wm.TimeWindows.of_size_with_no_grace("10 ms").advance_by("5 ms")).agg(
+        total=wm.sum(lambda value: value * F.lit(2)), mean=wm.avg(lambda value: value)
     ).to_stream().to("hopping")
-    grouped.windowed_by(mp.SlidingWindows.of_time_difference_with_no_grace("5 ms")).count().to_stream().to("sliding")
-    sessions = grouped.windowed_by(mp.SessionWindows.of_inactivity_gap_with_no_grace("4 ms"))
+    grouped.windowed_by(wm.SlidingWindows.of_time_difference_with_no_grace("5 ms")).count().to_stream().to("sliding")
+    sessions = grouped.windowed_by(wm.SessionWindows.of_inactivity_gap_with_no_grace("4 ms"))
     sessions.aggregate(lambda: F.lit(0), lambda value, sum: value + sum, lambda one, other: one + other).to_stream().to(
         "session"
     )
-    final = grouped.windowed_by(tumbling).emit_strategy(mp.EmitStrategy.on_window_close())
+    final = grouped.windowed_by(tumbling).emit_strategy(wm.EmitStrategy.on_window_close())
     final.reduce(lambda one, other: F.greatest(one, other)).to_stream().to("final")
     return builder.build()
 
@@ -88,9 +88,9 @@ def test_windows_of_every_kind_give_what_their_columns_say(spark):
 
 
 def joined_windows():
-    builder = mp.StreamsBuilder("joined windows")
+    builder = wm.StreamsBuilder("joined windows")
     stream = builder.stream("views", key="string", value="long")
-    views = stream.group_by_key().windowed_by(mp.TimeWindows.of_size_and_grace("10 ms", "1 second")).count()
+    views = stream.group_by_key().windowed_by(wm.TimeWindows.of_size_and_grace("10 ms", "1 second")).count()
     titles = builder.table("titles", key="string", value="string")
     asked = builder.stream("asked", key="string", value="long")
     text = F.concat_ws
@@ -98,7 +98,7 @@ def joined_windows():
     def window(start):
         return F.struct(start.alias("start"), (start + F.lit(10).cast("long")).alias("end"))
 
-    views.left_join(views, lambda now, then: text("/", now, then), shift=mp.previous(2)).to_stream().to("shifted")
+    views.left_join(views, lambda now, then: text("/", now, then), shift=wm.previous(2)).to_stream().to("shifted")
     views.left_join(titles, lambda count, title: text(" ", title, count)).to_stream(key="start").to("titled")
     views.outer_join(views.filter(lambda count: count > 1), lambda all, many: text("/", all, many)).to_stream().to(
         "both"
@@ -139,9 +139,9 @@ def test_joins_of_tables_by_window_give_what_their_columns_say(spark):
 
 @pytest.mark.parametrize("ts", [2**60, 2**62, 2**63 - 11, 2**63 - 1])
 def test_a_timestamp_whose_window_64_bits_do_not_hold_is_refused_with_the_records_place(ts: int) -> None:
-    builder = mp.StreamsBuilder("far")
+    builder = wm.StreamsBuilder("far")
     grouped = builder.stream("in", key="string", value="long").group_by_key()
-    grouped.windowed_by(mp.TimeWindows(10, 10, 5)).count().to_stream().to("out")
+    grouped.windowed_by(wm.TimeWindows(10, 10, 5)).count().to_stream().to("out")
     driver = TopologyTestDriver(builder.build())
     driver.pipe("in", "a", 1, ts=2**60 - 1)
     ((key, value),) = [(r.key, r.value) for r in driver.read("out")]

@@ -1,4 +1,4 @@
-"""What millpond does for Spark's Python processes: memory that a large task has freed. No session needed."""
+"""What watersmeet does for Spark's Python processes: memory that a large task has freed. No session needed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from millpond._spark.session import settings
+from watersmeet._spark.session import settings
 
 FREED = """
 import sys
 import numpy as np
 import pyarrow as pa
-from millpond._spark.session.worker import give_back, own_bytes, settle
+from watersmeet._spark.session.worker import give_back, own_bytes, settle
 
 began = settle()
 # in pieces of many sizes, of which the last one stays: so the C library keeps what lies before it

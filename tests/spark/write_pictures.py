@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import millpond as mp
+import watersmeet as wm
 from tests.spark.test_docs import BLOCK, PAGES, PICTURE, pictures, run
 
 
 def main() -> None:
     """Write the picture of each topology that a page shows."""
-    spark = mp.session("pictures")
+    spark = wm.session("pictures")
     for page in PAGES:
         text = page.read_text()
         if PICTURE.search(text):

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-import millpond as mp
-from millpond.errors import MillpondError
+import watersmeet as wm
+from watersmeet.errors import WatersmeetError
 
 Row = tuple[str, str, str]
 
@@ -32,25 +32,25 @@ def parsed(spark: SparkSession) -> dict[str, Any]:
 
 def scene(spark: SparkSession, schemas: dict[str, Any], frames: dict[str, Any]) -> dict[str, Any]:
     """What a row finds: a builder, an input of each kind, and what is made of them."""
-    builder = mp.StreamsBuilder("mistakes")
-    clicks = builder.stream("clicks", key="long", value=mp.json(schemas["click"]))
-    users = builder.table("users", key="long", value=mp.json(schemas["user"]), store="users")
+    builder = wm.StreamsBuilder("mistakes")
+    clicks = builder.stream("clicks", key="long", value=wm.json(schemas["click"]))
+    users = builder.table("users", key="long", value=wm.json(schemas["user"]), store="users")
     return {
-        "mp": mp,
+        "wm": wm,
         "F": F,
         "pd": pd,
         "spark": spark,
         "builder": builder,
         "clicks": clicks,
-        "views": builder.stream("views", key="long", value=mp.json(schemas["click"])),
+        "views": builder.stream("views", key="long", value=wm.json(schemas["click"])),
         "texts": builder.stream("texts", key="long", value="string"),
         "named": builder.stream("named", key="string", value="string"),
         "users": users,
-        "others": builder.table("others", key="long", value=mp.json(schemas["user"])),
+        "others": builder.table("others", key="long", value=wm.json(schemas["user"])),
         "countries": builder.global_table("countries", key="string", value="string"),
         "grouped": clicks.group_by_key(),
-        "hour": mp.TimeWindows.of_size_and_grace("1 hour", "1 minute"),
-        "near": mp.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"),
+        "hour": wm.TimeWindows.of_size_and_grace("1 hour", "1 minute"),
+        "near": wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"),
         **frames,
     }
 
@@ -70,7 +70,7 @@ def faults(row: Row, error: BaseException | None, file: str) -> list[str]:
     _, said, hint = row
     if error is None:
         return ["nothing was raised"]
-    if not isinstance(error, MillpondError):
+    if not isinstance(error, WatersmeetError):
         return [f"a bare {type(error).__name__}: {error}"]
     found = [f"no hint: {error}"] if not error.hint else []
     before = str(error).partition("\nHint: ")[0]

@@ -3,44 +3,44 @@
 from tests.api.mistakes.kit import Row
 
 DRIVER = (
-    "from millpond.testing import TopologyTestDriver\n"
+    "from watersmeet.testing import TopologyTestDriver\n"
     "clicks.map_values(lambda v: v['page']).to('pages')\n"
     "driver = TopologyTestDriver(builder.build())\n"
 )
 START = "clicks.to('o')\nbuilder.build().start(spark, "
 ROWS: list[Row] = [
     (
-        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(builder)",
+        "from watersmeet.testing import TopologyTestDriver\nTopologyTestDriver(builder)",
         "StreamsBuilder",
         "TopologyTestDriver(builder.build())",
     ),
     (
-        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(clicks)",
+        "from watersmeet.testing import TopologyTestDriver\nTopologyTestDriver(clicks)",
         "KStream",
         "TopologyTestDriver(builder.build())",
     ),
     (
-        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver()",
+        "from watersmeet.testing import TopologyTestDriver\nTopologyTestDriver()",
         "topology",
         "TopologyTestDriver(builder.build())",
     ),
     (
-        "from millpond.testing import TopologyTestDriver\nTopologyTestDriver(lambda: builder.build())",
+        "from watersmeet.testing import TopologyTestDriver\nTopologyTestDriver(lambda: builder.build())",
         "function",
         "TopologyTestDriver(builder.build())",
     ),
     (
-        "from millpond.testing import TopologyTestDriver\nclicks.to('o')\nTopologyTestDriver(builder.build(), {})",
+        "from watersmeet.testing import TopologyTestDriver\nclicks.to('o')\nTopologyTestDriver(builder.build(), {})",
         "{}",
         "session",
     ),
     (
-        "from millpond.testing import TopologyTestDriver\nclicks.to('o')\n"
+        "from watersmeet.testing import TopologyTestDriver\nclicks.to('o')\n"
         "TopologyTestDriver(builder.build(), shards=0)",
         "shards=0",
         "shards=2",
     ),
-    ("from millpond import testing\ntesting.TopologyTestDrive", "TopologyTestDrive", "TopologyTestDriver"),
+    ("from watersmeet import testing\ntesting.TopologyTestDrive", "TopologyTestDrive", "TopologyTestDriver"),
     (DRIVER + "driver.pipeInput('clicks', 1, None)", "pipeInput", "pipe("),
     (DRIVER + "driver.createInputTopic('clicks')", "createInputTopic", "create_input_topic"),
     (DRIVER + "driver.createOutputTopic('pages')", "createOutputTopic", "create_output_topic"),
@@ -82,9 +82,9 @@ ROWS: list[Row] = [
     (START + "checkpoint='')", "checkpoint=''", "folder"),
     (START + "checkpoint=None)", "checkpoint=None", "folder"),
     (START + "checkpoint=5)", "checkpoint=5", "folder"),
-    (START + "checkpoint=folder)", "kafka=", "mp.Kafka("),
-    (START + "checkpoint=folder, kafka='localhost:9092')", "kafka='localhost:9092'", "mp.Kafka('localhost:9092')"),
-    (START + "checkpoint=folder, kafka={'bootstrap.servers': 'h:1'})", "kafka=", "mp.Kafka("),
+    (START + "checkpoint=folder)", "kafka=", "wm.Kafka("),
+    (START + "checkpoint=folder, kafka='localhost:9092')", "kafka='localhost:9092'", "wm.Kafka('localhost:9092')"),
+    (START + "checkpoint=folder, kafka={'bootstrap.servers': 'h:1'})", "kafka=", "wm.Kafka("),
     (START + "checkpoint=folder, shards=0)", "shards=0", "shards=4"),
     (START + "checkpoint=folder, shards='4')", "shards='4'", "shards=4"),
     (START + "checkpoint=folder, tasks=-1)", "tasks=-1", "tasks=4"),
@@ -94,18 +94,18 @@ ROWS: list[Row] = [
     (START + "checkpoint=folder, available_now=True, trigger='1 second')", "available_now", "one of them"),
     (START + "checkpoint=folder, idle_after='soon')", "'soon'", "5 minutes"),
     (START + "checkpoint=folder, metrics_port='port')", "'port'", "9400"),
-    ("clicks.to('o')\nbuilder.build().start('app', checkpoint='c')", "'app'", "mp.session("),
-    ("clicks.to('o')\nbuilder.build().start(None, checkpoint='c')", "None", "mp.session("),
-    ("clicks.to('o')\nbuilder.build().start(spark.sparkContext, checkpoint='c')", "SparkContext", "mp.session("),
-    ("mp.session(5)", "5", "mp.session("),
-    ("mp.session('a', kafka='localhost:9092')", "kafka='localhost:9092'", "kafka=True"),
-    ("mp.session('a', config=['x'])", "config=['x']", "{"),
-    ("mp.session('a', jars='x.jar')", "jars='x.jar'", "['x.jar']"),
-    ("mp.session('a', config={'spark.sql.x.y': '5'})", "spark.sql.x.y", "spark.stop()"),
-    ("mp.read_state('/nowhere', 'users')", "read_state .. '/nowhere'", "mp.read_state(spark"),
-    ("mp.read_state(spark, folder, 'users')", "", "folder"),
-    ("mp.stores(spark, folder)", "", "folder"),
-    ("mp.plan_change(folder, builder)", "StreamsBuilder", "builder.build()"),
+    ("clicks.to('o')\nbuilder.build().start('app', checkpoint='c')", "'app'", "wm.session("),
+    ("clicks.to('o')\nbuilder.build().start(None, checkpoint='c')", "None", "wm.session("),
+    ("clicks.to('o')\nbuilder.build().start(spark.sparkContext, checkpoint='c')", "SparkContext", "wm.session("),
+    ("wm.session(5)", "5", "wm.session("),
+    ("wm.session('a', kafka='localhost:9092')", "kafka='localhost:9092'", "kafka=True"),
+    ("wm.session('a', config=['x'])", "config=['x']", "{"),
+    ("wm.session('a', jars='x.jar')", "jars='x.jar'", "['x.jar']"),
+    ("wm.session('a', config={'spark.sql.x.y': '5'})", "spark.sql.x.y", "spark.stop()"),
+    ("wm.read_state('/nowhere', 'users')", "read_state .. '/nowhere'", "wm.read_state(spark"),
+    ("wm.read_state(spark, folder, 'users')", "", "folder"),
+    ("wm.stores(spark, folder)", "", "folder"),
+    ("wm.plan_change(folder, builder)", "StreamsBuilder", "builder.build()"),
     ("clicks.to('o')\nmp.plan_change(builder.build(), folder)", "Topology", "plan_change("),
-    ("mp.latest('/x')", "latest", "mp.latest("),
+    ("wm.latest('/x')", "latest", "wm.latest("),
 ]

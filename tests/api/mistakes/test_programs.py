@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import millpond as mp
-from millpond.cli import commands
-from millpond.errors import MissingName
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.cli import commands
+from watersmeet.errors import MissingName
+from watersmeet.testing import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[3]
 SRC = str(ROOT / "src")
@@ -29,15 +29,15 @@ def test_an_older_pyspark_is_told_by_its_version_before_anything_of_it_is_missed
     stub = tmp_path / "pyspark" / "__init__.py"
     stub.parent.mkdir()
     stub.write_text('__version__ = "3.5.3"\n')
-    done = ran("-c", "import millpond", path=str(tmp_path))
-    assert "ImportError: millpond needs PySpark 4.1 or later, and this is PySpark 3.5.3." in done.stderr
+    done = ran("-c", "import watersmeet", path=str(tmp_path))
+    assert "ImportError: watersmeet needs PySpark 4.1 or later, and this is PySpark 3.5.3." in done.stderr
     assert "Hint: pip install 'pyspark>=4.1'" in done.stderr
 
 
 def test_what_is_to_be_installed_is_said_as_it_can_be_from_a_clone() -> None:
-    texts = {file: file.read_text() for file in (ROOT / "src" / "millpond").rglob("*.py")}
+    texts = {file: file.read_text() for file in (ROOT / "src" / "watersmeet").rglob("*.py")}
     # there is no release yet
-    assert [str(file) for file, text in texts.items() if "millpond[" in text] == []
+    assert [str(file) for file, text in texts.items() if "watersmeet[" in text] == []
 
 
 def test_a_mistake_within_a_module_of_the_command_line_is_said_as_it_is(
@@ -45,7 +45,7 @@ def test_a_mistake_within_a_module_of_the_command_line_is_said_as_it_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "camel_case.py").write_text(
-        "import millpond as mp\nbuilder = mp.StreamsBuilder('x')\n"
+        "import watersmeet as wm\nbuilder = wm.StreamsBuilder('x')\n"
         "builder.stream('a', key='long', value='string').leftJoin(None, None)\n"
     )
     (tmp_path / "no_such_package.py").write_text("import surely_no_such_package\n")
@@ -56,16 +56,16 @@ def test_a_mistake_within_a_module_of_the_command_line_is_said_as_it_is(
     with pytest.raises(ModuleNotFoundError, match="surely_no_such_package"):
         commands._topology("no_such_package:topology", None)
     for named in ("surely_no_module:topology", "empty_module:topology", "empty_module"):
-        with pytest.raises(mp.ConfigError, match=named):
+        with pytest.raises(wm.ConfigError, match=named):
             commands._topology(named, None)
 
 
 @pytest.mark.spark
 def test_a_start_in_a_session_that_was_stopped_says_so() -> None:
     program = """
-import millpond as mp
-spark = mp.session("stopped", master="local[1]", config={"spark.ui.enabled": "false"})
-builder = mp.StreamsBuilder("stopped")
+import watersmeet as wm
+spark = wm.session("stopped", master="local[1]", config={"spark.ui.enabled": "false"})
+builder = wm.StreamsBuilder("stopped")
 builder.stream("in", key="long", value="string").to("out")
 topology = builder.build()
 spark.stop()
@@ -73,17 +73,17 @@ topology.start(spark, checkpoint="/nowhere")
 """
     done = ran("-c", program)
     assert "ConfigError: The Spark session has been stopped" in done.stderr
-    assert "Hint: Make another, spark = mp.session('app')" in done.stderr
+    assert "Hint: Make another, spark = wm.session('app')" in done.stderr
 
 
 @pytest.mark.spark
 def test_a_test_module_makes_its_session_at_its_top_and_folds_by_a_function_of_its_own_on_spark(tmp_path: Path) -> None:
     (tmp_path / "test_texts.py").write_text(
         """
-import millpond as mp
-from millpond.testing import TopologyTestDriver
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
 
-spark = mp.session("tests", master="local[1]", config={"spark.ui.enabled": "false"})
+spark = wm.session("tests", master="local[1]", config={"spark.ui.enabled": "false"})
 
 
 def longer(value, text):
@@ -91,9 +91,9 @@ def longer(value, text):
 
 
 def test_texts_grow():
-    builder = mp.StreamsBuilder("texts")
+    builder = wm.StreamsBuilder("texts")
     parts = builder.stream("parts", key="long", value="string").group_by_key()
-    parts.aggregate(lambda: "", mp.python(longer)).to_stream().to("texts")
+    parts.aggregate(lambda: "", wm.python(longer)).to_stream().to("texts")
     with TopologyTestDriver(builder.build(), spark) as driver:
         driver.pipe("parts", key=1, value="a", ts=0)
         driver.pipe("parts", key=1, value="b", ts=1)
@@ -106,8 +106,8 @@ def test_texts_grow():
 
 @pytest.mark.spark
 def test_an_output_is_told_of_by_the_name_that_the_user_knows(spark: SparkSession) -> None:
-    for policy in ("skip", mp.DeadLetter("bad")):
-        builder = mp.StreamsBuilder("ids")
+    for policy in ("skip", wm.DeadLetter("bad")):
+        builder = wm.StreamsBuilder("ids")
         builder.stream("customers", key="long", value="string").to("customer-ids", value="uuid")
         builder.policies("customer-ids", on_error=policy)
         driver = TopologyTestDriver(builder.build())
@@ -118,8 +118,8 @@ def test_an_output_is_told_of_by_the_name_that_the_user_knows(spark: SparkSessio
 
 @pytest.mark.spark
 def test_why_spark_is_in_the_words_of_a_program(spark: SparkSession) -> None:
-    builder = mp.StreamsBuilder("words")
-    builder.stream("lines", key="long", value=mp.json("words array<string>")).flat_map_values(
+    builder = wm.StreamsBuilder("words")
+    builder.stream("lines", key="long", value=wm.json("words array<string>")).flat_map_values(
         lambda line: line["words"]
     ).to("words")
     why = TopologyTestDriver(builder.build()).why_spark

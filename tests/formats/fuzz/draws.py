@@ -15,16 +15,16 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import types as t
 
-import millpond as mp
-from millpond._spark.formats import formats
-from millpond._spark.formats.arrow_types import arrow_type
-from millpond._spark.formats.avro.types import schema_for
-from millpond._spark.formats.json_schema.types import schema_for as json_schema_for
-from millpond._spark.formats.protobuf.types import message_of
-from millpond._spark.formats.serdes import Serde
-from millpond.errors import MillpondError
-from millpond.io.formats import Format
+import watersmeet as wm
 from tests.formats.bad_inputs import INPUTS
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.avro.types import schema_for
+from watersmeet._spark.formats.json_schema.types import schema_for as json_schema_for
+from watersmeet._spark.formats.protobuf.types import message_of
+from watersmeet._spark.formats.serdes import Serde
+from watersmeet.errors import WatersmeetError
+from watersmeet.io.formats import Format
 
 
 class Draw(random.Random):
@@ -178,7 +178,7 @@ def written(serde: Serde, values: pa.Array) -> tuple[list[bytes], pa.Array]:
     for at in range(len(values)):
         try:
             made = serde.write(values[at : at + 1])[0].as_py()
-        except MillpondError:
+        except WatersmeetError:
             # beyond what the format has, such as the year 294247
             continue
         if made is not None:
@@ -232,7 +232,7 @@ def _fields(message: Any, kind: t.StructType, path: str) -> None:
 
 def protobuf(draw: Draw) -> Subject:
     """Messages of a type made by chance."""
-    form = mp.protobuf(_message(struct_of(draw, "protobuf")))
+    form = wm.protobuf(_message(struct_of(draw, "protobuf")))
     kind = formats.type_of(form)
     reads, writes = formats.serde_of(form), formats.serde_of(form, kind)
     good, values = written(writes, column_of(draw, kind, 12))
@@ -268,7 +268,7 @@ def avro(draw: Draw) -> Subject:
     """Values of a schema made by chance."""
     kind = struct_of(draw, "avro")
     text = json.dumps(schema_of_avro(kind))
-    form = mp.avro(text)
+    form = wm.avro(text)
     good, values = written(formats.serde_of(form, kind), column_of(draw, kind, 12))
     # by each number every field that is a time or a day
     hostile = [(b"\2" + zigzag(n)) * len(kind.fields) for n in (*MICROS, 1 << 31, -(1 << 31), 1 << 40)]
@@ -290,7 +290,7 @@ def json_subject(draw: Draw) -> Subject:
     """JSON of a type made by chance, with and without what the type does not name."""
     draw.wide = False
     kind = struct_of(draw, "json")
-    form = mp.json(kind)
+    form = wm.json(kind)
     serde = formats.serde_of(form)
     good, values = written(serde, column_of(draw, kind, 12))
     return Subject("json", serde, good, values, hostile_json(draw))
@@ -328,7 +328,7 @@ def json_schema(draw: Draw) -> Subject:
     if draw.random() < 0.5:
         schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
         schema["unevaluatedProperties"] = schema.pop("additionalProperties")
-    form = mp.json_schema(schema, validate=True)
+    form = wm.json_schema(schema, validate=True)
     reads, made = formats.serde_of(form), formats.type_of(form)
     writes = formats.serde_of(form, made)
     good, values = written(writes, column_of(draw, made, 12))
@@ -358,8 +358,8 @@ def primitive(draw: Draw) -> Subject:
 
 def windowed(draw: Draw) -> Subject:
     """Keys of windows, with keys of any format within."""
-    inner = draw.choice([Format("string"), Format("long"), mp.json(ROW_ID), mp.avro('"string"')])
-    form: Any = draw.choice([lambda: mp.time_windowed(inner, size="1 minute"), lambda: mp.session_windowed(inner)])()
+    inner = draw.choice([Format("string"), Format("long"), wm.json(ROW_ID), wm.avro('"string"')])
+    form: Any = draw.choice([lambda: wm.time_windowed(inner, size="1 minute"), lambda: wm.session_windowed(inner)])()
     kind = formats.type_of(form)
     assert isinstance(kind, t.StructType)
     key = column_of(draw, kind["key"].dataType, 12)
@@ -373,10 +373,10 @@ def windowed(draw: Draw) -> Subject:
 def debezium(draw: Draw) -> Subject:
     """Change events, and their keys, in JSON."""
     if draw.random() < 0.3:
-        serde, texts = formats.serde_of(mp.debezium_key(ROW_ID)), ['{"id":1}', '{"payload":{"id":2}}']
+        serde, texts = formats.serde_of(wm.debezium_key(ROW_ID)), ['{"id":1}', '{"payload":{"id":2}}']
     else:
         documents = draw.random() < 0.3
-        serde = formats.serde_of(mp.debezium(ROW, documents=documents))
+        serde = formats.serde_of(wm.debezium(ROW, documents=documents))
         after = json.dumps('{"id":1}') if documents else '{"id":1,"name":"é"}'
         rows = {"c": after, "r": after, "u": after, "d": "null"}
         texts = [

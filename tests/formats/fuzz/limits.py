@@ -9,9 +9,9 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from pyspark.sql import types as t
 
-import millpond as mp
-from millpond._spark.formats import formats
+import watersmeet as wm
 from tests.formats.fuzz.draws import MAX, MIN, Draw, Subject, varint, zigzag
+from watersmeet._spark.formats import formats
 
 MOST_MILLIS = (1 << 63) // 1_000 - 1
 AVRO: dict[str, tuple[str, int, int]] = {
@@ -32,7 +32,7 @@ def _avro(draw: Draw) -> Subject:
     logical = draw.choice(list(AVRO))
     kind, least, most = AVRO[logical]
     inner = {"type": kind, "logicalType": logical} if logical else kind
-    form = mp.avro(json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": inner}]}))
+    form = wm.avro(json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": inner}]}))
     good = [least, most, 0, -1, draw.randint(least, most)]
     bad = [n for n in (least - 1, most + 1, MIN, MAX, draw.randint(MIN, MAX)) if not least <= n <= most]
     column = pa.array([n * (1_000 if "millis" in logical else 1) for n in good], pa.int64())
@@ -48,7 +48,7 @@ def _protobuf(draw: Draw) -> Subject:
     bad = [(least - 1, 0), (most + 1, 0), (MIN, 0), (MAX, 0), (1, 10**9), (1, 2 * 10**9), (1, -1), (5, -(1 << 31))]
     raw = [[_message(*each) for each in given] for given in (good, bad)]
     column = pa.array([seconds * 10**6 + nanos // 1_000 for seconds, nanos in good], pa.int64())
-    return _subject("protobuf", mp.protobuf(holding(kind)), column, *raw)
+    return _subject("protobuf", wm.protobuf(holding(kind)), column, *raw)
 
 
 def _message(seconds: int, nanos: int) -> bytes:
@@ -59,7 +59,7 @@ def _message(seconds: int, nanos: int) -> bytes:
 def _json(draw: Draw) -> Subject:
     precision = draw.choice([1, 5, 28, 29, 38])
     scale = draw.randint(0, precision)
-    form = mp.json(t.StructType([t.StructField("a", t.DecimalType(precision, scale))]))
+    form = wm.json(t.StructType([t.StructField("a", t.DecimalType(precision, scale))]))
     digits = 10**precision - 1
     good, bad = [digits, -digits, 0, 1], [digits + 1, -digits - 1]
     column = pa.array([_scaled(n, scale) for n in good], pa.string()).cast(pa.decimal128(precision, scale))

@@ -11,10 +11,10 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-import millpond as mp
+import watersmeet as wm
 from dev.registry import SchemaRegistryServer
-from millpond._spark.formats.registered import schemas
 from tests.formats.fuzz.draws import Draw, Subject, zigzag
+from watersmeet._spark.formats.registered import schemas
 
 A = {"name": "a", "type": "int"}
 
@@ -94,7 +94,7 @@ def registry() -> Iterator[tuple[SchemaRegistryServer, dict[str, int]]]:
 
 def subject(draw: Draw, server: SchemaRegistryServer, numbers: dict[str, int]) -> Subject:
     """What a source reads that has a registry."""
-    form = mp.avro(json.dumps(READ), registry=mp.SchemaRegistry(server.url, max_retries=0))
+    form = wm.avro(json.dumps(READ), registry=wm.SchemaRegistry(server.url, max_retries=0))
     good = [framed(numbers["read"], b"\2"), framed(numbers["newer"], encoded(NEWER, {"b": "x", "a": 1}))]
     good += [framed(numbers["list"], _list(n)) for n in DEEP[:WITHIN]]
     good += [framed(numbers["tree"], _tree(n)) for n in DEEP[:WITHIN]]

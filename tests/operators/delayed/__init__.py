@@ -1,1 +1,1 @@
-"""An operator that millpond does not have: it holds each record back for a while."""
+"""An operator that watersmeet does not have: it holds each record back for a while."""

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from millpond._engine.keys.keys import combine_hashes, group_keys
-from millpond._engine.operators.operator import Events, OperatorContext, kept_table
-from millpond._engine.rows.sizes import Picked
-from millpond._engine.state.runs import State
-from millpond._engine.time.held import release
-from millpond._engine.time.held_rows import HeldRows
-from millpond._engine.time.times import Times
 from tests.operators.delayed.spec import DelayParams
+from watersmeet._engine.keys.keys import combine_hashes, group_keys
+from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.rows.sizes import Picked
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.time.held import release
+from watersmeet._engine.time.held_rows import HeldRows
+from watersmeet._engine.time.times import Times
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millpond.kstream import KStream
 from tests.operators.delayed.node import Delayed
+from watersmeet.kstream import KStream
 
 
 def delayed(stream: KStream, wait: int, *, last: bool = False) -> KStream:

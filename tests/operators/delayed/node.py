@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millpond._plan.nodes import Node
+from watersmeet._plan.nodes import Node
 
 
 @dataclass(frozen=True)

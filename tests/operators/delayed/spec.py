@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millpond._plan.operators.held import held_schema
-from millpond._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
 from tests.operators.delayed.node import Delayed as Node
+from watersmeet._plan.operators.held import held_schema
+from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
 
 
 @dataclass(frozen=True)

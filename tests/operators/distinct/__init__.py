@@ -1,1 +1,1 @@
-"""An operator that millpond does not have: what it takes to add one."""
+"""An operator that watersmeet does not have: what it takes to add one."""

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond._engine.matching.lookup import Sides
-from millpond._engine.operators.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
-from millpond._engine.rows.sizes import in_pieces
-from millpond._engine.state.runs import State
+from watersmeet._engine.matching.lookup import Sides
+from watersmeet._engine.operators.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.rows.sizes import in_pieces
+from watersmeet._engine.state.runs import State
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millpond.kstream import KStream
 from tests.operators.distinct.node import Distinct
+from watersmeet.kstream import KStream
 
 
 def distinct(stream: KStream, *, name: str | None = None) -> KStream:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millpond._plan.operators.spec import STAMP, Reads, Results, Side, Site, Spec, TableSchema
 from tests.operators.distinct.node import Distinct as Node
+from watersmeet._plan.operators.spec import STAMP, Reads, Results, Side, Site, Spec, TableSchema
 
 
 class Distinct(Spec[Node]):

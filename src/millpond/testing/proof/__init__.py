@@ -1,1 +1,0 @@
-"""What proves millpond: the oracle, recordings of Kafka Streams, random histories, the engine's own runner."""

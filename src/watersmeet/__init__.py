@@ -1,0 +1,184 @@
+"""watersmeet: the table-and-stream model of Kafka Streams on Spark, for people who write PySpark.
+
+Layers, imports go down only::
+
+builder, topology, testing, cli     what the user says, and how it is tried
+    kstream, ktable (handle)            the handles
+    _spark                              where it runs
+    _engine                             what it does: numpy and pyarrow alone
+    _plan                               what it means
+    functions, origins, options, generation, errors     vocabulary
+
+Example::
+
+import watersmeet as wm
+    from pyspark.sql import functions as F
+
+spark = wm.session("orders")
+    builder = wm.StreamsBuilder("orders")
+    orders = builder.table("orders", key="long", value=wm.json("customer string, amount double"))
+    payments = builder.table("payments", key="long", value=wm.json("paid double"))
+    joined = orders.join(
+        payments,
+        lambda order, payment: F.struct(order["customer"], (order["amount"] - payment["paid"]).alias("open")),
+    )
+    joined.to("open-orders")
+    topology = builder.build()
+    print(topology.describe())
+    query = topology.start(spark, checkpoint="/data/orders", kafka=wm.Kafka("localhost:9092"))
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
+
+from watersmeet._plan.change.change import Change
+from watersmeet._spark.query.latest import latest
+from watersmeet._spark.stores.read import Store, read_state, stores
+from watersmeet.aggregates import (
+    avg,
+    collect_list,
+    collect_set,
+    count,
+    count_distinct,
+    first,
+    last,
+    max,
+    min,
+    python,
+    stddev,
+    sum,
+    top_k,
+)
+from watersmeet.builder import StreamsBuilder
+from watersmeet.errors import (
+    ChangedTopology,
+    ConfigError,
+    CorruptData,
+    EncodingError,
+    FunctionError,
+    MissingName,
+    SinkError,
+    SourceError,
+    StateError,
+    TopologyError,
+    WatersmeetError,
+    WrongCall,
+)
+from watersmeet.generation import Generation
+from watersmeet.global_ktable import GlobalKTable
+from watersmeet.grouped.cogrouped import CogroupedKStream
+from watersmeet.grouped.streams import KGroupedStream
+from watersmeet.grouped.tables import KGroupedTable
+from watersmeet.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.io.bootstrap import Backfill, Snapshot
+from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
+from watersmeet.io.debezium import debezium, debezium_key
+from watersmeet.io.formats import Format, decimal, json
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.registry import SchemaRegistry
+from watersmeet.io.schema_formats import avro, json_schema, protobuf
+from watersmeet.io.topics import DeadLetter, Topic, TopicSink
+from watersmeet.io.windowed_formats import session_windowed, time_windowed
+from watersmeet.kstream import KStream
+from watersmeet.ktable import KTable
+from watersmeet.names import missing
+from watersmeet.session import session
+from watersmeet.topology import Topology, plan_change
+from watersmeet.windows import (
+    BufferConfig,
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    Suppressed,
+    TimeWindows,
+    UnlimitedWindows,
+    previous,
+)
+from watersmeet.wtable import WTable
+
+__all__ = [
+    "Backfill",
+    "BufferConfig",
+    "CatalogTable",
+    "Change",
+    "ChangedTopology",
+    "CogroupedKStream",
+    "ConfigError",
+    "CorruptData",
+    "DatabaseTable",
+    "DeadLetter",
+    "EmitStrategy",
+    "EncodingError",
+    "ForeachBatch",
+    "Format",
+    "FunctionError",
+    "Generation",
+    "GlobalKTable",
+    "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "Kafka",
+    "MissingName",
+    "Rows",
+    "SchemaRegistry",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SinkError",
+    "SlidingWindows",
+    "Snapshot",
+    "SourceError",
+    "StateError",
+    "Store",
+    "StreamsBuilder",
+    "Suppressed",
+    "TimeWindowedKStream",
+    "TimeWindows",
+    "Topic",
+    "TopicSink",
+    "Topology",
+    "TopologyError",
+    "UnlimitedWindows",
+    "WTable",
+    "WatersmeetError",
+    "Writer",
+    "WrongCall",
+    "avg",
+    "avro",
+    "collect_list",
+    "collect_set",
+    "count",
+    "count_distinct",
+    "debezium",
+    "debezium_key",
+    "decimal",
+    "first",
+    "json",
+    "json_schema",
+    "last",
+    "latest",
+    "max",
+    "min",
+    "plan_change",
+    "previous",
+    "protobuf",
+    "python",
+    "read_state",
+    "session",
+    "session_windowed",
+    "stddev",
+    "stores",
+    "sum",
+    "time_windowed",
+    "top_k",
+]
+__version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
+
+    def __getattr__(name: str) -> Any:
+        raise missing("watersmeet", __all__, name)

@@ -1,0 +1,92 @@
+"""Folds of aggregates by name: a struct of what each of them keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet._engine.aggregates.fold import Fold, Folded, Work, folded
+from watersmeet._engine.aggregates.kinds import part_of
+from watersmeet._engine.aggregates.parts import Part
+from watersmeet._engine.aggregates.scans import Groups
+from watersmeet._engine.rows.columns import gather, valid
+from watersmeet._plan import folds
+
+
+class NamedFold(Fold):
+    """Aggregates by name, side by side.
+
+    Parameters
+    ----------
+    how : which ones.
+    state : a struct with what each keeps.
+    result : a struct of results, or the one result.
+    """
+
+    def __init__(self, how: folds.NamedFold, state: pa.DataType, result: pa.DataType) -> None:
+        super().__init__(state, result)
+        self._how = how
+        self._parts: list[Part] = [
+            part_of(kind, state.field(place).type, k, takes_back=how.takes_back)
+            for place, (_, kind, k) in enumerate(how.fields)
+        ]
+        self.grows = any(part.grows for part in self._parts)
+
+    def init(self, keys: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        return self._state([part.init(len(keys)) for part in self._parts], len(keys))
+
+    def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        states = self._begun(keys, states)
+        parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
+        return self._state([part.add(kept, value) for part, kept, value in parts], len(states))
+
+    def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
+        return self._state([part.subtract(kept, value) for part, kept, value in parts], len(states))
+
+    def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        parts = zip(self._parts, states.flatten(), others.flatten(), strict=True)
+        return self._state([part.merge(one, other) for part, one, other in parts], len(states))
+
+    def run(self, work: Work) -> Folded:
+        """See `Fold`; each aggregate runs over all rows by itself."""
+        groups = Groups(work.starts)
+        adds = valid(work.values)
+        known = np.repeat(work.known, work.sizes)
+        stands = known | groups.any_before(adds, inclusive=False)
+        prior = (
+            pc.if_else(work.prior.is_valid(), work.prior, self.init(work.keys)) if work.prior.null_count else work.prior
+        )
+        olds = [None] * len(self._parts)
+        if work.olds is not None:
+            # what is taken from an absent aggregate is as if it had not come
+            olds = self._arguments(gather(work.olds, np.where(stands, np.arange(len(work)), -1)))
+        columns = zip(self._parts, prior.flatten(), self._arguments(work.values), olds, strict=True)
+        states = self._state([part.run(groups, kept, value, old) for part, kept, value, old in columns], len(work))
+        return folded(work, [states], self.state, np.where(stands | adds, np.arange(len(work)), -1))
+
+    def finish(self, states: pa.Array) -> pa.Array:
+        """See `Fold`."""
+        absent = None if not states.null_count else states.is_null()
+        parts = [part.finish(kept) for part, kept in zip(self._parts, states.flatten(), strict=True)]
+        if self._how.alone:
+            return parts[0].cast(self.result)
+        parts = [part.cast(field.type) for part, field in zip(parts, self.result, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(self.result), mask=absent)
+
+    def _begun(self, keys: pa.Array, states: pa.Array) -> pa.Array:
+        return pc.if_else(states.is_valid(), states, self.init(keys)) if states.null_count else states
+
+    def _arguments(self, values: pa.Array) -> list[pa.Array]:
+        if not self._how.arguments:
+            return [values] * len(self._parts)
+        return list(values.flatten())
+
+    def _state(self, parts: list[pa.Array], count: int) -> pa.Array:
+        arrays = [part.cast(field.type) for part, field in zip(parts, self.state, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.state), mask=pa.array(np.zeros(count, dtype=bool)))

@@ -1,0 +1,37 @@
+"""The fold of a plan as the engine runs it."""
+
+from __future__ import annotations
+
+from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.functions import ArrayFold, CogroupFold
+from watersmeet._engine.aggregates.named import NamedFold
+from watersmeet._plan import folds
+
+
+def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> Fold:
+    """The fold, whose types are Arrow's.
+
+    Parameters
+    ----------
+    whose : name of the operator, as errors say it.
+    outlives : whether a record for which a function raises changes nothing. Not where values are taken back, too: that
+        of such a record would be taken from what never had it.
+    """
+    found = _fold_of(fold)
+    found.whose = whose
+    found.outlives = outlives and not fold.how.takes_back
+    return found
+
+
+def _fold_of(fold: folds.Fold) -> Fold:
+    if isinstance(fold.how, folds.FunctionFold):
+        return ArrayFold(fold.how, fold.state)
+    if isinstance(fold.how, folds.CogroupFold):
+        return CogroupFold(fold.how, fold.state)
+    return NamedFold(fold.how, fold.state, fold.result)
+
+
+def how_it_runs(fold: folds.Fold) -> str | None:
+    """How a fold of functions is evaluated, as `describe` says it; None of aggregates by name."""
+    found = _fold_of(fold)
+    return found.how_it_runs if isinstance(found, ArrayFold) else None

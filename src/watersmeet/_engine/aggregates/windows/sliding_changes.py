@@ -1,0 +1,63 @@
+"""What sliding windows have in common, however they are found: those that stand, and what records make of them.
+
+Numbers alone: a state is the number of a stored one, then of the additions that make further ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from watersmeet._engine.arrays import Int64s
+
+WHOLE = -1
+"""Stands for all windows of a record that changes none, since a function raises for it; windows begin at 0 or later."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Windows that stand, in order of (key, start): key group, start, timestamp, and number of the state."""
+
+    key: Int64s
+    start: Int64s
+    ts: Int64s
+    state: Int64s
+
+
+@dataclass(frozen=True)
+class Slid:
+    """What a batch's records make of windows.
+
+    Parameters
+    ----------
+    record, parent : of each addition, what is added to which state (-1: to none); addition n makes state known + n.
+    head, level : the first addition of its chain, in which each adds to what the one before made; and the chain's
+        level: it begins with what chains of lower levels have made.
+    by, start, ts, state, before : of each change of a window, in order: the record, the window's start, its new
+        timestamp and state, and the state before, -1 for none.
+    late : records that came when a window of theirs was closed.
+    standing : what stands behind the batch, of the records' keys.
+    """
+
+    record: Int64s
+    parent: Int64s
+    head: Int64s
+    level: Int64s
+    by: Int64s
+    start: Int64s
+    ts: Int64s
+    state: Int64s
+    before: Int64s
+    late: Int64s
+    standing: Stored
+
+    def with_more(self, other: Slid) -> Slid:
+        """These and those of other keys, whose additions are numbered behind these."""
+        if not any(map(len, (other.record, other.by, other.late, other.standing.key))):
+            return self
+        moved = replace(other, head=other.head + len(self.head))
+        own = [f.name for f in fields(self) if f.name != "standing"]
+        both = {name: np.concatenate([getattr(self, name), getattr(moved, name)]) for name in own}
+        left = [np.concatenate([getattr(each.standing, f.name) for each in (self, other)]) for f in fields(Stored)]
+        return Slid(**both, standing=Stored(*left))

@@ -1,0 +1,132 @@
+"""Which columns the table of a database has: from the types of keys and values, before there is a database.
+
+Law 4: what cannot be kept is refused when the topology is built, on the user's own line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from watersmeet.errors import TopologyError
+from watersmeet.io.databases import TableTarget, check_name
+
+KEY, VALUE = "key", "value"
+_PLAIN: tuple[Callable[[pa.DataType], bool], ...] = (
+    *(pt.is_boolean, pt.is_signed_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_large_string),
+    *(pt.is_binary, pt.is_large_binary, pt.is_date32, pt.is_timestamp),
+)
+
+
+@dataclass(frozen=True)
+class DatabaseColumn:
+    """A column, and where its values come from.
+
+    Parameters
+    ----------
+    name : as the database calls it.
+    part : "key" or "value".
+    path : fields, one within the other; none: the whole part.
+    kind : type of the values; what holds others is kept as JSON.
+    """
+
+    name: str
+    part: str
+    path: tuple[str, ...]
+    kind: pa.DataType
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it is one of those that tell rows apart."""
+        return self.part == KEY
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its values are kept as JSON."""
+        return bool(pt.is_nested(self.kind))
+
+    def of(self, rows: pa.RecordBatch) -> pa.Array:
+        """Its values, from the columns key and value."""
+        column = rows.column(self.part)
+        for name in self.path:
+            column = pc.struct_field(column, name)
+        return column
+
+
+def columns_of(target: TableTarget, key: pa.DataType, value: pa.DataType) -> tuple[DatabaseColumn, ...]:
+    """The columns, those of the key first.
+
+    Raises
+    ------
+    TopologyError : values that no column keeps, names that do not fit or that two columns have.
+    """
+    columns = (*_named(target, tuple(_leaves(KEY, (), key))), *_values(target, value))
+    for column in columns:
+        check_name(column.name, target.dialect)
+        _check_type(column)
+    seen: dict[str, DatabaseColumn] = {}
+    for column in columns:
+        # neither database tells capitals apart for sure
+        other = seen.setdefault(column.name.casefold(), column)
+        if other is not column:
+            raise TopologyError(
+                "Two columns of the table have one name.",
+                given=f"{column.name!r}, of {_said(other)} and of {_said(column)}",
+                hint=f'Name the key\'s columns: key="{column.name}_key" (several: key=("...", "...")); or leave the '
+                "field out of the value: table.map_values(lambda value: F.struct(...)).",
+            )
+    return columns
+
+
+def _values(target: TableTarget, value: pa.DataType) -> Iterator[DatabaseColumn]:
+    if target.value is not None or not pt.is_struct(value):
+        yield DatabaseColumn(target.value or VALUE, VALUE, (), value)
+        return
+    for field in value:
+        yield DatabaseColumn(field.name, VALUE, (field.name,), field.type)
+
+
+def _leaves(part: str, path: tuple[str, ...], kind: pa.DataType) -> Iterator[DatabaseColumn]:
+    if not pt.is_struct(kind):
+        yield DatabaseColumn(path[-1] if path else part, part, path, kind)
+        return
+    for field in kind:
+        yield from _leaves(part, (*path, field.name), field.type)
+
+
+def _named(target: TableTarget, leaves: tuple[DatabaseColumn, ...]) -> tuple[DatabaseColumn, ...]:
+    if target.key is None:
+        return leaves
+    if len(target.key) != len(leaves):
+        fields = ", ".join(".".join(leaf.path) or leaf.part for leaf in leaves)
+        raise TopologyError(
+            "The key has another number of columns.",
+            given=f"key={target.key!r}; the key has {len(leaves)}: {fields}",
+            hint=f"Give as many names: key=({', '.join('...' for _ in leaves)}); or none, for the fields' own.",
+        )
+    pairs = zip(target.key, leaves, strict=True)
+    return tuple(DatabaseColumn(name, leaf.part, leaf.path, leaf.kind) for name, leaf in pairs)
+
+
+def _check_type(column: DatabaseColumn) -> None:
+    if column.is_key and (column.is_json or pt.is_floating(column.kind)):
+        raise TopologyError(
+            "A column of a key cannot be of this type: equal values would not be equal in the database.",
+            given=f"{column.name!r}: {column.kind}",
+            hint="Make the key a string, a number without fractions, a decimal, a date, a timestamp, or a struct of "
+            "these: table.to_stream().select_key(lambda key, value: ...).to_table().",
+        )
+    if not column.is_json and not any(is_kind(column.kind) for is_kind in _PLAIN):
+        raise TopologyError(
+            "No column of a database keeps values of this type.",
+            given=f"{column.name!r}: {column.kind}",
+            hint="Cast it in the value: table.map_values(lambda value: ...), to a string or a number.",
+        )
+
+
+def _said(column: DatabaseColumn) -> str:
+    return ".".join((column.part, *column.path))

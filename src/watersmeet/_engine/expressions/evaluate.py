@@ -1,0 +1,124 @@
+"""Evaluates expressions over rows, and says of an expression why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools
+from watersmeet._engine.expressions.functions import (
+    arithmetic,
+    casts,
+    comparisons,
+    conditions,
+    dates,
+    hashes,
+    letter_case,
+    lists,
+    patterns,
+    rounding,
+    searches,
+    structs,
+    texts,
+)
+from watersmeet._engine.expressions.kernel import Functions, Kernel, LazyKernel
+from watersmeet._engine.expressions.modes import can_fail, order_of
+from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._engine.expressions.vectors import all_valid, both, spread
+from watersmeet._engine.rows.types import with_nulls
+
+MODULES: tuple[Functions, ...] = (
+    arithmetic,
+    casts,
+    comparisons,
+    conditions,
+    dates,
+    hashes,
+    letter_case,
+    lists,
+    patterns,
+    rounding,
+    searches,
+    structs,
+    texts,
+)
+
+_MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
+_KERNELS: dict[str, Kernel] = {name: kernel for m in MODULES for name, kernel in m.KERNELS.items()}
+_LAZY: dict[str, LazyKernel] = {name: kernel for m in MODULES for name, kernel in m.LAZY.items()}
+
+
+def unsupported(expression: Expression) -> str | None:
+    """Why an expression cannot be evaluated here: the name of the function at fault, with its types; None if it can."""
+    if not isinstance(expression, Call):
+        return None
+    module = _MODULE.get(expression.function)
+    if module is None:
+        return expression.function
+    if not module.fits(expression):
+        kinds = ", ".join(str(type_of(each)) for each in expression.arguments)
+        return f"{expression.function} of {kinds} to {expression.type}"
+    # what a name stands for decides what may stand around it
+    whole = (conditions.expanded(expression),) if expression.function == "With" else ()
+    return next((why for each in (*expression.arguments, *whole) if (why := unsupported(each)) is not None), None)
+
+
+class Rows:
+    """See `kernel.Rows`.
+
+    Parameters
+    ----------
+    length : how many they are.
+    operand : gives the column of a name.
+    """
+
+    def __init__(self, length: int, operand: Callable[[str], pa.Array]) -> None:
+        self._length = length
+        self._column = operand
+        self._operands: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def evaluate(self, expression: Expression) -> pa.Array:
+        """The value of each row."""
+        if isinstance(expression, Operand):
+            return self._operand(expression.name)
+        if isinstance(expression, Literal):
+            return pa.repeat(expression.value, self._length)
+        lazy = _LAZY.get(expression.function)
+        if lazy is not None:
+            return lazy(expression, self)
+        return _KERNELS[expression.function](expression, self._arguments(expression))
+
+    def _arguments(self, call: Call) -> list[pa.Array]:
+        """What a kernel gets; an argument that can fail is evaluated for those rows alone for which Spark would."""
+        order = order_of(call)
+        if order is None or not any(can_fail(call.arguments[at]) for at in order[1:]):
+            return [self.evaluate(each) for each in call.arguments]
+        found: dict[int, pa.Array] = {}
+        there: Bools | None = None
+        for at in order:
+            each = call.arguments[at]
+            if there is None or there.all() or not can_fail(each):
+                found[at] = self.evaluate(each)
+            else:
+                found[at] = spread(self.where(there).evaluate(each), there)
+            there = both(there, all_valid(found[at]))
+        return [found[at] for at in range(len(found))]
+
+    def where(self, mask: Bools) -> Rows:
+        """The rows for which the mask is true."""
+        count = int(mask.sum())
+        if count == self._length:
+            return self
+        chosen = pa.array(mask)
+        return Rows(count, lambda name: self._operand(name).filter(chosen))
+
+    def _operand(self, name: str) -> pa.Array:
+        if name not in self._operands:
+            column = self._column(name)
+            kind = with_nulls(column.type)
+            self._operands[name] = column if column.type == kind else column.cast(kind)
+        return self._operands[name]

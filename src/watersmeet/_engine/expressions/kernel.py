@@ -1,0 +1,44 @@
+"""What a kernel is: a function over Arrow arrays that gives, row by row, what Spark's expression class gives.
+
+A module of `functions` has kernels in two dicts, by the names of the classes: `KERNELS`, whose arguments are
+evaluated for all rows, and `LAZY`, which evaluate an argument for those rows alone for which Spark would. `fits` says
+of a call of one of them whether the kernel knows these types and options: then its result equals Spark's to the bit,
+errors included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools
+from watersmeet._engine.expressions.tree import Call, Expression
+
+
+class Rows(Protocol):
+    """Rows that expressions are evaluated for."""
+
+    def __len__(self) -> int:
+        """How many they are."""
+
+    def evaluate(self, expression: Expression) -> pa.Array:
+        """The value of each row."""
+
+    def where(self, mask: Bools) -> Rows:
+        """The rows for which the mask is true; an error in any other is not one of theirs."""
+
+
+Kernel = Callable[[Call, list[pa.Array]], pa.Array]
+LazyKernel = Callable[[Call, Rows], pa.Array]
+
+
+class Functions(Protocol):
+    """A module of `functions`."""
+
+    KERNELS: Mapping[str, Kernel]
+    LAZY: Mapping[str, LazyKernel]
+
+    def fits(self, call: Call) -> bool:
+        """Whether the kernel of the call's name knows its types and options."""

@@ -1,0 +1,123 @@
+"""Programs: the columns that a stage makes of its rows, layer by layer.
+
+Each layer's columns are made of those of the layers before it, as Spark's projections are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.expressions.tree import Call, Expression, Operand
+from watersmeet._engine.rows.columns import PARTITION_BITS, array
+from watersmeet._engine.rows.halves import failing
+
+T = TypeVar("T")
+Columns = tuple[tuple[str, Expression], ...]
+"""Columns by name, and what they are made by."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What becomes of rows.
+
+    Parameters
+    ----------
+    layers : columns that are added, or put in the place of others, layer after layer.
+    whose : what the functions stand behind, as an error names it.
+    """
+
+    layers: tuple[Columns, ...] = ()
+    whose: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of columns that it reads; its own may be among them."""
+        every = (expression for layer in self.layers for _, expression in layer)
+        return tuple(dict.fromkeys(name for expression in every for name in operands(expression)))
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows with the columns of all layers.
+
+        Raises
+        ------
+        EvaluationError : a value cannot be computed; the error names the record.
+        """
+        for layer in self.layers:
+            try:
+                rows = _with(rows, layer)
+            except EvaluationError as error:
+                at = _place(rows.slice(_first_failing(rows, layer), 1))
+                said = f"{error.message} In a function behind {self.whose}{at}."
+                raise EvaluationError(error.condition, said) from None
+        return rows
+
+    def failing(self, rows: pa.Table) -> dict[int, EvaluationError]:
+        """The rows that a value cannot be computed for, and why."""
+
+        def compute(begin: int, end: int) -> None:
+            part = rows.slice(begin, end - begin)
+            for layer in self.layers:
+                part = _with(part, layer)
+
+        return failing(compute, len(rows), EvaluationError)
+
+
+def _with(rows: pa.Table, layer: Columns) -> pa.Table:
+    given = Rows(len(rows), lambda name: array(rows, name))
+    made = rows
+    for name, expression in layer:
+        at = made.schema.get_field_index(name)
+        column = given.evaluate(expression)
+        made = made.set_column(at, name, column) if at >= 0 else made.append_column(name, column)
+    return made
+
+
+def _first_failing(rows: pa.Table, layer: Columns) -> int:
+    """The number of the first row that a value cannot be computed for, where there is one."""
+    fine, failing = 0, len(rows)
+    while failing - fine > 1:
+        middle = (fine + failing) // 2
+        try:
+            _with(rows.slice(0, middle), layer)
+            fine = middle
+        except EvaluationError:
+            failing = middle
+    return fine
+
+
+def _place(row: pa.Table) -> str:
+    """Partition and offset of the record that caused a row, as far as the row tells."""
+    if "offset" not in row.column_names or not len(row):
+        return ""
+    part = "srcpart" if "srcpart" in row.column_names else "partition"
+    if part not in row.column_names:
+        return ""
+    partition = row.column(part)[0].as_py() & ((1 << PARTITION_BITS) - 1)
+    return f", at partition {partition}, offset {row.column('offset')[0].as_py()}"
+
+
+def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:
+    """What of the layers these columns need."""
+    wanted = set(names)
+    kept: list[tuple[tuple[str, T], ...]] = []
+    for layer in reversed(layers):
+        mine = tuple((name, expression) for name, expression in layer if name in wanted)
+        wanted = wanted.difference(name for name, _ in mine)
+        wanted.update(name for _, expression in mine for name in operands(expression))
+        kept += [mine] if mine else []
+    return tuple(reversed(kept))
+
+
+def operands(expression: object) -> Iterator[str]:
+    """Names of the columns that an expression reads; what is none reads nothing."""
+    if isinstance(expression, Operand):
+        yield expression.name
+    elif isinstance(expression, Call):
+        for each in expression.arguments:
+            yield from operands(each)

@@ -1,0 +1,109 @@
+"""time_window_aggregate: aggregates by key and window, tumbling, hopping or unlimited (docs/semantics, section 14).
+
+A record changes the aggregates of all its windows, in ascending order, but for those that are closed. A window's row is
+let go when stream time has passed its end and the grace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.aggregates.contributions import Standing, changes, failures, folded, stored, to_store
+from watersmeet._engine.aggregates.of_plan import fold_of
+from watersmeet._engine.aggregates.windows.closing import Closing
+from watersmeet._engine.aggregates.windows.windowed import domains, in_windows, late_rows, meta_of
+from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, kept_table
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.time.times import Times
+from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
+from watersmeet._plan.operators.aggregates.window import WindowParams
+from watersmeet.windows import TimeWindows, UnlimitedWindows
+
+(EXPIRED,) = TimeWindowAggregate.drop_reasons
+_FOREVER = 2**63 - 1
+
+
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Dropped | Failed]:
+    """See `level.run_operator`."""
+    params = context.params(WindowParams)
+    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
+    windows = _WINDOWS[type(params.windows)](params.windows)
+    events = Events(context, inputs, sides=len(context.values))
+    times = Times(context, inputs, events, state, sides=len(context.values))
+    table = kept_table(context, state)
+    row, start = windows.of(events.ts)
+    is_open = times.at_row[row] - start < windows.wait
+    late = np.unique(row[~is_open])
+    rows = in_windows(events, row[is_open], start[is_open])
+    found = stored(rows, table)
+    standing = Standing.of(found, fold)
+    before, meta = standing.states, meta_of(rows, windows.end)
+    yield from late_rows(EXPIRED, events, late)
+    void = np.zeros(len(rows), dtype=np.bool_)
+    for chosen, done in folded(rows, fold, standing, whole=context.operator.cached):
+        if not params.on_close:
+            yield from changes(rows, fold, chosen, done, meta)
+        yield from failures(rows, chosen, done)
+        void[chosen] = False if done.void is None else done.void
+    written = to_store(rows, before, standing, domain=domains(rows, ~void, found, times.number(times.of_row)))
+    if params.on_close:
+        stale = pa.table({name: rows.identity[name] for name in ("key", "start")})
+        closing = Closing(context, times, table, "start", windows.wait, written.standing, stale)
+        yield from closing.results(fold, windows.end)
+    written.put(table)
+    table.expire(times.by_domain(times.end - windows.wait + 1))
+    times.store(state)
+
+
+class _Time:
+    """Tumbling and hopping windows."""
+
+    def __init__(self, windows: TimeWindows) -> None:
+        self._windows = windows
+
+    def of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+        """(rows, starts of the windows that hold them), in ascending order."""
+        size, advance = self._windows.size_ms, self._windows.advance_ms
+        first = np.maximum(0, ts - size + advance) // advance * advance
+        count = np.where(ts >= 0, (ts - first) // advance + 1, 0)
+        row = np.repeat(np.arange(len(ts)), count)
+        return row, first[row] + (np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)) * advance
+
+    def end(self, start: Int64s) -> Int64s:
+        """Their ends, excluded."""
+        return start + self._windows.size_ms
+
+    @property
+    def wait(self) -> int:
+        """From a window's start on until it takes no more records, in ms."""
+        return self._windows.size_ms + self._windows.grace_ms
+
+
+class _Unlimited:
+    """One window that never ends."""
+
+    def __init__(self, windows: UnlimitedWindows) -> None:
+        self._start = windows.start_ms
+
+    def of(self, ts: Int64s) -> tuple[Int64s, Int64s]:
+        """See `_Time`."""
+        row = np.flatnonzero(ts >= self._start)
+        return row, np.full(len(row), self._start)
+
+    def end(self, start: Int64s) -> Int64s:
+        """See `_Time`."""
+        return np.full(len(start), _FOREVER)
+
+    @property
+    def wait(self) -> int:
+        """See `_Time`."""
+        return _FOREVER
+
+
+_WINDOWS = {TimeWindows: _Time, UnlimitedWindows: _Unlimited}

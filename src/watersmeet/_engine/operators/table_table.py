@@ -1,0 +1,181 @@
+"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; docs/semantics, section 10).
+
+Each side's change looks up the current value of the other side. Results are pairs of pointers; values are
+gathered last. Both sides' values are kept as tables of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.matching.lookup import Seen, Sides
+from watersmeet._engine.matching.match import Ordered
+from watersmeet._engine.operators.operator import (
+    Events,
+    OperatorContext,
+    Values,
+    keep_rows,
+    kept_table,
+    sent,
+    store_last,
+)
+from watersmeet._engine.rows.columns import path_columns, visible_columns
+from watersmeet._engine.rows.sizes import Picked
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.table import Table
+from watersmeet._plan.operators.spec import JoinParams
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Per row: whether it changes the left side, and pointers (-1 none) to new, old and other value."""
+
+    is_left: Bools
+    new: Int64s
+    old: Int64s
+    other: Int64s
+
+
+def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(context, inputs, sides=2)
+    if not len(events):
+        return
+    tables = [kept_table(context, state, side) for side in (0, 1)]
+    values = [Values(events, side, tables[side]) for side in (0, 1)]
+    seen = Sides(events, values)
+    old = seen.own_before()
+    void = _suppressed(context, events, old)
+    if void.any():
+        # They change nothing, for this operator and for what comes after: as if they had not come.
+        yield from run(context, keep_rows(inputs, events, ~void), state)
+        return
+    changes = _Changes(
+        is_left=events.side == 0,
+        new=np.where(events.present, events.own, -1),
+        old=old,
+        other=seen.other_side(),
+    )
+    _store(events, values, tables)
+    yield from _results(events, values, changes)
+
+
+def _suppressed(context: OperatorContext, events: Events, old: Int64s) -> Bools:
+    suppress: Bools = np.array(context.params(JoinParams).suppress, dtype=np.bool_)[events.side]
+    void: Bools = suppress & ~events.present & (old < 0)
+    return void
+
+
+def _store(events: Events, values: list[Values], tables: list[Table]) -> None:
+    ordered = Ordered(events.groups)
+    for side in (0, 1):
+        last = ordered.last_of_each(events.side == side)
+        store_last(events, side, last, values[side].prior, tables[side])
+
+
+def _results(events: Events, values: list[Values], changes: _Changes) -> Iterator[pa.Table]:
+    operator, params = events.context.operator, events.context.params(JoinParams)
+    old_generation = params.generation.startswith("old")
+    rule = _old_rule if old_generation else _current_rule
+    emitted, joins, old_joins = rule(params.how, changes)
+    rows = np.flatnonzero(emitted & ~events.silent)
+    firsts, rows = sent(operator, events.groups.group_of_row, rows, joins, old_joins)
+    if operator.emits_views:
+        yield from _views(events, values)
+    if not len(rows):
+        return
+    left = np.where(changes.is_left, changes.new, changes.other)[rows]
+    right = np.where(changes.is_left, changes.other, changes.new)[rows]
+    ts = events.ts[rows]
+    if not old_generation:
+        by_left, other = changes.is_left[rows], changes.other[rows]
+        ts = np.maximum(ts, values[1].ts(np.where(by_left, other, -1)))
+        ts = np.maximum(ts, values[0].ts(np.where(by_left, -1, other)))
+    out = events.meta(rows, ts)
+    if operator.emits_views:
+        out |= _seen_at(events, rows, events.position) | {"silent": pa.array(np.zeros(len(rows), dtype=np.bool_))}
+    if operator.emits_stored_ts:
+        out["stored_ts"] = pa.array(np.maximum(values[0].ts(left), values[1].ts(right)))
+    called = joins[rows]
+    out |= _pair(values, left, right, called, "")
+    if operator.emits_old:
+        left = np.where(changes.is_left, changes.old, changes.other)[firsts]
+        right = np.where(changes.is_left, changes.other, changes.old)[firsts]
+        out |= _pair(values, left, right, old_joins[firsts], "old_")
+    yield from events.context.in_pieces(out)
+
+
+def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
+    """What lookups see wherever that changes: silent rows, where each change became visible.
+
+    Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
+    Streams does not notice, since it looks the result up in the stores of the inputs.
+    """
+    operator, rows = events.context.operator, np.arange(len(events))
+    how = events.context.params(JoinParams).how
+    visible = events.visible()
+    seen = Seen(events, visible)
+    left, right = (seen.pointers(side, values[side]) for side in (0, 1))
+    called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[how]
+    ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
+    out = events.meta(rows, ts) | _seen_at(events, rows, visible)
+    out |= dict(zip(path_columns(events.context.slots), _paths(events, rows, visible), strict=True))
+    out["silent"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    if operator.emits_stored_ts:
+        out["stored_ts"] = out["ts"]
+    out |= _pair(values, left, right, called, "")
+    if operator.emits_old:
+        nothing = np.full(len(rows), -1, dtype=np.int64)
+        out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
+    yield from events.context.in_pieces(out)
+
+
+def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
+    """The columns that say from where lookups see results, where they are wanted."""
+    if not events.context.operator.emits_visible:
+        return {}
+    return dict(zip(visible_columns(events.context.slots), _paths(events, rows, position), strict=True))
+
+
+def _paths(events: Events, rows: Int64s, position: list[Int64s]) -> list[pa.Array]:
+    return [pa.array(column[rows]) for column in position[-events.context.slots :]]
+
+
+def _pair(
+    values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str
+) -> dict[str, pa.Array | Picked]:
+    """Operands of the joiner; a tombstone carries none."""
+    return {
+        f"{prefix}left": values[0].picked(np.where(called, left, -1)),
+        f"{prefix}right": values[1].picked(np.where(called, right, -1)),
+        f"{prefix}joined": pa.array(called),
+    }
+
+
+def _current_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+    """(emitted, new result is a join, old result is a join) of each change, as section 10 tabulates."""
+    new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
+    if how == "inner":
+        return other, new & other, old & other
+    anything = other | new | old
+    if how == "outer":
+        return anything, other | new, other | old
+    left_side, right_side = c.is_left, ~c.is_left
+    emitted = np.where(left_side, anything, other)
+    return emitted, (left_side & new) | (right_side & other), (left_side & old) | (right_side & other)
+
+
+def _old_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+    """The same for 0.10.0 and 0.10.1: every change gives a result, a tombstone where nothing joins."""
+    new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
+    always = np.ones(len(new), dtype=np.bool_)
+    if how == "inner":
+        return always, new & other, old & other
+    if how == "outer":
+        return always, new | other, old | other
+    return always, np.where(c.is_left, new, other), np.where(c.is_left, old, other)

@@ -1,0 +1,108 @@
+"""Unmatched rows of a windowed join whose window closes in a batch, as a source of `time.held`.
+
+They lie in the join's own tables, where a flag says which of them wait; those of the batch itself join them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.matching.matches import LEFT, Rules
+from watersmeet._engine.matching.window_rows import WindowRows
+from watersmeet._engine.operators.operator import Events, OperatorContext
+from watersmeet._engine.rows.columns import ints
+from watersmeet._engine.rows.sizes import Picked, in_pieces
+from watersmeet._engine.time.held import Bound, Waiting
+from watersmeet._engine.time.times import Times
+
+
+class UnmatchedRows:
+    """The closing rows of one side in one batch; see `held.Source`.
+
+    Parameters
+    ----------
+    closes : which events of the batch wait and close in it.
+    matched : numbers of stored rows that were matched in the batch.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        rules: Rules,
+        log: WindowRows,
+        events: Events,
+        times: Times,
+        closes: Bools,
+        matched: Int64s,
+        side: int,
+    ) -> None:
+        self._context = context
+        self._rules = rules
+        self._log = log
+        self._events = events
+        self._times = times
+        self._closes = np.flatnonzero(closes & (events.side == side))
+        self._matched = matched
+        self._side = side
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, pa.DataType]]:
+        """See `held.Source`."""
+        return {"left" if self._side == LEFT else "right": ("value", self._context.values[self._side])}
+
+    def waiting(self, after: Bound) -> Iterator[Waiting]:
+        """See `held.Source`: matched rows are still among them."""
+        times = self._times
+        first, last = times.passing()
+        wait = int(self._rules.close(np.zeros(1, dtype=np.int64), self._side)[0])
+        for hits in self._log.unmatched(self._side, first - wait, last - wait):
+            ts, domain = (hits.batch.column(n).to_numpy(zero_copy_only=True)[hits.rows] for n in ("ts", "domain"))
+            index, close = times.index(domain), ts + wait
+            due = times.passes(index, close)
+            yield self._placed(hits.batch, hits.rows[due], ts[due], index[due])
+        for batch in self._own:
+            index = times.index(ints(batch, "domain"))
+            yield self._placed(batch, np.arange(len(batch), dtype=np.int64), ints(batch, "ts"), index)
+
+    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+        """Those that were not matched since they were stored."""
+        if not picked:
+            return picked
+        ts, arrival = (np.concatenate([_numbers(part, name) for part in picked]) for name in ("ts", "arrival"))
+        close = self._rules.close(ts, self._side)
+        matched = self._log.matched_between(int(close.min()), int(close.max()) + 1)
+        alone = ~np.isin(arrival * 2 + self._side, np.concatenate([matched, self._matched]))
+        ends = np.cumsum([len(part.rows) for part in picked])
+        return [part.where(wanted) for part, wanted in zip(picked, np.split(alone, ends[:-1]), strict=True)]
+
+    def _placed(self, batch: pa.RecordBatch, rows: Int64s, ts: Int64s, domain: Int64s) -> Waiting:
+        """These rows with where they stand: of one time the right side's come first."""
+        stands, latest = self._times.stands(domain, self._rules.close(ts, self._side))
+        place = self._rules.place(ts, np.full(len(ts), self._side)) + self._context.time.hold_back
+        return Waiting(batch, rows, stands, np.minimum(place, latest), 2 * ts + (1 - self._side))
+
+    @cached_property
+    def _own(self) -> list[pa.RecordBatch]:
+        """The batch's rows that close in it."""
+        rows, events = self._closes, self._events
+        if not len(rows):
+            return []
+        columns = {
+            "key": events.key.take(pa.array(rows)),
+            "hash": pa.array(events.hash[rows]),
+            "ts": pa.array(events.ts[rows]),
+            "arrival": pa.array(self._log.arrivals + rows),
+            "domain": pa.array(self._times.number(self._times.of_row[rows])),
+            "value": Picked(events.tables[self._side].column("value"), events.own[rows]),
+        }
+        return [batch for piece in in_pieces(columns) for batch in piece.combine_chunks().to_batches()]
+
+
+def _numbers(part: Waiting, name: str) -> Int64s:
+    numbers: Int64s = part.batch.column(name).to_numpy(zero_copy_only=True)[part.rows]
+    return numbers

@@ -1,0 +1,162 @@
+"""Arrow's values as plain Python functions see them, and what they give as it is read back.
+
+A fold meets an aggregate as it was given while a batch lasts, and as it was read back in the next one. So what a
+function gives is at once what it would be read back as (law 1): structs and maps are dictionaries, arrays are lists,
+numbers are those of their type, times are in UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet._plan.folds import Step
+from watersmeet.errors import FunctionError
+
+Kept = Callable[[Any], Any]
+_AS_THEY_ARE: tuple[tuple[Callable[[pa.DataType], bool], type], ...] = (
+    (pa.types.is_float64, float),
+    (pa.types.is_string, str),
+    (pa.types.is_large_string, str),
+    (pa.types.is_binary, bytes),
+    (pa.types.is_large_binary, bytes),
+    (pa.types.is_boolean, bool),
+    (pa.types.is_date32, datetime.date),
+)
+"""Types of which each value of a Python type is read back as it is."""
+
+
+def python_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them: maps are dictionaries, nested ones, too."""
+    # as Spark collects them: of a key that stands twice the last one
+    found: list[Any] = values.to_pylist(maps_as_pydicts="lossy")
+    return found
+
+
+def keeping(step: Step | None, kind: pa.DataType) -> Step | None:
+    """The step; if it is of a plain function, one that gives what would be read back of it.
+
+    Parameters
+    ----------
+    kind : the aggregate's type.
+    """
+    if step is None or not step.plain:
+        return step
+    function, kept = step.function, kept_as(kind)
+    return replace(step, function=lambda *arguments: kept(function(*arguments)))
+
+
+def kept_as(kind: pa.DataType) -> Kept:
+    """What gives a value as it is read back from an array of this type.
+
+    Raises
+    ------
+    FunctionError : (when it is called) the value is not of the type.
+    """
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_map(kind):
+        return _map(kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list(kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(kind)
+    if pa.types.is_integer(kind):
+        return _integer(kind)
+    own = next((python for is_of, python in _AS_THEY_ARE if is_of(kind)), None)
+
+    def kept(value: Any) -> Any:
+        return value if value is None or type(value) is own else _converted(value, kind)
+
+    return kept
+
+
+def _struct(kind: pa.DataType) -> Kept:
+    fields = [(field.name, kept_as(field.type)) for field in kind]
+    names = {name for name, _ in fields}
+
+    def kept(value: Any) -> Any:
+        if value is None:
+            return None
+        given = value.asDict() if hasattr(value, "asDict") else value  # a Row of Spark's
+        if not isinstance(given, dict) or not names.issuperset(given):
+            raise _not_of(kind, value)
+        return {name: of(given.get(name)) for name, of in fields}
+
+    return kept
+
+
+def _map(kind: pa.DataType) -> Kept:
+    of_key, of_item = kept_as(kind.key_type), kept_as(kind.item_type)
+
+    def kept(value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            made = {of_key(key): of_item(item) for key, item in dict(value).items()}
+        except (TypeError, ValueError):
+            raise _not_of(kind, value) from None
+        if None in made:
+            raise _not_of(kind, value)
+        return made
+
+    return kept
+
+
+def _list(kind: pa.DataType) -> Kept:
+    of_item = kept_as(kind.value_type)
+
+    def kept(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
+            raise _not_of(kind, value)
+        return [of_item(item) for item in value]
+
+    return kept
+
+
+def _integer(kind: pa.DataType) -> Kept:
+    signed = pa.types.is_signed_integer(kind)
+    bits = kind.bit_width - signed
+    least, most = -(2**bits) if signed else 0, 2**bits - 1
+
+    def kept(value: Any) -> Any:
+        if type(value) is int and least <= value <= most:
+            return value
+        return None if value is None else _converted(value, kind)
+
+    return kept
+
+
+def _decimal(kind: pa.DataType) -> Kept:
+    def kept(value: Any) -> Any:
+        if type(value) is Decimal and value.is_finite() and value.as_tuple().exponent == -kind.scale:
+            return value
+        return None if value is None else _converted(value, kind)
+
+    return kept
+
+
+def _converted(value: Any, kind: pa.DataType) -> Any:
+    """The value through an array; a number that the type has no place for is refused, not cut off."""
+    if pa.types.is_integer(kind) and isinstance(value, float) and not value.is_integer():
+        raise _not_of(kind, value)
+    try:
+        return pa.array([value], kind).to_pylist()[0]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _not_of(kind, value, error) from error
+
+
+def _not_of(kind: pa.DataType, value: Any, error: Exception | None = None) -> FunctionError:
+    said = "" if error is None else f"{error}; "
+    return FunctionError(
+        "A plain Python function gave what is not of the aggregate's type.",
+        given=f"{said}{value!r}; the type is {kind}",
+        hint="wm.python(function, returns=...) says the type of its result.",
+    )

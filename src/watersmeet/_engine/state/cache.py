@@ -1,0 +1,364 @@
+"""A machine's cache of runs: one memory-mapped file per run, shared by all worker processes.
+
+The manifest is the truth, the cache never is: a file that is missing, altered or cut off is fetched again
+from the state store, and every problem of the disk ends in rows held in memory and a warning, never in an error or
+another result. Runs are immutable and their ids are unique over checkpoints, so a file is right or wrong for ever.
+A sum in a file does not keep out who may write the file: a folder that is not this user's alone is not used.
+
+A file is a header of 64 bytes (magic, version, length and CRC of the rest, run id) and an uncompressed Arrow
+stream. A process checks the CRC once and then knows the file by inode, size and modification time. What is altered
+without changing these, as by a disk that fails, is found in the background (`watch`): what was read of it meanwhile may
+be wrong, so that is the one error that this cache raises. Files are
+written beside and renamed, so readers see a whole file or none, and two processes that write one run write
+the same. Law 9: what is kept follows what lies in the folder, and that has a limit in bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat as modes
+import tempfile
+import threading
+import time
+import warnings
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet._engine.state.sums import HEADER, Identity, identity_of, in_background, keeps_its_sum
+from watersmeet.errors import ConfigError, CorruptData
+
+_MAGIC, _VERSION = b"MLPR", 1
+_WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What the cache did so far in this process."""
+
+    hits: int = 0
+    opened: int = 0
+    fetched: int = 0
+    rejected: int = 0
+    failed_writes: int = 0
+
+
+def own_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where it is not there, for this user alone.
+
+    Raises
+    ------
+    ConfigError : it is another user's, others may write into it, or it is no folder.
+    OSError : it cannot be made.
+    """
+    folder = Path(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # of a link both count: whose it is, and where it leads
+    for status in (folder.lstat(), folder.stat()):  # one turn for the name, one for what it leads to
+        wrong = _what_lets_others_in(status)
+        if wrong is not None:
+            raise ConfigError(
+                "A folder of this process alone is needed.",
+                given=f"{folder}, {wrong}",
+                hint="Remove it, or name another one, in a folder where no one else may write.",
+            )
+    folder.chmod(0o700)
+    return folder
+
+
+def _what_lets_others_in(status: os.stat_result) -> str | None:
+    me = os.getuid() if hasattr(os, "getuid") else status.st_uid
+    if status.st_uid != me:
+        return f"of user {status.st_uid} (this one is {me})"
+    if modes.S_ISDIR(status.st_mode) and status.st_mode & 0o022:
+        return "into which others may write"
+    return None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
+
+
+class RunCache:
+    """Runs as memory-mapped files under one directory.
+
+    Parameters
+    ----------
+    root : the directory; made with rights for its owner alone, not used where it has other ones.
+    open_runs : how many runs this process keeps mapped.
+    max_bytes : of all files, and of those that this process keeps mapped; None: half of what the disk has free.
+    max_age : seconds after which a file that no process opened is swept away; what crashes leave behind.
+    say : told once why the cache does not help.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        open_runs: int = 512,
+        max_bytes: int | None = None,
+        max_age: float = 7 * 86400,
+        say: Callable[[str], None] = _warn,
+    ) -> None:
+        self.root = Path(root)
+        self._folder = os.path.join(root, "")
+        self.use = CacheUse()
+        self._limit = open_runs
+        self._max_bytes = max_bytes or 0
+        self._max_age = max_age
+        self._say = say
+        self._said = False
+        self._written = 0
+        self._mapped: OrderedDict[str, tuple[Identity, pa.RecordBatch]] = OrderedDict()
+        self._mapped_bytes = 0
+        self._checked: dict[str, Identity] = {}
+        self._lock = threading.RLock()
+        self._checking: list[str] = []
+        self._altered: str | None = None
+        self._usable = self._settle()
+
+    def _settle(self) -> bool:
+        """Whether the folder can be used."""
+        try:
+            own_folder(self.root)
+            kept = self.sweep()
+            self._max_bytes = self._max_bytes or (shutil.disk_usage(self.root).free + kept) // 2
+        except (OSError, ConfigError) as problem:
+            self._say_once(problem)
+            return False
+        return True
+
+    def open(self, run_id: str, fetch: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        """The rows of a run: mapped already, from its file, or fetched and then kept as a file."""
+        with self._lock:
+            self._raise_altered()
+            batch = self._from_file(run_id) if self._usable else None
+            if batch is not None:
+                return batch
+            self.use = replace(self.use, fetched=self.use.fetched + 1)
+            rows = fetch()
+            self.publish(run_id, rows)
+            mapped = self._from_file(run_id) if self._usable else None
+            return rows if mapped is None else mapped
+
+    def publish(self, run_id: str, rows: pa.RecordBatch) -> None:
+        """Write the file of a run; where the disk does not let us, leave it."""
+        with self._lock:
+            self._forget(run_id)
+            if not self._usable:
+                self.use = replace(self.use, failed_writes=self.use.failed_writes + 1)
+                return
+            try:
+                # A file that we wrote ourselves needs no check.
+                self._checked[run_id] = identity = self._write(run_id, rows)
+                self._written += identity[1]
+                # looking through the folder each time would cost more than writing
+                if self._written > self._max_bytes // 16:
+                    self.sweep()
+            except OSError as problem:
+                self.use = replace(self.use, failed_writes=self.use.failed_writes + 1)
+                self._say_once(problem)
+
+    def remove(self, run_ids: Iterable[str]) -> None:
+        """Remove the files of runs that a committed batch has retired; a map that is in use stays valid."""
+        with self._lock:
+            for run_id in run_ids:
+                self._forget(run_id)
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path(run_id))
+
+    def let_go(self) -> None:
+        """Forget the runs whose files are gone, whoever removed them: their bytes lie on the disk as long as a map."""
+        with self._lock:
+            for run_id in {*self._mapped, *self._checked}:
+                try:
+                    identity: Identity | None = identity_of(os.stat(self._path(run_id)))
+                except OSError:
+                    identity = None
+                if self._checked.get(run_id, identity) != identity:
+                    del self._checked[run_id]
+                if run_id in self._mapped and self._mapped[run_id][0] != identity:
+                    self._unmap(run_id)
+
+    def check_next(self) -> float:
+        """Compare one of the mapped files with its checksum, all of them in turn; the seconds that it took.
+
+        One that differs is removed, and the next run that is opened raises `CorruptData`.
+        """
+        with self._lock:
+            if not self._checking:
+                self._checking = list(self._mapped)
+            run_id = self._checking.pop() if self._checking else None
+            known = None if run_id is None else self._mapped.get(run_id)
+        begin = time.thread_time()
+        if run_id is not None and known is not None and not keeps_its_sum(self._path(run_id), known[0]):
+            with self._lock:
+                self._forget(run_id)
+                self._reject(self._path(run_id))
+                self._altered = self._path(run_id)
+        return time.thread_time() - begin
+
+    def watch(self) -> None:
+        """Check the mapped files from now on in the background, for as long as the cache lives."""
+        in_background(self)
+
+    def _raise_altered(self) -> None:
+        path, self._altered = self._altered, None
+        if path is not None:
+            raise CorruptData(
+                "A file of the cache was altered while it was in use, and keeps its size and time: by a failing disk?",
+                given=path,
+                hint="The file is removed, and the next start fetches its rows anew. Results of the last batches may "
+                "be wrong: where that counts, restore a copy of the checkpoint from before, and check the disk, or "
+                "name a folder on another one: start(..., local_cache=...).",
+            )
+
+    @property
+    def known(self) -> set[str]:
+        """The runs that this process has mapped, or has checked."""
+        return {*self._mapped, *self._checked}
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of the files that this process has mapped."""
+        return self._mapped_bytes
+
+    def sweep(self, now: float | None = None) -> int:
+        """Remove what no process has opened for `max_age` seconds, then what was opened longest ago beyond `max_bytes`.
+
+        Returns
+        -------
+        int : bytes that the files have which stay.
+        """
+        before = (time.time() if now is None else now) - self._max_age
+        self._written = 0
+        kept = 0
+        # from the one that was opened last on
+        for stat, path in sorted(self._files(), key=lambda found: found[0].st_atime_ns, reverse=True):
+            kept += stat.st_size
+            if stat.st_atime < before or kept > (self._max_bytes or kept):
+                kept -= stat.st_size
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        return kept
+
+    def _files(self) -> list[tuple[os.stat_result, Path]]:
+        found = []
+        for path in self.root.iterdir():
+            with contextlib.suppress(OSError):
+                stat = path.lstat()
+                if path.suffix in (".run", ".tmp") and modes.S_ISREG(stat.st_mode):
+                    found.append((stat, path))
+        return found
+
+    def _say_once(self, problem: Exception) -> None:
+        if not self._said:
+            self._said = True
+            self._say(
+                f"The cache of state on this machine cannot be used: {problem}\n"
+                "What a batch looks up is fetched from the state store each time.\n"
+                "Hint: name a folder of this user alone with room in it: start(..., local_cache=...)."
+            )
+
+    def _path(self, run_id: str) -> str:
+        # asked for each run of each batch: pathlib would take as long as the system does
+        return f"{self._folder}{run_id}.run"
+
+    def _forget(self, run_id: str) -> None:
+        self._unmap(run_id)
+        self._checked.pop(run_id, None)
+
+    def _unmap(self, run_id: str) -> None:
+        if run_id in self._mapped:
+            self._mapped_bytes -= self._mapped.pop(run_id)[0][1]
+
+    def _from_file(self, run_id: str) -> pa.RecordBatch | None:
+        """The mapped rows of a run, None where there is no file or not the right one."""
+        try:
+            stat = os.stat(self._path(run_id))
+        except OSError:
+            self._forget(run_id)
+            return None
+        identity = identity_of(stat)
+        known = self._mapped.get(run_id)
+        if known is not None and known[0] == identity:
+            self._mapped.move_to_end(run_id)
+            self.use = replace(self.use, hits=self.use.hits + 1)
+            return known[1]
+        self._unmap(run_id)
+        batch = self._map(run_id, stat, identity)
+        if batch is not None:
+            self._mapped[run_id] = (identity, batch)
+            self._mapped_bytes += identity[1]
+            while len(self._mapped) > self._limit or self._mapped_bytes > self._max_bytes:  # a few at most
+                self._unmap(next(iter(self._mapped)))
+        return batch
+
+    def _map(self, run_id: str, stat: os.stat_result, identity: Identity) -> pa.RecordBatch | None:
+        path = self._path(run_id)
+        try:
+            with pa.memory_map(path) as file:
+                content = file.read_buffer()
+            if not self._is_right(run_id, content, identity):
+                self._reject(path)
+                return None
+            with pa.ipc.open_stream(content[HEADER.size :]) as reader:
+                batch = reader.read_next_batch()
+        except (OSError, ValueError, pa.ArrowException, StopIteration):
+            self._reject(path)
+            return None
+        self._checked[run_id] = identity
+        self._touch(path, stat)
+        self.use = replace(self.use, opened=self.use.opened + 1)
+        return batch
+
+    def _is_right(self, run_id: str, content: pa.Buffer, identity: Identity) -> bool:
+        if self._checked.get(run_id) == identity:
+            return True
+        if content.size < HEADER.size:
+            return False
+        magic, version, _, length, crc, name = HEADER.unpack_from(content)
+        body = content[HEADER.size :]
+        said = (magic, version, length, name.rstrip(b"\0"))
+        return said == (_MAGIC, _VERSION, body.size, run_id.encode()) and zlib.crc32(body) == crc
+
+    def _reject(self, path: str) -> None:
+        self.use = replace(self.use, rejected=self.use.rejected + 1)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+    def _touch(self, path: str, stat: os.stat_result) -> None:
+        # The time of access says for the sweep that a run is in use; the time of modification must stay,
+        # other processes know the file by it.
+        now = time.time()
+        if now - stat.st_atime > _HOUR:
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=(int(now * 1e9), stat.st_mtime_ns))
+
+    def _write(self, run_id: str, rows: pa.RecordBatch) -> Identity:
+        descriptor, beside = tempfile.mkstemp(dir=self.root, prefix=f"{run_id}.", suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "r+b") as file:
+                # into the file and not into memory first
+                with pa.OSFile(beside, "wb") as sink:
+                    sink.write(bytes(HEADER.size))
+                    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
+                        writer.write_batch(rows)
+                with pa.memory_map(beside) as written:
+                    body = written.read_buffer()[HEADER.size :]
+                file.write(HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode()))
+                file.flush()
+                identity = identity_of(os.fstat(file.fileno()))
+            os.replace(beside, self._path(run_id))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+        return identity

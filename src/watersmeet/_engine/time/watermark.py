@@ -1,0 +1,78 @@
+"""Watermarks: the times of the sources, told to every shard of an operator, records or none.
+
+The latest of what was packed, or every record that moves time (`told`). Law 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.rows.columns import bools, ints
+from watersmeet._engine.time.idle import clock_row
+from watersmeet._engine.time.told import told_last, told_moves
+from watersmeet._plan.physical import Operator, Physical
+
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The times that an operator is told.
+
+    Parameters
+    ----------
+    port, target : where they go.
+    every : whether it is told every record that moves time, or the latest time.
+    roots : boolean columns of the frame that mark the rows of the operator's sources; empty: all rows.
+    """
+
+    port: int
+    target: int
+    every: bool
+    roots: tuple[str, ...] = ()
+
+
+def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Watermark:
+    """The beat of an operator that is told times."""
+    return Watermark(
+        physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots
+    )
+
+
+def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
+    """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
+    return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
+
+
+def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> Iterator[RoutedBatch]:
+    """What a source stage's frame, with its positions, tells every shard of the time."""
+    if not watermarks or not len(frame):
+        return
+    case, piped = _cases(frame), "time" in frame.column_names
+    for watermark in watermarks:
+        marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
+        for number in np.unique(case[marked]):
+            rows = frame.filter(pa.array(marked & (case == number)))
+            told = told_moves(rows) if piped or watermark.every else told_last(rows)
+            yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
+
+
+def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[RoutedBatch]:
+    return (RoutedBatch(target, case * shards + shard, port, rows) for shard in range(shards))
+
+
+def _marked(frame: pa.Table, watermark: Watermark) -> Bools:
+    marked = np.full(len(frame), not watermark.roots, dtype=np.bool_)
+    for name in watermark.roots:
+        marked |= bools(frame, name)
+    return marked
+
+
+def _cases(frame: pa.Table) -> Int64s:
+    return ints(frame, "case") if "case" in frame.column_names else np.zeros(len(frame), dtype=np.int64)

@@ -1,0 +1,318 @@
+"""Two plans compared, as a checkpoint records them: what a change of the one into the other does to each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet._plan.change.change import Change, Item, Outcome, Taken, shared
+from watersmeet._plan.change.described import Described
+from watersmeet._plan.change.lineage import Lineage, Reading
+from watersmeet._plan.change.types import hinders, written
+from watersmeet._plan.operators.spec import HEADERS
+
+Place = tuple[str, str]
+"""Of an operator: its node, and its kind."""
+_ANEW = "Give the node another name=, under which it starts empty; or change it back."
+
+
+def compare(old: Described, new: Described) -> Change:
+    """What a change from `old` to `new` does, both as `described` gives them."""
+    stores, taken = _stores(old, new)
+    items = [*stores, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
+    return Change((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
+
+
+def other_columns(old: Described, new: Described) -> list[str]:
+    """Of the tables in both plans those that keep columns of other names, with what they kept and keep, as text."""
+    kept, now = ({t["name"]: _names(t) for each in plan["operators"] for t in each["tables"]} for plan in (old, new))
+    return [
+        f"{table}: kept {kept[table]}; keeps {names}" for table, names in now.items() if kept.get(table, names) != names
+    ]
+
+
+def _names(table: Mapping[str, Any]) -> str:
+    return ", ".join(name for name, _ in table["columns"])
+
+
+# -- stores ------------------------------------------------------------------------------------------------
+
+
+def _stores(old: Described, new: Described) -> tuple[list[Item], list[Taken]]:
+    places, tables = _by_place(old), _Tables.of(old, _lineage(new))
+    nodes = dict(places.keys())
+    items: list[Item] = []
+    taken: list[Taken] = []
+    read = _readings(tables, places, new)
+    items.extend(item for reading, node in read.values() if (item := _as_read(reading, node)) is not None)
+    for place, operator in _by_place(new).items():
+        before = places.get(place)
+        if operator["node"] in read and read[operator["node"]][0].against:
+            continue
+        if before is not None:
+            _taken_over(before, operator, items, taken)
+        elif operator["node"] in nodes and operator["tables"] and not _stands(new, operator["node"], places):
+            items.append(_of_another_kind(operator, nodes[operator["node"]]))
+        else:
+            _found_by_store(operator, tables, items, taken)
+    used = {(each.from_node, each.from_table) for each in taken}
+    met = {item.name if item.what == "node" else item.node for item in items if item.outcome == "refused"}
+    started = [item for item in items if item.outcome == "started empty"]
+    for (node, kind), operator in places.items():
+        for table in operator["tables"]:
+            if table["shown"] and node not in met and (node, table["name"]) not in used:
+                items.append(_dropped(node, kind, operator, table, started, new))
+    return items, taken
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables until now.
+
+    Parameters
+    ----------
+    named : by name the place, the table, and whether it is one that time lets nothing go of.
+    copies : by the table whose rows they have, the places of those that have them as they are.
+    old, new : what stands above the nodes of both plans.
+    """
+
+    named: Mapping[str, tuple[Place, Mapping[str, Any], bool]]
+    copies: Mapping[str, list[tuple[Place, Mapping[str, Any]]]]
+    old: Lineage
+    new: Lineage
+
+    @classmethod
+    def of(cls, plan: Described, new: Lineage) -> _Tables:
+        """Those of a plan, beside another one."""
+        named: dict[str, tuple[Place, Mapping[str, Any], bool]] = {}
+        copies: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
+        for place, each in _by_place(plan).items():
+            for table in each["tables"]:
+                named[table["name"]] = place, table, each["time"] is None and each["widens"]
+                if table["copies"] is not None:
+                    copies.setdefault(table["copies"], []).append((place, table))
+        return cls(named, copies, _lineage(plan), new)
+
+    def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> Reading:
+        """What two tables are of, each with its node: those of which they have the rows, or all that the node reads."""
+        sides = []
+        for plan, (node, table) in ((self.old, was), (self.new, now)):
+            copied = table["copies"]
+            sides.append((plan.inputs(node) if copied is None else (copied,),))
+        return Reading(self.old, self.new, *sides)
+
+
+def _lineage(plan: Described) -> Lineage:
+    return Lineage(plan["reads"], {name: _place(name, each)[0] for name, each in plan["sources"].items()})
+
+
+def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[Reading, str]]:
+    """What the nodes read whose operators, with tables, would go on."""
+    nodes = {place[0] for place, each in _by_place(new).items() if place in places and each["tables"]}
+    return {node: (Reading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
+
+
+def _as_read(reading: Reading, node: str) -> Item | None:
+    """What is to be said of an operator that would go on, and reads something else, something more, or less."""
+    if reading.against:
+        return Item("node", node, "refused", reason=reading.against, hint=reading.hint)
+    return Item("node", node, "changed", reason=reading.noted) if reading.noted else None
+
+
+def _by_place(plan: Described) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(each["node"], each["operator"]): each for each in plan["operators"]}
+
+
+def _stands(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
+    """Whether another operator of the node is one that stood there: it has got one more, and is what it was."""
+    mine = {place for place in _by_place(plan) if place[0] == node}
+    return bool(mine & places.keys())
+
+
+def _of_another_kind(operator: Mapping[str, Any], was: str) -> Item:
+    return Item(
+        "node",
+        operator["node"],
+        "refused",
+        reason=f"it was a {was}, it is a {operator['operator']}, which keeps other rows",
+        hint=_ANEW,
+    )
+
+
+def _taken_over(before: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], taken: list[Taken]) -> None:
+    """An operator that goes on where one of its kind stood."""
+    node = operator["node"]
+    against = _against(before, operator)
+    if against:
+        items.append(Item("node", node, "refused", reason=against, hint=_ANEW))
+        return
+    for was, table in zip(before["tables"], operator["tables"], strict=True):
+        why, wider = _rows_against(was, table, widens=operator["widens"])
+        outcome: Outcome = "refused" if why else ("widened" if wider else "kept")
+        said = why or ", ".join(wider)
+        if was["name"] != table["name"] and not why:
+            said = "; ".join(filter(None, [said, f"was called {was['name']}"]))
+        if table["shown"] or why:
+            items.append(Item("store", table["name"], outcome, node, said, _ANEW if why else _name_it(operator)))
+        taken.append(Taken(node, table["name"], node, was["name"], scalars=True, widened=bool(wider)))
+
+
+def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
+    """What differs in an operator so that it cannot go on."""
+    if len(before["tables"]) != len(operator["tables"]):
+        return f"it kept {len(before['tables'])} tables, and now keeps {len(operator['tables'])}"
+    for name in dict.fromkeys((*before["params"], *operator["params"])):
+        was, now = before["params"].get(name, "not there"), operator["params"].get(name, "not there")
+        if was != now:
+            return f"{name} was {was}, is {now}"
+    was, now = before["time"], operator["time"]
+    if was != now:
+        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now if was and was[name] != now[name]]
+        return "its time goes otherwise" + (f": {', '.join(said)}" if said and now else "")
+    return ""
+
+
+def _rows_against(was: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
+    """Why stored rows cannot be read as those of another table, and which columns are wider."""
+    before, now = dict(was["columns"]), dict(table["columns"])
+    carried = HEADERS in before.values(), HEADERS in now.values()
+    # where records begin to carry headers, those of before have none
+    before, now = ({name: kind for name, kind in each.items() if kind != HEADERS} for each in (before, now))
+    if list(before) != list(now) or was["identity"] != table["identity"] or was["lies"] != table["lies"]:
+        return "its rows lie otherwise", []
+    wider = [] if carried[0] == carried[1] else [f"with{'' if carried[1] else 'out'} headers from now on"]
+    for name, kind in now.items():
+        if kind == before[name]:
+            continue
+        said = f"{name}: was {written(before[name])}, is {written(kind)}"
+        if name == "key" or name in table["identity"]:
+            return f"{said}; rows lie by the hash of it", []
+        if not widens:
+            return f"{said}; what an aggregate is made of stays of one type", []
+        why = hinders(before[name], kind)
+        if why:
+            return f"{name}: {why}", []
+        wider.append(said)
+    return "", wider
+
+
+def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item], taken: list[Taken]) -> None:
+    """An operator that is new: its stores have the rows of those that had their names, or of the same table."""
+    node = operator["node"]
+    for table in operator["tables"]:
+        found = old.named.get(table["name"])
+        if found is not None:
+            reading = old.reading((found[0][0], found[1]), (node, table))
+            _go_on_by_name(operator, table, found, reading, items, taken)
+            continue
+        same = [
+            (place, was)
+            for place, was in old.copies.get(table["copies"], ())
+            if not old.reading((place[0], was), (node, table)).against
+        ]
+        place = next((place for place, was in same if not any(_rows_against(was, table, widens=False))), None)
+        if place is not None:
+            source = next(was for at, was in same if at == place)
+            reason = f"with the rows of {table['copies']} that {source['name']} has"
+            items.append(Item("store", table["name"], "filled", node, reason, _name_it(operator)))
+            taken.append(Taken(node, table["name"], place[0], source["name"], scalars=False))
+        elif table["shown"]:
+            items.append(Item("store", table["name"], "started empty", node, hint=_name_it(operator)))
+
+
+def _go_on_by_name(
+    operator: Mapping[str, Any],
+    table: Mapping[str, Any],
+    found: tuple[Place, Mapping[str, Any], bool],
+    reading: Reading,
+    items: list[Item],
+    taken: list[Taken],
+) -> None:
+    """A store whose name another operator's had."""
+    place, was, plain = found
+    node, name = operator["node"], table["name"]
+    plain = plain and operator["time"] is None and operator["widens"]
+    why, wider = _rows_against(was, table, widens=True) if plain else ("its rows are those of its node", [])
+    if reading.against:
+        hint = "Give the store another store=; or let it have the rows of what it had."
+        items.append(Item("store", name, "refused", node, reading.against, hint))
+        return
+    if why:
+        hint = f"Give the store another store=, or its node the name {place[0]!r} that it had."
+        items.append(Item("store", name, "refused", node, why, hint))
+        return
+    items.append(Item("store", name, "widened" if wider else "kept", node, f"until now of {place[0]}"))
+    taken.append(Taken(node, name, place[0], was["name"], scalars=False, widened=bool(wider)))
+
+
+def _dropped(
+    node: str,
+    kind: str,
+    operator: Mapping[str, Any],
+    table: Mapping[str, Any],
+    started: list[Item],
+    new: Described,
+) -> Item:
+    """A store that is gone; where one like it starts empty, that it could go on under its name."""
+    kinds = {each["node"]: each["operator"] for each in new["operators"]}
+    alike = [item.node for item in started if kinds[item.node] == kind]
+    hint = f"If {alike[0]} is what {node} was, name it name={node!r}: its tables then go on." if alike else ""
+    return Item("store", table["name"], "dropped", node, hint=hint)
+
+
+def _name_it(operator: Mapping[str, Any]) -> str:
+    """What to do about an operator whose name was made up from what comes into it."""
+    if operator["named"]:
+        return ""
+    return f"Its name is made up: name={operator['node']!r} keeps it, whatever its inputs are called later."
+
+
+# -- the rest ----------------------------------------------------------------------------------------------
+
+
+def _steps(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Item]:
+    both, added, gone = shared(old, new)
+    for name in both:
+        if old[name] != new[name]:
+            yield Item("node", name, "changed", reason=f"was a {old[name]}, is a {new[name]}")
+    yield from (Item("node", name, "added", reason=new[name]) for name in added)
+    yield from (Item("node", name, "dropped", reason=old[name]) for name in gone)
+
+
+def _sources(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
+    """Inputs: a topic goes on by its own name, whatever the input is called; a DataFrame by the input's."""
+    places = {_place(name, each) for name, each in old.items()}
+    for name, each in new.items():
+        if _place(name, each) not in places:
+            yield Item("source", name, "added", reason="read from its beginning, or as starting_offsets= says")
+        elif name in old and old[name]["origin"] != each["origin"]:
+            yield Item("source", name, "changed", reason=f"was {old[name]['origin']}, is {each['origin']}")
+        else:
+            yield Item("source", name, "kept", reason="goes on where it is")
+    now = {_place(name, each) for name, each in new.items()}
+    for name, each in old.items():
+        if _place(name, each) not in now:
+            yield Item("source", name, "dropped", reason="an input that comes back later is read as a new one")
+
+
+def _place(name: str, source: Mapping[str, Any]) -> tuple[str, bool]:
+    topic = source["topic"]
+    return (f"rows {name}", False) if topic is None else (f"topic {topic}", bool(source["global"]))
+
+
+def _sinks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
+    both, added, gone = shared(old, new)
+    listed = {each["path"]: each["listed"] for each in old.values() if "path" in each}
+    for name, each in new.items():
+        if "path" in each and listed.get(each["path"], each["listed"]) != each["listed"]:
+            yield Item(
+                "sink",
+                name,
+                "refused",
+                reason=f"{each['path']} has, or will have, Spark's list of files, which only an only output keeps",
+                hint="Write to another folder from now on.",
+            )
+    yield from (Item("sink", name, "kept") for name in both)
+    yield from (Item("sink", name, "added", reason="gets what comes from now on") for name in added)
+    yield from (Item("sink", name, "dropped", reason="what was written stays") for name in gone)

@@ -1,0 +1,103 @@
+"""Dead letters in a plan: an input without an origin for each topic that has a dead-letter topic, and its output.
+
+The rows of such an input are those that its topic's source sorts out. So they are routed, put into order and written
+as all others are, in the transaction of the results (law 6), and nothing below has to know of them. They stand behind
+all that the user wrote, so that nothing there is numbered anew: who chooses another policy keeps the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from watersmeet._plan.logical import Plan
+from watersmeet._plan.nodes import Node, Shape, Sink, Source
+from watersmeet.errors import TopologyError
+from watersmeet.functions import FunctionBackend
+from watersmeet.io.topics import DeadLetter, OnDrop, OnError, OnUndecodable, Topic, TopicSink
+
+WITHIN = ""
+"""Whose dead letters those are that end behind the inputs: no input's."""
+
+
+def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
+    """The plan with what writes the dead letters of its inputs.
+
+    Parameters
+    ----------
+    plan : as it was written.
+    functions : says the type of bytes.
+
+    Raises
+    ------
+    TopologyError : the topic of dead letters is another input or output of the topology, too.
+    """
+    more = [node for source in plan.sources for node in _nodes(plan, source, functions)]
+    more += _written(plan, plan.within.dead_letters, WITHIN, "topology", functions)
+    return replace(plan, nodes=(*plan.nodes, *more)) if more else plan
+
+
+def without_dead_letters(plan: Plan) -> Plan:
+    """The plan as it was written."""
+    letters = letter_sources(plan)
+    kept = tuple(node for node in plan.nodes if node.name not in letters and not letters.keys() & node.inputs)
+    return replace(plan, nodes=kept) if letters else plan
+
+
+def letter_sources(plan: Plan) -> Mapping[str, str]:
+    """Names of the sources that are dead letters, and of those whose these are."""
+    return {source.name: source.dead_letters_of for source in plan.sources if source.dead_letters_of is not None}
+
+
+def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
+    """By the name of an input, and a topic, the number of the source that has its dead letters for that topic."""
+    numbered = enumerate(plan.sources)
+    return {(s.dead_letters_of, s.origin.topic): n for n, s in numbered if s.dead_letters_of is not None}
+
+
+def letters_for(plan: Plan, source: Source, policy: OnUndecodable | OnError | None) -> int | None:
+    """The number of the source that has an input's dead letters under a policy, if there are some."""
+    return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
+
+
+def letters_within(plan: Plan, policy: OnError | OnDrop) -> str | None:
+    """The name of the source that has what ends behind the inputs under a policy, if there is one."""
+    topic = policy.topic if isinstance(policy, DeadLetter) else None
+    found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.topic == topic)
+    return next(found, None)
+
+
+def letters_kept(plan: Plan) -> str | None:
+    """The name of the source that keeps records as they came, if any that are dropped are dead letters."""
+    found = (letters_within(plan, policy) for policy in plan.within.drops)
+    return next((name for name in found if name is not None), None)
+
+
+def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
+    if isinstance(source.origin, Topic):
+        yield from _written(plan, source.origin.dead_letters, source.name, source.name, functions)
+
+
+def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions: FunctionBackend) -> Iterator[Node]:
+    """An input and an output for each topic of dead letters."""
+    taken = {node.name for node in plan.nodes}
+    for topic in topics:
+        _check(plan, called, topic)
+        name = f"{called}-dead-letters"
+        while name in taken:
+            name += "-"
+        taken.add(name)
+        shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
+        yield Source(name, (), shape, input=name, origin=DeadLetter(topic), dead_letters_of=of)
+        target = TopicSink(topic, "bytes", "bytes")
+        yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
+
+
+def _check(plan: Plan, called: str, topic: str) -> None:
+    for node in plan.nodes:
+        if isinstance(node.place, Topic | TopicSink) and node.place.name == topic:
+            raise TopologyError(
+                "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
+                given=f"topic {topic!r}, of the dead letters of {called!r} and of {node.stem} {node.name!r}",
+                hint="Name another topic: wm.DeadLetter(...).",
+            )

@@ -1,0 +1,79 @@
+"""Inputs of a topology under construction: each becomes a source node, checked on the line that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from watersmeet._plan.construction import Construction
+from watersmeet._plan.nodes import Node, Shape, Source
+from watersmeet.errors import TopologyError
+from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
+from watersmeet.io.origins import default_name, origin_of
+from watersmeet.io.topics import OnError, OnUndecodable, Topic
+from watersmeet.windows import Duration
+
+
+class Inputs:
+    """The inputs of one topology.
+
+    Parameters
+    ----------
+    construction : takes their nodes.
+    on_undecodable, on_error : the policies of topics that say none themselves.
+
+    Attributes
+    ----------
+    names : of the inputs so far.
+    """
+
+    def __init__(self, construction: Construction, on_undecodable: OnUndecodable, on_error: OnError) -> None:
+        self._construction = construction
+        self._policies: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error}
+        self.names: set[str] = set()
+
+    def add(
+        self,
+        source: Any,
+        kind: Any,
+        name: str | None,
+        store: str | None,
+        options: Mapping[str, Any],
+        history: Duration | None = None,
+        bootstrap: Bootstrap | None = None,
+    ) -> Node:
+        """The node of a topic or a DataFrame.
+
+        Parameters
+        ----------
+        options : of `StreamsBuilder.stream` and its like; those that are None have not been given.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, or the name is taken.
+        """
+        given = {option: each for option, each in options.items() if each is not None}
+        origin = origin_of(source, given)
+        if isinstance(origin, Topic):
+            policies = {option: getattr(origin, option) or usual for option, usual in self._policies.items()}
+            origin = replace(origin, **policies)
+        name = name or default_name(origin)
+        if name is None:
+            raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
+        if name in self.names:
+            raise TopologyError(
+                "Two inputs have one name.",
+                given=repr(name),
+                hint="Read it once and use the handle twice, or give one of them name=...",
+            )
+        key, value = self._construction.functions.source_types(origin, name)
+        kept = self._construction.history_ms(history)
+        if bootstrap is not None:
+            check_bootstrap(bootstrap, kind, origin, name)
+            check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
+        shape = Shape(kind, key, value)
+        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        self._construction.add(node)
+        self.names.add(name)
+        return node

@@ -1,0 +1,325 @@
+"""Joins: what a user declares, and what it means for keys, tables and old values (docs/semantics, from section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value
+from watersmeet.errors import TopologyError
+from watersmeet.generation import Generation
+from watersmeet.windows import JoinWindows
+
+
+def _joiner(joiner: Function, left: Shape, right: Shape) -> UserFunction:
+    return UserFunction("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Base of the joins that have a type, a joiner of key, left and right, and a generation."""
+
+    how: How = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (("type", self.how), ("generation", self.generation.value))
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return (_joiner(self.joiner, *above),)
+
+
+@dataclass(frozen=True)
+class TableTable(Join):
+    """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
+
+    stem = "table_table"
+    old_values = "computed"
+    looks_up = (0, 1)
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs[: {"inner": 0, "left": 1, "outer": 2}[self.how]]
+
+
+@dataclass(frozen=True)
+class StreamTable(Join):
+    """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
+
+    stem = "stream_table"
+    looks_up = (1,)
+    goes_by_moment = (1,)
+
+    @property
+    def takes_null_keys(self) -> bool:
+        """See `Node`."""
+        return self.generation is Generation.CURRENT and self.how == "left"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A stream and a table have no outer join.", hint="Use join or left_join.")
+        if self.generation.is_old and self.how == "inner":
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no inner join of a stream and a table.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use left_join, or a later generation.",
+            )
+
+
+@dataclass(frozen=True)
+class StreamVersionedTable(StreamTable):
+    """Join of a stream with a versioned table, as of the stream record's timestamp (KIP-914; section 8).
+
+    Parameters
+    ----------
+    table_history_ms : the table's history retention, in ms.
+    """
+
+    table_history_ms: int = field(kw_only=True)
+
+    stem = "stream_versioned_table"
+    looks_up_as_of = (1,)
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (*super().details(), ("history", f"{self.table_history_ms} ms"))
+
+
+@dataclass(frozen=True)
+class StreamTableGrace(StreamVersionedTable):
+    """The same with records of the stream held back until its time has passed them by the grace (KIP-923; section 8).
+
+    Parameters
+    ----------
+    grace_ms : for how long, in ms of the stream's time; at least 1.
+    """
+
+    grace_ms: int = field(kw_only=True)
+
+    stem = "stream_table_grace"
+    moves_time = (0,)
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (*super().details(), ("grace", f"{self.grace_ms} ms"))
+
+
+@dataclass(frozen=True)
+class StreamStream(Join):
+    """Windowed join of two streams (docs/semantics, sections 6, 7 and 17).
+
+    Parameters
+    ----------
+    relaxed : whether outer sides take records without a key (KIP-962; 3.7 and later).
+    """
+
+    windows: JoinWindows = field(kw_only=True)
+    relaxed: bool = field(default=True, kw_only=True)
+
+    stem = "stream_stream"
+
+    @property
+    def takes_null_keys(self) -> bool:
+        """See `Node`."""
+        return self.relaxed and self.how != "inner"
+
+    def outer(self, side: int) -> bool:
+        """Whether an unmatched record of this side gives a result."""
+        return self.how == "outer" or (self.how == "left" and side == 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether results of unmatched records wait until window and grace have passed."""
+        return self.how != "inner" and self.generation is Generation.CURRENT
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        w = self.windows
+        window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
+        return (("type", self.how), ("window", window), ("generation", self.generation.value))
+
+
+@dataclass(frozen=True)
+class Reference(Join):
+    """Base of the joins by a foreign key: rows of one input refer to rows of the other.
+
+    Parameters
+    ----------
+    how : inner or left.
+    extractor : function of key and value of the referring table that gives a key of the other.
+    joiner : function of the values of both inputs.
+    """
+
+    how: How = field(default="inner", kw_only=True)
+    extractor: Function = field(kw_only=True, compare=False, repr=False)
+
+    referring_side: ClassVar[int] = 0
+    in_step = False
+    looks_up = (0, 1)
+
+    @property
+    def begins_table(self) -> bool:
+        """See `Node`."""
+        return True
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return (self.referring,)
+
+    @property
+    def keeps_sides(self) -> tuple[int, ...]:
+        """See `Node`."""
+        return (1 - self.referring_side,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A foreign-key join has no outer form.", hint="Use join or left_join.")
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no foreign-key join.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    @property
+    def referring(self) -> str:
+        """Name of the table whose rows refer."""
+        return self.inputs[self.referring_side]
+
+    @property
+    def referred(self) -> str:
+        """Name of the table that is referred to."""
+        return self.inputs[1 - self.referring_side]
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        referring = above[self.referring_side]
+        one, other = above
+        operands = (("key", self.shape.key), ("left", one.value), ("right", other.value))
+        return of_key_and_value("extractor", self.extractor, referring), UserFunction("joiner", self.joiner, operands)
+
+
+@dataclass(frozen=True)
+class ForeignKey(Reference):
+    """Join of two tables by a foreign key in the left value (KIP-213; docs/semantics, section 11)."""
+
+    stem = "foreign_key"
+    old_values = "stored"
+
+    @property
+    def keyed_by(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs[:1]
+
+
+@dataclass(frozen=True)
+class OneToMany(Reference):
+    """Join of "one" with the table "many" that refers to it, keyed by both keys (docs/semantics, section 21)."""
+
+    stem = "one_to_many"
+    referring_side = 1
+    # its last result per key stands (docs/semantics, section 21), so it is known to whoever asks
+    old_values = "remembered"
+    combines_keys = True
+    sees_lookups = False
+
+
+@dataclass(frozen=True)
+class GlobalLookup(Join):
+    """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics, section 9).
+
+    Parameters
+    ----------
+    mapper : function of the stream's key and value that gives the key to look up.
+    joiner : function of key, mapped key, left and right.
+    """
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "global_lookup"
+    sees_lookups = False
+
+    @property
+    def keyed_by(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.inputs[:1]
+
+    @property
+    def takes_null_keys(self) -> bool:
+        """See `Node`."""
+        return self.shape.kind == "stream" and self.generation is Generation.CURRENT and self.how == "left"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A join with a global table has no outer form.", hint="Use join or left_join.")
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no global tables.",
+                given=f"generation {self.generation.value!r}",
+                hint="Use a later generation.",
+            )
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        left, right = above
+        keys = (("key", left.key), ("mapped_key", right.key))
+        operands = (*keys, ("left", left.value), ("right", right.value))
+        return of_key_and_value("mapper", self.mapper, left), UserFunction("joiner", self.joiner, operands)
+
+
+@dataclass(frozen=True)
+class GlobalTableLookup(GlobalLookup):
+    """Join of a table with a global table, driven by the former; the last result of each key stands."""
+
+    stem = "global_table_lookup"
+    # its last result per key is kept (docs/semantics, section 9), so it is known to whoever asks
+    old_values = "remembered"
+
+    @property
+    def begins_table(self) -> bool:
+        """See `Node`."""
+        return True
+
+
+@dataclass(frozen=True)
+class GlobalView(Node):
+    """Join of two global tables by a mapped key, as a view (KIP-99; docs/semantics, section 9).
+
+    Parameters
+    ----------
+    mapper : function of the left table's key and value that gives the key of the right one.
+    joiner : function of key, left and right.
+    """
+
+    how: How = field(kw_only=True)
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "global_view"
+    is_view = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how == "outer":
+            raise TopologyError("A join of global tables has no outer form.", hint="Use join or left_join.")
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """See `Node`."""
+        return (("type", self.how),)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return of_key_and_value("mapper", self.mapper, above[0]), _joiner(self.joiner, *above)
+
+
+def view_of(node: Node) -> GlobalView | None:
+    """The node as a view, None if it is none."""
+    return node if isinstance(node, GlobalView) else None

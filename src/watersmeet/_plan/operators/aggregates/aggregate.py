@@ -1,0 +1,71 @@
+"""What the specs of aggregates share: the fold among their parameters, the table they keep, the changes they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from watersmeet._plan.folds import COUNT, Fold
+from watersmeet._plan.nodes import Aggregated
+from watersmeet._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema, Timed
+from watersmeet._plan.operators.versioned_table import VersionedTable
+
+N = TypeVar("N", bound=Aggregated)
+
+
+@dataclass(frozen=True)
+class AggregateParams(Params):
+    """Of an aggregate: its fold, and the history retention of its result in ms, where that remembers its past."""
+
+    fold: Fold
+    history_ms: int | None = field(default=None, kw_only=True)
+
+    def typed(self, convert: Callable[[Any], Any]) -> AggregateParams:
+        """See `Params`."""
+        return replace(self, fold=self.fold.typed(convert))
+
+
+def records(site: Site[N]) -> tuple[Side, ...]:
+    """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
+    shapes = (site.input(number).shape for number in range(len(site.node.inputs)))
+    values = (FLAG if site.node.fold.how == COUNT else shape.value for shape in shapes)
+    return tuple(Side(value, drops_null_value=True, looked_up=False) for value in values)
+
+
+class AggregateSpec(Spec[N]):
+    """What aggregates share; see `Spec`."""
+
+    cacheable = True
+    widens = False
+
+    def params(self, site: Site[N]) -> AggregateParams:
+        """See `Spec`."""
+        return AggregateParams(site.node.fold, history_ms=site.node.history_ms)
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """What is kept of each key: the result, or what it is made of."""
+        node = site.node
+        columns = (("key", node.shape.key), ("value", node.fold.state), STAMP)
+        store = node.store if node.history_ms is None else None
+        return (TableSchema(store or f"{node.name}.aggregate", columns),)
+
+    def results(self, site: Site[N], *, old: bool) -> Results:
+        """See `Spec`."""
+        return Results.of_values(site.node.shape.value, old=old)
+
+    def seen_when_sent(self, site: Site[N]) -> bool:
+        """See `Spec`."""
+        return True
+
+
+class VersionedAggregate(AggregateSpec[N]):
+    """What aggregates share whose result remembers its past: a record that is older than that ends, counted."""
+
+    by_key = False
+    cacheable = False
+    drop_reasons = VersionedTable.drop_reasons
+
+    def timed(self, site: Site[N]) -> Timed:
+        """Its time is how far what it takes in reaches."""
+        return Timed(dropped_move=False)

@@ -1,0 +1,20 @@
+"""sliding_window_aggregate: by sliding windows (docs/semantics, sections 13 to 15; KIP-450)."""
+
+from __future__ import annotations
+
+from watersmeet._plan.nodes import SlidingWindowAggregate as Node
+from watersmeet._plan.operators.aggregates.window import WindowSpec
+from watersmeet._plan.operators.spec import Site
+from watersmeet.windows import SlidingWindows
+
+
+class SlidingWindowAggregate(WindowSpec[Node]):
+    """See `Spec`."""
+
+    stem = "sliding_window_aggregate"
+
+    def wait(self, site: Site[Node]) -> int:
+        """From a window's start on until it is closed; one moment more, since its end belongs to it."""
+        windows = site.node.windows
+        assert isinstance(windows, SlidingWindows)
+        return windows.difference_ms + windows.grace_ms + 1

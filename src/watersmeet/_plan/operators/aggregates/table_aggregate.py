@@ -1,0 +1,27 @@
+"""table_aggregate: count, reduce and aggregate of a grouped table (docs/semantics, section 12)."""
+
+from __future__ import annotations
+
+from watersmeet._plan.nodes import TableAggregate as Node
+from watersmeet._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregate
+from watersmeet._plan.operators.spec import Reads, Side, Site
+
+
+class TableAggregate(AggregateSpec[Node]):
+    """See `Spec`."""
+
+    stem = "table_aggregate"
+    by_key = True
+
+    def side_of(self, node: Node, input: int) -> int:
+        """Both halves come in alike."""
+        return 0
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """Messages to groups: what to add, and what to subtract before."""
+        side = Side(site.input(0).shape.value, looked_up=False, old="always", drops_late=True, nulls_reach=True)
+        return Reads(site.node.shape.key, (side,))
+
+
+class VersionedTableAggregate(VersionedAggregate[Node], TableAggregate):
+    """The same with a result that remembers its past."""

@@ -1,0 +1,122 @@
+"""global_lookup, global_table_lookup: joins with a global table or a view of some (docs/semantics, section 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet._plan.nodes import GlobalLookup as Node
+from watersmeet._plan.operators.spec import (
+    FLAG,
+    STAMP,
+    Carried,
+    JoinParams,
+    Made,
+    Named,
+    Reads,
+    Results,
+    Side,
+    Site,
+    Spec,
+    TableSchema,
+)
+from watersmeet._plan.operators.views import tables_of, views_of
+
+
+@dataclass(frozen=True)
+class LookupParams(JoinParams):
+    """Of a lookup: the join type of each view that is looked up, outermost first, too."""
+
+    views: tuple[str, ...] = ()
+
+
+class GlobalLookup(Spec[Node]):
+    """See `Spec`."""
+
+    stem = "global_lookup"
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """The driving side, and the tables in the order of a lookup; rows of one carry the key of the next one's."""
+        node, left = site.node, site.input(0).shape
+        stream = node.shape.kind == "stream"
+        driving = Side(
+            left.value,
+            (Carried("left_key", left.key),),
+            key=node.mapper,
+            # What comes in as key is the mapped one: a left join looks nothing up for null.
+            drops_null_key=node.how == "inner" and stream,
+            drops_null_value=stream,
+            silent="dropped",
+            drops_late=not stream,
+        )
+        return Reads(site.input(1).shape.key, (driving, *_tables(site)))
+
+    def inputs_of(self, site: Site[Node]) -> tuple[str, ...]:
+        """What drives it, and the tables behind a view, in the order of a lookup."""
+        driving, looked_up = site.node.inputs
+        return (driving, *(table.name for table in tables_of(site.plan, looked_up)))
+
+    def params(self, site: Site[Node]) -> LookupParams:
+        """See `Spec`."""
+        node = site.node
+        views = tuple(view.how for view in views_of(site.plan, node.inputs[1]))
+        return LookupParams(node.how, node.generation.value, views=views)
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """Copies of the tables; the first join that keeps a table has its store."""
+        found: list[TableSchema] = []
+        for number, (table, side) in enumerate(
+            zip(tables_of(site.plan, site.node.inputs[1]), _tables(site), strict=True)
+        ):
+            named = table.store is not None and table.store not in taken | {kept.name for kept in found}
+            name = table.store if named and table.store else f"{site.node.name}.replica{number or ''}"
+            carried = tuple((each.name, each.kind) for each in side.carries)
+            found.append(TableSchema(name, (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)))
+        return tuple(found)
+
+    def results(self, site: Site[Node], *, old: bool) -> Results:
+        """Keys and values of all tables gone through, and whether each view has a row: it is joined here, too."""
+        views = views_of(site.plan, site.node.inputs[1])
+        columns: Named = (("left", site.input(0).shape.value), ("joined", FLAG))
+        for number, table in enumerate(tables_of(site.plan, site.node.inputs[1])):
+            columns += ((f"mapped_key{number or ''}", table.shape.key), (f"right{number or ''}", table.shape.value))
+        columns += tuple((f"view{number}", FLAG) for number in range(len(views)))
+        made = [
+            Made(
+                f"right{number or ''}",
+                views[number].joiner,
+                (f"mapped_key{number or ''}", f"right{number or ''}", f"right{number + 1}"),
+                flag=f"view{number}",
+            )
+            # innermost first
+            for number in reversed(range(len(views)))
+        ]
+        joined = Made("value", site.node.joiner, ("key", "mapped_key", "left", "right"), flag="joined")
+        return Results(columns, (*made, joined))
+
+
+class GlobalTableLookup(GlobalLookup):
+    """See `Spec`."""
+
+    stem = "global_table_lookup"
+    cacheable = True
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """The same, and the keys whose result stands."""
+        materialized = TableSchema(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),))
+        return (*super().keeps(site, taken), materialized)
+
+    def seen_when_sent(self, site: Site[Node]) -> bool:
+        """See `Spec`."""
+        return True
+
+
+def _tables(site: Site[Node]) -> tuple[Side, ...]:
+    views = views_of(site.plan, site.node.inputs[1])
+    tables = tables_of(site.plan, site.node.inputs[1])
+    sides = []
+    for number, table in enumerate(tables):
+        carried: tuple[Carried, ...] = ()
+        if number < len(views):
+            carried = (Carried(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
+        sides.append(Side(table.shape.value, carried, broadcast=True, silent="dropped"))
+    return tuple(sides)

@@ -1,0 +1,356 @@
+"""What an operator answers for: one frozen spec for each stem, asked by the rewrite, the runners and the engine.
+
+A spec says what the operator reads (sides, key, what rows carry, what ends on the way in), what it gives (columns,
+and which functions make values of them), what it keeps (tables), and what it promises. Nobody else asks which
+operator it is: who needs to know something new puts the question here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from watersmeet._plan.logical import Plan
+from watersmeet._plan.nodes import Function, How, Node
+from watersmeet._plan.tables import TableRules
+
+N = TypeVar("N", bound=Node)
+Named = tuple[tuple[str, Any], ...]
+"""Columns: name and type of each; types are the function backend's."""
+
+FLAG = "flag"
+"""Type of a column of booleans, whatever the function backend calls it."""
+NUMBER = "number"
+"""Type of a column of 64-bit integers, whatever the function backend calls it."""
+BYTES = "serialized"
+"""Type of a column of serialized keys, whatever the function backend calls it."""
+HEADERS = "headers"
+"""Type of a column of headers, whatever the function backend calls it."""
+WINDOW = "window"
+"""Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
+OUT_OF_ORDER = "out_of_order"
+"""Why a change of a versioned table that is not the latest of its key ends at an operator that leaves it out."""
+RAISED = "function_error"
+"""Why a row ends for which a function raises, where that does not fail the query."""
+STAMP = ("ts", NUMBER)
+"""The column with a row's timestamp."""
+
+
+@dataclass(frozen=True)
+class Site(Generic[N]):
+    """A place where an operator may stand: its node, and what is known around it."""
+
+    plan: Plan
+    rules: TableRules
+    node: N
+
+    def input(self, side: int) -> Node:
+        """One of the nodes that the node reads."""
+        return self.plan.by_name[self.node.inputs[side]]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A column that rows carry beside key and value.
+
+    Parameters
+    ----------
+    name, kind : its name and type.
+    function : of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column.
+    null_reason : why a row ends without result where it is null; None where it may be null.
+    of_key : whether the function goes by the key alone, so that it is called for rows without value, too.
+    """
+
+    name: str
+    kind: Any
+    function: Function | None = None
+    null_reason: str | None = None
+    of_key: bool = False
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of an operator, and what its rows are on the way in.
+
+    Parameters
+    ----------
+    value : type of the values; `FLAG` where all that matters is whether there is one: rows bring true in its place.
+    carries : columns beside key and value.
+    marks : names of further columns that the operator before adds, on a direct side.
+    key : function of key and value that gives the key under which rows come in, while they stand in the shard of
+        their own; None: they come under their own.
+    drops_null_key, drops_null_value : records that end on the way in, counted.
+    windowed : whether its keys are of windows: rows come in, and lie, under the key alone, with the window's `start`
+        and `end` beside it.
+    direct : whether rows come from the node's operator before, packed where they are made.
+    broadcast : whether every shard gets all rows.
+    looked_up : whether the operator looks its rows up from the other side, and so must know from where they are seen.
+    stored_ts : whether it goes by the timestamps that lookups see.
+    old : whether rows bring the old value: "inexact" where it is not what the operator knows from before; "always".
+    silent : what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped".
+    drops_late : whether changes of a versioned table that are not the latest of their key end on the way in, counted.
+    nulls_reach : whether rows without a value count for how far the side reaches.
+    """
+
+    value: Any
+    carries: tuple[Carried, ...] = ()
+    marks: tuple[str, ...] = ()
+    key: Function | None = None
+    drops_null_key: bool = True
+    drops_null_value: bool = False
+    windowed: bool = False
+    direct: bool = False
+    broadcast: bool = False
+    looked_up: bool = True
+    stored_ts: bool = False
+    old: Literal["no", "inexact", "always"] = "no"
+    silent: Literal["marked", "any", "dropped"] = "marked"
+    drops_late: bool = False
+    nulls_reach: bool = False
+
+    @property
+    def function(self) -> Function | None:
+        """The user's function whose result rows bring: their key, or a column beside it."""
+        return self.key or next((each.function for each in self.carries if each.function is not None), None)
+
+    @property
+    def called_for_deleted(self) -> bool:
+        """Whether that function is called for rows without value, too."""
+        return any(each.of_key for each in self.carries)
+
+    @property
+    def null_reason(self) -> str | None:
+        """Why a row ends without result where what it carries is null; None where it may be null."""
+        return next((each.null_reason for each in self.carries if each.null_reason is not None), None)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What an operator reads: rows grouped by a key of this type, on these sides."""
+
+    key: Any
+    sides: tuple[Side, ...]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Types of the values of each side."""
+        return tuple(side.value for side in self.sides)
+
+    @property
+    def extras(self) -> Named:
+        """Names and types of what sides carry beside key and value; windows are numbers to the engine."""
+        carried = (each for side in self.sides for each in side.carries)
+        return tuple((each.name, each.kind) for each in carried if each.kind != WINDOW)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column that a user's function makes of result columns.
+
+    Parameters
+    ----------
+    column : its name.
+    function, operands : the function, and the columns that it gets.
+    flag : the column that says for which rows it is called; the others have null.
+    """
+
+    column: str
+    function: Function
+    operands: tuple[str, ...]
+    flag: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """What an operator gives: columns beside the key, and what is made of them, in this order.
+
+    In the end there is `value`, and `old` where old values are sent.
+    """
+
+    columns: Named
+    made: tuple[Made, ...] = ()
+
+    @classmethod
+    def of_values(cls, kind: Any, *, old: bool) -> Results:
+        """Values of a type as they are; `old`: the old ones too."""
+        return cls((("value", kind), ("old", kind)) if old else (("value", kind),))
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How a table's rows are let go: each one when the floor of its own time domain has passed it (law 3).
+
+    Parameters
+    ----------
+    time : the column that is compared with the floor.
+    domain : the column with the domain's number; None: all rows are of domain 0.
+    ends : where rows are versions of their key, each of them until the next one: the flag of those that delete it. A
+        version goes when the floor has passed its end; the latest one stays, unless it deletes.
+    """
+
+    time: str
+    domain: str | None = None
+    ends: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table that an operator keeps: declared once, opened by the engine as it stands here.
+
+    Parameters
+    ----------
+    name : the store's name.
+    columns : in order; the first one, `key`, is the one by whose hash rows are routed.
+    identity : the columns that tell rows apart, `key` first; of rows that are only appended there are none.
+    order : columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by
+        which rows of a key are looked up in ranges.
+    retention : how rows are let go; None: only when they are deleted.
+    appended : whether rows are only added, never replaced nor deleted: lookups need not look for newest versions.
+    due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
+        them if there are no flags; None: none are.
+    shown : whether it is one of the stores that users see.
+    copies : name of the node, a table, whose rows it has as they are: others that do have the same ones.
+
+    What tells versions of one row apart must not change from one to the next: so in a table whose rows are replaced
+    the first of `order` and the retention's time belong to the identity.
+    """
+
+    name: str
+    columns: Named
+    identity: tuple[str, ...] = ("key",)
+    order: tuple[str, ...] = ()
+    retention: Retention | None = None
+    appended: bool = False
+    due: tuple[str, ...] | None = None
+    shown: bool = True
+    copies: str | None = None
+
+    def __post_init__(self) -> None:
+        names = tuple(name for name, _ in self.columns)
+        times = self.order[:1] + (() if self.retention is None else (self.retention.time,))
+        named = {*self.identity, *self.order, *times, *(self.due or ())}
+        assert names[:1] == ("key",), f"{self.name}: routed by {names[:1]}"
+        assert named <= set(names), f"{self.name}: {names} without {named - set(names)}"
+        assert self.identity[:1] == (() if self.appended else ("key",)), f"{self.name}: told apart by {self.identity}"
+        assert self.appended or set(times) <= set(self.identity), f"{self.name}: {times} can change"
+        assert self.due is None or self.retention is not None, f"{self.name}: rows are due at no time"
+
+    def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
+        """The same table with other types, as `convert` gives them."""
+        kinds = (
+            (name, kind if kind in (FLAG, NUMBER, BYTES, HEADERS) else convert(kind)) for name, kind in self.columns
+        )
+        return replace(self, columns=tuple(kinds))
+
+
+FOLLOWS = {"follows": True}
+"""Of a parameter that follows from what stands around an operator, or is compared apart: nothing kept depends on it."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of an operator; a stem that has some has a class of its own, which the engine reads."""
+
+    def typed(self, convert: Callable[[Any], Any]) -> Params:
+        """The same with other types, as `convert` gives them."""
+        return self
+
+
+@dataclass(frozen=True)
+class JoinParams(Params):
+    """Of a join: its type, the generation that it follows, and per side whether null after null is dropped first."""
+
+    how: How
+    generation: str = field(metadata=FOLLOWS)
+    suppress: tuple[bool, ...] = field(default=(False, False), metadata=FOLLOWS)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How an operator goes by time.
+
+    Parameters
+    ----------
+    hold : how long it can hold a result back, in ms; None: it never does.
+    dropped_move : whether records that end on the way in, without key or value, move its time all the same.
+    reaches : whether every shard is told how far the rows of each side reach; or of which sides.
+    """
+
+    hold: int | None = None
+    dropped_move: bool = True
+    reaches: bool | tuple[int, ...] = True
+
+    def tells_reach(self, side: int) -> bool:
+        """Whether every shard is told how far the rows of a side reach."""
+        return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
+
+
+@dataclass(frozen=True)
+class Spec(Generic[N]):
+    """What an operator of one stem answers for; the answers here are the usual ones.
+
+    A spec has no state: all that differs from place to place comes with the `Site`.
+    """
+
+    stem: ClassVar[str]
+    keeps_partition: ClassVar[bool] = False
+    """Whether results have the key of the rows that trigger them, and so stay in the partition of their source."""
+    fans_out: ClassVar[bool] = False
+    """Whether one row gives many results, which opens a path slot."""
+    rekeys: ClassVar[bool] = False
+    """Whether results have another key than they are sharded by."""
+    by_key: ClassVar[bool] = False
+    """Whether what it does for a key follows from that key's rows alone, so that a batch can be done in parts."""
+    cacheable: ClassVar[bool] = False
+    """Whether the record cache may send one change of a key in a batch."""
+    computed: ClassVar[bool] = False
+    """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
+    widens: ClassVar[bool] = True
+    """Whether values that it has kept may be read as a wider type, when the topology has changed."""
+    emits_late: ClassVar[bool] = False
+    """Whether its results say if they are not the latest change of their key (a column `late`)."""
+    drop_reasons: ClassVar[tuple[str, ...]] = ()
+    """Why it lets rows end, beside null keys and values and what sides say."""
+
+    # -- what it reads ---------------------------------------------------------------------------------------
+
+    def side_of(self, node: N, input: int) -> int | None:
+        """The side by which an input of the node comes in here; None: at another operator of the node."""
+        return input
+
+    def reads(self, site: Site[N]) -> Reads:
+        """What comes in."""
+        raise NotImplementedError
+
+    def inputs_of(self, site: Site[N]) -> tuple[str, ...]:
+        """Names of the nodes whose records it works on, in the order of the node's sides."""
+        return site.node.inputs
+
+    def meets(self, site: Site[N]) -> bool:
+        """Whether one input record can reach both sides, so that lookups must be told apart from positions."""
+        return False
+
+    # -- what it is and keeps --------------------------------------------------------------------------------
+
+    def params(self, site: Site[N]) -> Params:
+        """Its parameters."""
+        return Params()
+
+    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """Its tables; `taken` are names of stores that operators before it keep."""
+        return ()
+
+    # -- what it gives ---------------------------------------------------------------------------------------
+
+    def results(self, site: Site[N], *, old: bool) -> Results:
+        """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
+        raise NotImplementedError
+
+    def seen_when_sent(self, site: Site[N]) -> bool:
+        """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
+        return False
+
+    def timed(self, site: Site[N]) -> Timed | None:
+        """How it goes by time; None: not at all."""
+        return None

@@ -1,0 +1,106 @@
+"""stream_stream: windowed join of two streams (docs/semantics, sections 6, 7 and 17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet._plan.nodes import StreamStream as Node
+from watersmeet._plan.operators.joins import pairs
+from watersmeet._plan.operators.spec import (
+    FLAG,
+    NUMBER,
+    STAMP,
+    JoinParams,
+    Reads,
+    Results,
+    Retention,
+    Side,
+    Site,
+    Spec,
+    TableSchema,
+    Timed,
+)
+
+FLAGS = ("waits", "waits_right")
+"""The columns that say which stored rows wait for a partner; the second one of a self-join, as rows of its right."""
+
+
+@dataclass(frozen=True)
+class WindowParams(JoinParams):
+    """Of a windowed join: (before, after, grace) in ms, too."""
+
+    window: tuple[int, int, int] = (0, 0, 0)
+
+
+class StreamStream(Spec[Node]):
+    """See `Spec`."""
+
+    stem = "stream_stream"
+    keeps_partition = True
+    fans_out = True
+    drop_reasons = ("expired_window_record",)
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """See `Spec`."""
+        node = site.node
+        sides = (
+            Side(
+                site.input(side).shape.value,
+                drops_null_key=not (node.relaxed and node.outer(side)),
+                drops_null_value=not node.generation.is_old,
+            )
+            for side in (0, 1)
+        )
+        return Reads(node.shape.key, tuple(sides))
+
+    def params(self, site: Site[Node]) -> WindowParams:
+        """See `Spec`."""
+        node, windows = site.node, site.node.windows
+        window = (windows.before_ms, windows.after_ms, windows.grace_ms)
+        return WindowParams(node.how, node.generation.value, window=window)
+
+    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """The rows of each side, of a self-join those of both in one; and which of those that waited were matched.
+
+        Rows are never changed: that a stored row has been matched is a row of its own, under the row's number.
+        """
+        node = site.node
+        both = len(set(node.inputs)) == 1
+        sides = ((0, "both"),) if both else ((0, "left"), (1, "right"))
+        tables = tuple(
+            self._rows(site, side, name, FLAGS if both else FLAGS[: node.outer(side)]) for side, name in sides
+        )
+        matched = TableSchema(
+            f"{node.name}.matched",
+            (("key", NUMBER), ("close", NUMBER), ("domain", NUMBER)),
+            identity=(),
+            retention=Retention("close", "domain"),
+            appended=True,
+            due=(),
+            shown=False,
+        )
+        return (*tables, matched) if node.waits else tables
+
+    def _rows(self, site: Site[Node], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
+        node = site.node
+        flags = waits if node.waits else ()
+        numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
+        return TableSchema(
+            f"{node.name}.{name}",
+            (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value)),
+            identity=(),
+            order=("ts", "arrival"),
+            retention=Retention("ts", "domain"),
+            appended=True,
+            due=flags or None,
+        )
+
+    def results(self, site: Site[Node], *, old: bool) -> Results:
+        """See `Spec`."""
+        return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
+
+    def timed(self, site: Site[Node]) -> Timed:
+        """Unmatched records wait until window and grace have passed."""
+        node, windows = site.node, site.node.windows
+        hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
+        return Timed(hold=hold if node.waits else None)

@@ -1,0 +1,28 @@
+"""table_table: primary-key join of two tables (docs/semantics, section 10)."""
+
+from __future__ import annotations
+
+from watersmeet._plan.nodes import TableTable as Node
+from watersmeet._plan.operators.joins import KeyJoin
+from watersmeet._plan.operators.spec import Reads, Side, Site
+
+
+class TableTable(KeyJoin[Node]):
+    """See `Spec`."""
+
+    stem = "table_table"
+    cacheable = True
+    computed = True
+
+    def reads(self, site: Site[Node]) -> Reads:
+        """See `Spec`."""
+        sides = (Side(site.input(side).shape.value, old="inexact", stored_ts=True, drops_late=True) for side in (0, 1))
+        return Reads(site.node.shape.key, tuple(sides))
+
+    def seen_when_sent(self, site: Site[Node]) -> bool:
+        """Two tables of one source that do not change at once: the join is seen going from one result to the next.
+
+        One of them came by a foreign key, whose results come behind all else.
+        """
+        left, right = site.node.inputs
+        return not self.meets(site) and bool(site.plan.ancestors[left] & site.plan.ancestors[right])

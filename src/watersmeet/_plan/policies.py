@@ -1,0 +1,57 @@
+"""Policies of single operators and outputs: whether there is something that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from difflib import get_close_matches
+
+from watersmeet._plan.logical import Plan
+from watersmeet._plan.rewrite import rewrite
+from watersmeet.errors import TopologyError
+from watersmeet.io.topics import Policies, TopicSink
+
+_SHOWN = 12
+
+
+def by_node(plan: Plan, named: Collection[Policies]) -> tuple[Policies, ...]:
+    """The policies by the names of nodes: an output is called as the user calls it, and its node may be otherwise."""
+    found: list[Policies] = []
+    for each in named:
+        outputs = [sink.name for sink in plan.sinks if sink.output == each.name and each.name not in plan.by_name]
+        found += [replace(each, name=name) for name in outputs or [each.name]]
+    return tuple(found)
+
+
+def check_named(plan: Plan) -> None:
+    """Raise unless all policies of named operators and outputs are for such that the plan has.
+
+    Raises
+    ------
+    TopologyError : the plan has none of that name, or none where records end for what the policy is for.
+    """
+    if not plan.within.named:
+        return
+    physical, inputs = rewrite(plan), {source.name for source in plan.sources}
+    operators = {operator.node for operator in physical.operators}
+    outputs = {sink.name for sink in plan.sinks if isinstance(sink.target, TopicSink)}
+    dropping = operators | {flow.node for flow in physical.flows if flow.drops_null_key} - inputs
+    for each in plan.within.named:
+        for option, ends in (("on_error", operators | outputs), ("on_drop", dropping)):
+            if getattr(each, option) is not None and each.name not in ends:
+                _refuse(plan, each.name, option, ends)
+
+
+def _refuse(plan: Plan, name: str, option: str, ends: Collection[str]) -> None:
+    given = f"policies({name!r}, {option}=...)"
+    if any(source.name == name for source in plan.sources):
+        raise TopologyError(
+            "An input has its policies where it is read, and what it drops follows the builder's on_drop.",
+            given=given,
+            hint='builder.stream("topic", ..., on_undecodable=..., on_error=...)',
+        )
+    near = get_close_matches(name, sorted(ends), n=3) or sorted(ends)[:_SHOWN]
+    hint = f"There are: {', '.join(near)}." if near else f"Leave {option} out."
+    if name not in plan.by_name:
+        raise TopologyError("There is no operator or output of this name.", given=given, hint=hint)
+    raise TopologyError(f"Nothing ends at {name!r} that {option} is for.", given=given, hint=hint)

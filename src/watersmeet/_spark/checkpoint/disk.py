@@ -1,0 +1,126 @@
+"""Files of a checkpoint by their names, on any file system that Spark knows: a change of topology, epochs, plans.
+
+Spark's public ways write folders, not files of a given name; so this asks Hadoop, as Spark itself does, which also
+keeps its sums beside the files of a disk (law 8: nothing else depends on this).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import ConfigError
+
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""Hadoop's option and capability (HADOOP-19256)."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Files and folders by their whole paths."""
+
+    spark: SparkSession = field(repr=False)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file that is not there yet."""
+        files, place = self._at(path)
+        out = files.create(place, False)
+        try:
+            out.write(bytearray(text.encode()))
+        finally:
+            out.close()
+
+    def create(self, path: str, text: str) -> bool:
+        """Write a file that is not there yet, in one step; False: it is there, from whomever.
+
+        Raises
+        ------
+        OSError : the file system does not do it.
+        """
+        files, place = self._at(path)
+        try:
+            if self.is_conditional(path):
+                # S3A: If-None-Match, judged when the stream is closed
+                out = files.createFile(place).overwrite(True).recursive().must(_CONDITIONAL, True).build()
+            else:
+                out = files.create(place, False)
+            try:
+                out.write(bytearray(text.encode()))
+            finally:
+                out.close()
+        except Exception as error:  # each file system has a word of its own for it
+            if files.exists(place):
+                return False
+            raise OSError(f"{path} could not be written: {_first_line(error)}") from None
+        return True
+
+    def read(self, path: str) -> str:
+        """What a file holds; "" where it is not there."""
+        files, place = self._at(path)
+        if not files.exists(place):
+            return ""
+        stream = files.open(place)
+        try:
+            return bytes(stream.readAllBytes()).decode("utf-8", "replace")
+        finally:
+            stream.close()
+
+    def kind(self, path: str) -> str:
+        """The class of the file system."""
+        files, _ = self._at(path)
+        return str(files.getClass().getName())
+
+    def is_conditional(self, path: str) -> bool:
+        """Whether the file system is an object store that can refuse to write what is there."""
+        files, place = self._at(path)
+        return bool(files.hasPathCapability(place, _CONDITIONAL))
+
+    def names(self, path: str) -> list[str]:
+        """Names of what lies in a folder; none, where there is no such folder."""
+        files, place = self._at(path)
+        return [each.getPath().getName() for each in files.listStatus(place)] if files.exists(place) else []
+
+    def move(self, path: str, to: str) -> None:
+        """Give a file another name."""
+        files, place = self._at(path)
+        if not files.rename(place, self._at(to)[1]):
+            raise OSError(f"{path} could not be renamed to {to}")
+
+    def copy(self, path: str, to: str) -> None:
+        """Copy a file, or a folder with all that is in it, if it is there."""
+        files, place = self._at(path)
+        if files.exists(place):
+            util = self._jvm.org.apache.hadoop.fs.FileUtil
+            util.copy(files, place, files, self._at(to)[1], False, self._settings)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it, if it is there."""
+        files, place = self._at(path)
+        files.delete(place, True)
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        place = self._jvm.org.apache.hadoop.fs.Path(path)
+        return place.getFileSystem(self._settings), place
+
+    @property
+    def _jvm(self) -> Any:
+        found = getattr(self.spark, "_jvm", None)
+        if found is None:
+            raise ConfigError(
+                "Files of the checkpoint are out of reach over Spark Connect.",
+                hint="Start the topology in a session on the driver.",
+            )
+        return found
+
+    @property
+    def _settings(self) -> Any:
+        # with what the session has set, as Spark's own logs are written
+        state: Any = self.spark
+        return state._jsparkSession.sessionState().newHadoopConf()
+
+
+def _first_line(error: Exception) -> str:
+    said = getattr(error, "java_exception", error)
+    return str(said).partition("\n")[0]

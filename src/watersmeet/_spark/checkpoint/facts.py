@@ -1,0 +1,130 @@
+"""What a checkpoint depends on, recorded in it, and how two such records differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from watersmeet._plan.change.change import Item
+
+Texts = Mapping[str, Mapping[str, str]]
+"""By node and role."""
+
+_FORMS = {
+    **{"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list},
+    "marks": str,
+}
+"""What JSON has of a fact; of all others an object."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a checkpoint depends on.
+
+    Parameters
+    ----------
+    topology : its text, with what is known of its inputs; no secrets.
+    generation : the Kafka version whose rules it follows.
+    shards, tasks : how it is spread.
+    formats : version of each format that is kept: blobs, state.
+    partitions : partition count of each topic that is read.
+    clock : whether the wall clock is a source of the query.
+    effects : what else a batch's results depend on, and may be another from batch to batch.
+    functions : what each node's functions come to.
+    spark : the version of Spark that says so.
+    addresses : the labels of each node's tables, by range of the hash: where the state lies.
+    stores : what is shown of each table that users see, by its name.
+    described : operators, inputs and outputs, as a change of the topology is judged by them.
+    inputs : the name of each of Spark's sources, in the order of its plans.
+    begins : what inputs begin with, by the input's name.
+    topics : the id of each topic that is read or written, where Kafka says it.
+    marks : the topic whose offsets mark the batches that Kafka has; it stays, whatever outputs are added.
+    """
+
+    topology: str
+    generation: str
+    shards: int
+    tasks: int
+    formats: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    clock: bool = False
+    effects: Mapping[str, Any] = field(default_factory=dict)
+    functions: Texts = field(default_factory=dict)
+    spark: str = ""
+    addresses: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    described: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[str] = field(default_factory=list)
+    begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    marks: str = ""
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Facts:
+        """Facts as a record has them.
+
+        Raises
+        ------
+        ValueError, TypeError : it has others, or of another form.
+        """
+        for name, value in written.items():
+            kind = _FORMS.get(name, dict)
+            if type(value) is not kind or (isinstance(value, int) and kind is int and value < 1):
+                raise ValueError(f"{name} is {value!r:.80}")
+        numbers = [*written.get("formats", {}).values(), *written.get("partitions", {}).values()]
+        if not all(type(number) is int for number in numbers):
+            raise ValueError(f"formats and partitions {numbers!r:.80}")
+        return cls(**written)
+
+    def lines(self) -> list[str]:
+        """The facts that may not change, as text, one each line, for comparing."""
+        text = [f"generation: {self.generation}", f"shards: {self.shards}", f"tasks: {self.tasks}"]
+        text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
+        text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
+        text += ["time: goes on with the wall clock (idle_after)" if self.clock else "time: that of the records"]
+        return text + self.topology.splitlines()
+
+
+def changed_functions(old: Facts, new: Facts) -> dict[tuple[str, str], tuple[str, str]]:
+    """By node and role what a function was, and is."""
+    if old.spark != new.spark:
+        # it may spell the same expression otherwise
+        return {}
+    roles = [(node, role) for node, texts in new.functions.items() for role in texts]
+    pairs = {at: (old.functions.get(at[0], {}).get(at[1], ""), new.functions[at[0]][at[1]]) for at in roles}
+    return {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def carried_over(old: Facts, new: Facts) -> Facts:
+    """What still binds when the topology changes: settings, and what both topologies have."""
+    topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
+    functions = {
+        node: {role: old.functions.get(node, {}).get(role, text) for role, text in texts.items()}
+        for node, texts in new.functions.items()
+    }
+    return replace(old, topology=new.topology, partitions=topics, functions=functions)
+
+
+def changed_settings(old: Facts, new: Facts) -> list[Item]:
+    """What may not change with a topology either."""
+    differ = [name for name in ("generation", "shards", "tasks", "clock", "formats") if _differ(old, new, name)]
+    return [
+        Item(
+            "settings",
+            name,
+            "refused",
+            reason=f"was {getattr(old, name)}, is {getattr(new, name)}",
+            hint="Leave it as it was.",
+        )
+        for name in differ
+    ]
+
+
+def _differ(old: Facts, new: Facts, name: str) -> bool:
+    return bool(getattr(old, name) != getattr(new, name))
+
+
+def told(node: str, role: str, before: str, now: str) -> str:
+    """A function that is another, as text."""
+    return f"{role} of {node!r}: it was {before or 'unknown'}, it is {now or 'unknown'}"

@@ -1,0 +1,85 @@
+"""The plan of a checkpoint's last batch, written anew for a topology with other inputs.
+
+Spark knows its sources by their places in a plan. watersmeet records which input stands at which place, so each one
+goes on where it is (law 10), and one that is new begins at its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from watersmeet.errors import CorruptData
+
+VOID = "-"
+"""Where Spark has read nothing of a source yet."""
+TOPICS, GLOBAL_TOPICS, CLOCK = "topics", "global topics", "clock"
+"""Sources of Spark's that are not one input of the topology's."""
+
+
+def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Each name, and how often it came before: an input may be made of several sources."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: Mapping[str, Begin]) -> str:
+    """The plan of the last batch as a topology with other inputs has it.
+
+    Parameters
+    ----------
+    plan : the file, as Spark wrote it.
+    old, new : names of the sources, in order.
+    topics : of `TOPICS` and `GLOBAL_TOPICS` what they read from now on.
+
+    Raises
+    ------
+    CorruptData : the plan has another number of sources.
+    """
+    version, said, *ends = plan.rstrip("\n").split("\n")
+    if len(ends) != len(old):
+        raise CorruptData(
+            "A plan of the checkpoint has another number of sources than its topology.",
+            given=f"{len(ends)} and {len(old)}",
+            hint="Restore the whole checkpoint from one copy.",
+        )
+    known = dict(zip(numbered(old), ends, strict=True))
+    found = [_of_topics(known.get(at, VOID), topics.get(at[0])) for at in numbered(new)]
+    return "\n".join([version, said, *found])
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The topics of a source.
+
+    Parameters
+    ----------
+    topics : their names.
+    at : asked for some of them, by topic and partition, where they begin.
+    """
+
+    topics: frozenset[str]
+    at: Callable[[frozenset[str]], Mapping[str, Mapping[str, int]]]
+
+
+def _of_topics(end: str, begin: Begin | None) -> str:
+    """What a source has read, without topics that are gone, and where those begin that are new."""
+    if begin is None or end == VOID:
+        return end
+    kept = {name: parts for name, parts in json.loads(end).items() if name in begin.topics}
+    added = begin.topics - set(kept)
+    if not kept:
+        return VOID
+    return json.dumps({**kept, **(begin.at(added) if added else {})}, separators=(",", ":"))
+
+
+def places(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+    """The place of each source that goes on, by the one that it had."""
+    now = {at: place for place, at in enumerate(numbered(new))}
+    return {place: now[at] for place, at in enumerate(numbered(old)) if at in now}

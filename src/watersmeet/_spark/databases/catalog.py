@@ -1,0 +1,273 @@
+"""A table of a catalog of Spark's, in Delta or Iceberg: one `MERGE INTO` for each batch, with the batch's number in it.
+
+The number goes where the format commits it with the rows: Delta remembers it for the writer and leaves a merge out that
+it has had; Iceberg keeps it in the snapshot's summary, where it is looked up first. Who writes the table is a property
+of it, set at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from watersmeet._engine.databases.columns import DatabaseColumn, columns_of
+from watersmeet._engine.rows.types import with_nulls
+from watersmeet._spark.databases.changes import DELETED, place
+from watersmeet._spark.databases.checks import GivenColumn, Mark, check_columns, check_writer, has_batch, take_over
+from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
+from watersmeet._spark.formats.arrow_types import arrow_type, spark_type
+from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet.errors import ConfigError
+from watersmeet.io.databases import CatalogTable
+
+WRITER = "watersmeet.writer"
+_BATCH = "watersmeet.batch"
+_PLAN = "watersmeet.plan"
+_CHANGES = "watersmeet_changes"
+"""The view of a batch's changes; a batch has a session of its own."""
+_WIDER = {
+    "tinyint": {"smallint", "int", "bigint"},
+    "smallint": {"int", "bigint"},
+    "int": {"bigint"},
+    "float": {"double"},
+}
+"""Other types whose columns keep the values as they are."""
+
+
+class _Format(Protocol):
+    """How a format keeps the number of a batch with the rows."""
+
+    def settings(self, mark: Mark) -> Mapping[str, str]:
+        """Of the session, while the batch is merged."""
+
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
+        """The last batch of this writer's; -1: there is none that the table remembers."""
+
+
+class _Delta:
+    """Its own transactions by application (Delta's documentation, "Idempotent table writes")."""
+
+    looked_at = 1000
+
+    def settings(self, mark: Mark) -> Mapping[str, str]:
+        delta = "spark.databricks.delta"
+        return {
+            # two that merge at once: Delta leaves the second one out
+            f"{delta}.write.txnAppId": mark.writer,
+            f"{delta}.write.txnVersion": str(mark.batch),
+            # what Delta remembers of an application cannot be asked for, but the history can
+            f"{delta}.commitInfo.userMetadata": f"{_BATCH} {mark.writer} {mark.batch} {mark.plan}".rstrip(),
+        }
+
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
+        begin = f"{_BATCH} {writer} "
+        history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {self.looked_at}")
+        said = history.filter(F.col("userMetadata").startswith(begin)).select("userMetadata")
+        return max(
+            (_told(writer, text.removeprefix(begin)) for (text,) in said.collect()), key=_number, default=_none(writer)
+        )
+
+
+class _Iceberg:
+    """Properties of a snapshot's summary (Iceberg's documentation, "Spark configuration", SQL options)."""
+
+    def settings(self, mark: Mark) -> Mapping[str, str]:
+        summary = "spark.sql.iceberg.snapshot-property"
+        said = {WRITER: mark.writer, _BATCH: str(mark.batch), _PLAN: mark.plan}
+        return {f"{summary}.{name}": text for name, text in said.items()}
+
+    def last(self, spark: SparkSession, table: str, writer: str) -> Mark:
+        summary = F.col("summary")
+        ours = spark.table(f"{table}.snapshots").filter(summary[WRITER] == writer)
+        number = summary[_BATCH].cast("bigint")
+        found = ours.agg(F.max(F.struct(number.alias("batch"), summary[_PLAN].alias("plan"))).alias("last")).first()
+        last = None if found is None else found["last"]
+        return (
+            _none(writer)
+            if last is None or last["batch"] is None
+            else Mark(writer, int(last["batch"]), last["plan"] or "")
+        )
+
+
+_FORMATS: dict[str, _Format] = {"delta": _Delta(), "iceberg": _Iceberg()}
+
+
+def _none(writer: str) -> Mark:
+    return Mark(writer, -1)
+
+
+def _told(writer: str, text: str) -> Mark:
+    """What the history says of a batch: its number, and its plan."""
+    batch, _, plan = text.partition(" ")
+    return Mark(writer, int(batch), plan)
+
+
+def _number(mark: Mark) -> int:
+    return mark.batch
+
+
+class MergedTable:
+    """A table of a catalog, as a `TableWriter`.
+
+    Parameters
+    ----------
+    spark : a session that has the table's catalog.
+    target : as the user named it.
+    key, value : types of the output.
+    identity : names the application and its checkpoint.
+    """
+
+    def __init__(
+        self, spark: SparkSession, target: CatalogTable, key: DataType, value: DataType, identity: str
+    ) -> None:
+        self._spark, self._target, self._identity = spark, target, identity
+        self._columns = columns_of(target, with_nulls(arrow_type(key)), with_nulls(arrow_type(value)))
+        self._table = ".".join(map(quoted, target.table.split(".")))
+
+    def begin(self, planned: int | None) -> None:
+        """See `TableWriter`; the table is made by whoever chooses how it is stored."""
+        wanted = [(column.name, spark_type(column.kind).simpleString()) for column in self._columns]
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted)
+        statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
+        if not self._is_there():
+            raise ConfigError("The catalog has no such table.", given=repr(self._target), hint=f"Make it: {statement}")
+        self._format = self._found_format(statement)
+        check_columns(self._target, wanted, self._given(), _fits, statement)
+        take_over(self, self._target, self._identity, planned)
+
+    def write(
+        self, rows: DataFrame, batch: int, plan: BatchPlan = UNKNOWN, guard: Callable[[], None] = lambda: None
+    ) -> None:
+        """See `TableWriter`."""
+        # once, whatever the merge reads and however often: the levels' state is saved with it
+        changes = last_of_each_key(rows, self._columns).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            if changes.count():
+                self._merge(changes, batch, plan, guard)
+        finally:
+            changes.unpersist()
+
+    def is_empty(self) -> bool:
+        """Whether it has no rows."""
+        return self._spark.table(self._table).isEmpty()
+
+    def mark(self) -> Mark | None:
+        """What it has; None: nobody has written it."""
+        writer = self._writer(self._spark)
+        return None if writer is None else self._format.last(self._spark, self._table, writer)
+
+    def set_mark(self, mark: Mark) -> None:
+        """Write down who writes it; the batch goes with its rows."""
+        self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_text(WRITER)} = {_text(mark.writer)})")
+
+    def _merge(self, changes: DataFrame, batch: int, plan: BatchPlan, guard: Callable[[], None]) -> None:
+        spark, kind = changes.sparkSession, self._format
+        writer = self._writer(spark)
+        check_writer(None if writer is None else Mark(writer, -1), self._target, self._identity)
+        if has_batch(kind.last(spark, self._table, self._identity), self._target, batch, plan):
+            return
+        guard()
+        changes.createOrReplaceTempView(_CHANGES)
+        try:
+            with _set(spark, kind.settings(Mark(self._identity, batch, plan.text()))):
+                spark.sql(self._statement())
+        finally:
+            spark.catalog.dropTempView(_CHANGES)
+
+    def _statement(self) -> str:
+        named = [(quoted(column.name), f"c.{place(number)}") for number, column in enumerate(self._columns)]
+        keys, values = (
+            [pair for pair, column in zip(named, self._columns, strict=True) if column.is_key is wanted]
+            for wanted in (True, False)
+        )
+        # a field of a key may be null
+        same = " AND ".join(f"t.{name} <=> {given}" for name, given in keys)
+        changed = ", ".join(f"t.{name} = {given}" for name, given in values)
+        return (
+            f"MERGE INTO {self._table} t USING {_CHANGES} c ON {same} WHEN MATCHED AND c.{DELETED} THEN DELETE"
+            + (f" WHEN MATCHED THEN UPDATE SET {changed}" if values else "")
+            + f" WHEN NOT MATCHED AND NOT c.{DELETED} THEN INSERT ({', '.join(name for name, _ in named)})"
+            f" VALUES ({', '.join(given for _, given in named)})"
+        )
+
+    def _is_there(self) -> bool:
+        try:
+            return self._spark.catalog.tableExists(self._table)
+        except AnalysisException:
+            # nor is the catalog
+            return False
+
+    def _found_format(self, statement: str) -> _Format:
+        described = self._spark.sql(f"DESCRIBE TABLE EXTENDED {self._table}").filter("col_name = 'Provider'")
+        provider = next((str(row["data_type"]) for row in described.collect()), "none")
+        if provider.lower() not in _FORMATS:
+            raise ConfigError(
+                "Tables of this format are not merged into: they keep no number of a batch with the rows.",
+                given=f"{self._target!r}: {provider}",
+                hint=f"Delta and Iceberg do: {statement}. Or append changes: wm.Writer(...), and read wm.latest(...).",
+            )
+        return _FORMATS[provider.lower()]
+
+    def _given(self) -> list[GivenColumn]:
+        # Spark does not tell capitals apart
+        ours = {column.name.casefold(): column.name for column in self._columns}
+        fields = self._spark.table(self._table).schema
+        return [
+            GivenColumn(ours.get(field.name.casefold(), field.name), field.dataType.simpleString(), not field.nullable)
+            for field in fields
+        ]
+
+    def _writer(self, spark: SparkSession) -> str | None:
+        properties = spark.sql(f"SHOW TBLPROPERTIES {self._table}").filter(F.col("key") == WRITER)
+        return next((str(row["value"]) for row in properties.collect()), None)
+
+
+def last_of_each_key(rows: DataFrame, columns: tuple[DatabaseColumn, ...]) -> DataFrame:
+    """The last change of each key, in the table's columns by their places, and whether it deletes."""
+    keys = [_values(column).alias(place(number)) for number, column in enumerate(columns) if column.is_key]
+    values = [_values(column).alias(place(number)) for number, column in enumerate(columns) if not column.is_key]
+    last = F.max_by(F.struct(*values, F.col("value").isNull().alias(DELETED)), SEQUENCE)
+    return rows.groupBy(*keys).agg(last.alias("last")).select(*(place(n) for n in range(len(keys))), "last.*")
+
+
+def quoted(name: str) -> str:
+    """A name in Spark's SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _values(column: DatabaseColumn) -> Column:
+    found = F.col(column.part)
+    for name in column.path:
+        found = found.getField(name)
+    return found
+
+
+def _fits(given: str, wanted: str) -> bool:
+    return given == wanted or given in _WIDER.get(wanted, ())
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while: left there, Delta would take the next merge for this one."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)

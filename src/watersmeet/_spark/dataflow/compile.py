@@ -1,0 +1,398 @@
+"""A physical plan over DataFrames: scans, packs, levels, unpacks, and the frame that the sinks read.
+
+The same code makes a streaming query (labels spread over tasks) and a bounded run of the test driver (labels
+numbered through, one block per case).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from watersmeet._engine.expressions.program import Program
+from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.rows.columns import HELD_KEY
+from watersmeet._engine.time.watermark import Watermark, watermark_of
+from watersmeet._plan.dead_letters import letter_sources
+from watersmeet._plan.operators.spec import FLAG
+from watersmeet._plan.physical import Operator, Physical
+from watersmeet._spark.dataflow.fused import Fused
+from watersmeet._spark.dataflow.fusion import Fusion, result_fields
+from watersmeet._spark.dataflow.letters import on_errors, ways_of
+from watersmeet._spark.dataflow.light import light
+from watersmeet._spark.dataflow.measures import Measures
+from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
+from watersmeet._spark.dataflow.packing import Pack, Unpack, wide_schema_names
+from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
+from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.stage import Stage
+from watersmeet._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, metric_names
+from watersmeet._spark.formats.arrow_types import arrow_schema, arrow_type
+from watersmeet._spark.formats.dead_letters import HEADERS, OnError, letter_headers
+from watersmeet._spark.formats.deserializers import Deserializers
+from watersmeet._spark.sinks.encoding import ENCODED_KEY, encodings_of
+from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet._spark.sinks.shards import UnpackExits
+from watersmeet._spark.sources import wall_clock
+from watersmeet._spark.sources.scans import Scan
+
+LOG = logging.getLogger("watersmeet.functions")
+"""Says of each function where it runs, and why Spark evaluates it where it does."""
+LOG.addHandler(logging.NullHandler())
+Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a plan is laid out on Spark.
+
+    Parameters
+    ----------
+    labels : labels of the shards.
+    tasks : tasks of the exchanges.
+    cache_root : folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache.
+    headers : whether records carry headers.
+    cases : whether rows carry a case number (test driver).
+    observe : adds the counting of dropped records to a frame of wire rows.
+    direct_sinks : whether all sinks can be written from wire rows.
+    numbered : whether the sinks' rows have the column `sequence`.
+    measured : whether workers count more than dropped records (`measures`).
+    written : name of the observation that counts the rows of sinks whose columns Spark makes; None: they are not
+        counted, since Spark looks at each row for that.
+    """
+
+    labels: Labels
+    tasks: int
+    cache_root: str | None
+    headers: bool
+    cases: bool
+    observe: Observer
+    direct_sinks: bool = False
+    numbered: bool = False
+    measured: bool = False
+    written: str | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The frame that holds every sink's rows, and per sink the way to select its own.
+
+    `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
+    there are any, and where wanted the position columns and the case. With `exits` the frame is one of wire rows,
+    and there is nothing to select; `headers`: whether its records have some. `uncounted`: nobody counts
+    the sinks' rows. `encoded`: of which sinks keys or values are bytes already.
+    """
+
+    frame: DataFrame
+    selectors: Mapping[str, Selection]
+    ends: str
+    exits: Exits | None = None
+    headers: bool = False
+    uncounted: bool = False
+    encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def compile_plan(
+    physical: Physical, inputs: Sequence[Scan], layout: Layout, clock: DataFrame | None = None
+) -> Compiled:
+    """The plan over these inputs, and the wall clock where time goes on by it."""
+    compiler = _Compiler(inputs, physical, layout)
+    compiled = compiler.run(inputs, clock)
+    for line in told(physical, compiler.fusion):
+        LOG.info(line)
+    return compiled
+
+
+class _Compiler:
+    """One compilation."""
+
+    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
+        self._layout = layout
+        self._metrics = metric_names(physical)
+        self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
+        begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
+        self._ways = ways_of(physical, begun, piped=layout.cases)
+        self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
+        self._physical = self.fusion.physical
+        self._parts = encoded_parts(self._physical)
+        # a test driver shows values
+        self._encodings = encodings_of(physical, physical.plan.sinks, ships=not layout.cases)
+
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
+        refuse_behind(self._physical, self.fusion)
+        wires = [self._packed_source(each) for each in inputs]
+        if clock is not None:
+            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
+        wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
+        for level in range(1, self._physical.levels + 1):
+            wire = self._level(wire, level)
+            unpacked = self._unpacked_operators(level)
+            if not unpacked:
+                continue
+            stage = Stage(self._physical, level, self._unpacked(wire, level), frozenset(o.node for o in unpacked))
+            if self._is_last(level):
+                return self._direct(stage)
+            wire = self._layout.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+        if self._writes_directly:
+            return self._direct_sinks(wire)
+        return self._left(wire)
+
+    @property
+    def _writes_directly(self) -> bool:
+        """Whether the sinks are written from wire rows."""
+        return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
+
+    # -- stages --------------------------------------------------------------------------------------------
+
+    def _packed_source(self, source: Scan) -> DataFrame:
+        names, schema = frozenset(source.roots), source.made.schema
+        found = self.fusion.of_sources(names, schema, decodes=source.topics is not None)
+        if found is None:
+            return self._packed(Stage(self._physical, 0, source.frame, names), 0, source)
+        # which columns there are says an empty frame as well
+        return self._packed(found.stage, 0, source, found.program)
+
+    def _packed(
+        self, stage: Stage, number: int, source: Scan | None = None, program: Program | None = None
+    ) -> DataFrame:
+        order, snapshot = (source.order, source.snapshot) if source else ((), False)
+        outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
+        peeks = peeks_of(self._physical, stage)
+        columns_told = [*columns_of(outlets, peeks), *(self._ways.needed if self._ways and source else ())]
+        policies = self._on_errors(stage, source, program)
+        if source is None or program is None:
+            columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
+            frame, deserializers = _read(stage, source, columns)
+        else:
+            have = source.made.schema.names
+            columns = packed_columns(have, [*columns_told, *program.reads], self._physical.slots, order)
+            frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
+        pack = Pack(
+            outlets=outlets,
+            labels=self._layout.labels,
+            slots=self._physical.slots,
+            metrics=self._metrics,
+            roots=roots_of(stage),
+            sources=number == 0,
+            order=order,
+            program=program or Program(),
+            peeks=peeks,
+            watermarks=watermarks_of(self._physical, stage) if number == 0 and not snapshot else (),
+            first=global_roots(self._physical),
+            snapshot=snapshot,
+            deserializers=deserializers,
+            ends=number == 0 and self._writes_directly,
+            letters=letter_roots(self._physical, stage),
+            measures=self._measures,
+            on_error=policies,
+            ways=self._ways,
+            encodings=self._encodings,
+        )
+        if deserializers:
+            columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
+        return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _on_errors(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
+        """What becomes of records for which a function of a source stage raises."""
+        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
+        if source is not None and program is None:
+            refuse_by_spark(self._physical, policies, self.fusion)
+        return policies
+
+    def _in_tasks(self, frame: DataFrame, source: Scan | None) -> DataFrame:
+        """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""
+        if source is None or source.topics is None:
+            return frame
+        return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
+
+    # -- levels --------------------------------------------------------------------------------------------
+
+    def _level(self, wire: DataFrame, level: int) -> DataFrame:
+        operators = [o for o in self._physical.operators if o.level == level]
+        fused = {o.id: found for o in operators if (found := self.fusion.fused(o)) is not None}
+        processor = LevelProcessor(
+            {o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators},
+            self._physical.side_of,
+            self._layout.labels,
+            self._layout.cache_root,
+            fused,
+            self._metrics,
+            self._measures,
+            self._ways,
+            self._encodings,
+        )
+        ran = wire.groupBy("label").transformWithStateInPandas(
+            statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
+        )
+        return self._layout.observe(ran, f"level{level}", self._metrics)
+
+    def _unpacked_operators(self, level: int) -> list[Operator]:
+        """Operators of the level whose results meet columns; those of the others go straight on."""
+        return [o for o in self._physical.operators if o.level == level and self.fusion.fused(o) is None]
+
+    def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
+        schema = self._wide_schema(level)
+        operators = frozenset(o.id for o in self._unpacked_operators(level))
+        arrow = arrow_schema(schema)
+        unpack = Unpack(arrow, operators, self._layout.labels, ends=self._is_last(level))
+        return wire.mapInArrow(unpack, schema)
+
+    def _is_last(self, level: int) -> bool:
+        """Whether the sinks read what this level gives."""
+        return level == self._physical.levels and not self._physical.ordered_exit
+
+    def _wide_schema(self, level: int) -> StructType:
+        operators = self._unpacked_operators(level)
+        visible = any(o.emits_visible for o in operators)
+        fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+        fields += [("case", LongType())] if self._layout.cases else []
+        # Behind the last level rows lie in their order; only the test driver orders them anew, over its cases.
+        ordered = self._is_last(level) and not self._layout.cases
+        names = ("ts",) if ordered else wide_schema_names(self._physical.slots, visible=visible)
+        fields += [(n, LongType()) for n in names]
+        fields += [("stored_ts", LongType())] if not ordered and any(o.emits_stored_ts for o in operators) else []
+        fields += [(HELD_KEY, BinaryType())] if not ordered and self._physical.holds_back else []
+        fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
+        fields += [("late", BooleanType())] if any(o.emits_late for o in operators) else []
+        fields += [(SEQUENCE, LongType())] if self._is_last(level) and self._layout.numbered else []
+        fields += [("headers", HEADERS)] if self._layout.headers else []
+        for operator in operators:
+            fields += result_fields(self._physical, operator)
+        if self._passes(level):
+            fields += [("label", IntegerType()), ("port", IntegerType()), ("blob", BinaryType())]
+        return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    def _passes(self, level: int) -> bool:
+        """Whether blobs for later levels or for the exit pass through this one, or are made here beside rows."""
+        physical = self._physical
+        if any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators):
+            return True
+        over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
+        over = over or any(op.level > level for op, _ in physical.timed)
+        direct_sinks = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
+        return over or (physical.ordered_exit and direct_sinks) or self._writes_directly
+
+    # -- ways out ------------------------------------------------------------------------------------------
+
+    def _direct(self, stage: Stage) -> Compiled:
+        """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
+        selectors = {
+            sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
+            for flow, sink in self._physical.stage_sinks(self._physical.levels)
+        }
+        frame = stage.frame
+        if self._layout.written is not None:
+            counts = (F.count_if(select.condition).alias(sink) for sink, select in selectors.items())
+            frame = frame.observe(self._layout.written, *counts)
+        return Compiled(frame, selectors, "root", uncounted=self._layout.written is None)
+
+    def _direct_sinks(self, wire: DataFrame) -> Compiled:
+        """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
+        if self._physical.ordered_exit:
+            wire = wire.repartition(self._layout.tasks, "label")
+        exits = Exits.of(self._physical, self._layout.labels)
+        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
+
+    def _left(self, wire: DataFrame) -> Compiled:
+        """Each sink reads the frame behind the last exchange."""
+        sinks = self._physical.sinks
+        # Rows lie in their order; only the test driver orders them anew, over its cases.
+        cases = self._layout.cases
+        names = ("case", *wide_schema_names(self._physical.slots, visible=False)) if cases else ("ts",)
+        fields: list[tuple[str, DataType]] = [("sink", IntegerType())]
+        fields += [(n, LongType()) for n in (*names, *([SEQUENCE] if self._layout.numbered else []))]
+        fields += [(HELD_KEY, BinaryType())] if cases and self._physical.holds_back else []
+        fields += [("headers", HEADERS)] if self._layout.headers else []
+        for number, sink in enumerate(sinks):
+            shape, encoded = self._physical.plan.by_name[sink].shape, self._encoded(sink)
+            value = BinaryType() if "value" in encoded else shape.value
+            fields += [(f"k{number}_key", shape.key), (f"k{number}_value", value)]
+            fields += [(f"k{number}_{ENCODED_KEY}", BinaryType())] if "key" in encoded else []
+            fields += [(letter_headers(number), HEADERS)] if self._is_letters(sink) else []
+        schema = StructType([StructField(name, kind, True) for name, kind in fields])
+        arrow = arrow_schema(schema)
+        unpack_exits = UnpackExits(arrow, Exits.of(self._physical, self._layout.labels))
+        frame = wire.repartition(self._layout.tasks, "label").mapInArrow(unpack_exits, schema)
+        selectors = {
+            sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
+            for number, sink in enumerate(sinks)
+        }
+        return Compiled(frame, selectors, "sink")
+
+    def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
+        headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
+        combined = sink in self._physical.plan.combined
+        return Selection(condition, key, value, combined, headers, self._encoded(sink))
+
+    def _encoded(self, sink: str) -> tuple[str, ...]:
+        """Key or value, where the frame has the bytes of the sink's."""
+        return () if self._layout.cases else self._parts.get(sink, ())
+
+    def _is_letters(self, sink: str) -> bool:
+        return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
+
+
+def roots_of(stage: Stage) -> dict[int, str]:
+    """Name of each root of the stage, by its number."""
+    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+
+def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
+    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
+    letters = letter_sources(physical.plan)
+    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
+
+
+def global_roots(physical: Physical) -> tuple[int, ...]:
+    """Numbers of the sources that are global tables, which go first."""
+    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
+
+
+def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
+    """What the stage's sources tell of time to the operators that they reach."""
+    watermarks = []
+    for operator, time in physical.timed:
+        mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
+        if mine:
+            watermarks.append(watermark_of(physical, operator, mine))
+    return tuple(watermarks)
+
+
+def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:
+    """What the operator needs to know of its plan, with Arrow types, and of what is done with its results."""
+    reads = physical.reads(operator)
+    extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
+    kept = tuple(each.typed(arrow_type) for each in operator.keeps)
+    values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
+    operator = replace(operator, params=operator.params.typed(arrow_type))
+    fields = {} if fused is None else fused.fields
+    outlives = physical.plan.within.outlives(operator.node)
+    given = (arrow_type(reads.key), values, headers, extras, kept, fields, outlives)
+    return OperatorContext(operator, physical.slots, *given)
+
+
+def _read(stage: Stage, source: Scan | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:
+    """The frame that packing reads, and what it has to decode in it: all, where no function of Spark's did anything."""
+    topics = None if source is None else source.topics
+    if topics is None:
+        return stage.frame, None
+    if topics.plain:
+        return stage.frame, topics.deserializers.of(columns)
+    untouched = set(columns) <= {*topics.bare.columns, *topics.deserializers.made}
+    return (topics.bare, topics.deserializers) if untouched else (stage.frame, None)

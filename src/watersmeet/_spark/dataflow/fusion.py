@@ -1,0 +1,211 @@
+"""Which operators hand their results on within their level: those behind which Arrow can evaluate all functions.
+
+The columns of the stage behind an operator are made as for Spark, upon an empty frame; then they are read back from
+Spark's plan as expressions. So both ways evaluate the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, StructType
+
+from watersmeet._engine.exchange.outlets import direct_outlet
+from watersmeet._engine.expressions.evaluate import unsupported
+from watersmeet._engine.expressions.program import Columns, Program, needed
+from watersmeet._engine.expressions.reduced import fields_read, reduced
+from watersmeet._engine.expressions.tree import Expression
+from watersmeet._plan.operators.spec import FLAG
+from watersmeet._plan.physical import Operator, Physical
+from watersmeet._spark.dataflow.fused import Fused, StageColumns
+from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
+from watersmeet._spark.dataflow.stage import Stage
+from watersmeet._spark.dataflow.wire import encoded_parts
+from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+
+LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+_WORDS = {
+    "Generate": "explode: each record of a flat_map or flat_map_values becomes a row by Spark",
+    "Window": "a window function",
+    "PythonUDF": "a UDF, F.udf, which Spark calls",
+    "ScalaUDF": "a UDF, which Spark calls",
+}
+"""What plans and expressions of Spark's are in the words of a program."""
+SWITCH = "watersmeet.functions"
+"""A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
+
+
+@dataclass(frozen=True)
+class BySpark:
+    """Why Spark evaluates the functions of a stage.
+
+    Parameters
+    ----------
+    column : the stage's column that has to be Spark's; empty where it is not one alone.
+    why : what is not known in the level: the name of a class of Spark's, as a rule.
+    """
+
+    column: str
+    why: str
+
+
+@dataclass(frozen=True)
+class AtSources:
+    """What makes the columns of sources' functions where their rows are packed.
+
+    Parameters
+    ----------
+    program : makes them.
+    stage : says what they are called; its frame is empty.
+    """
+
+    program: Program
+    stage: Stage
+
+
+class Fusion:
+    """How operators hand on their results, where they do.
+
+    Parameters
+    ----------
+    spark : the session.
+    physical : the plan.
+    direct_sinks : whether the sinks are written from wire rows, so that the last level may hand on to them, too.
+    """
+
+    def __init__(self, spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
+        self._spark = spark
+        self._physical = physical
+        self._direct_sinks = direct_sinks
+        self.at_sources: dict[str, BySpark | None] = {}
+        """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
+        own = [o for o in physical.operators if not physical.direct_edges(o)]
+        self._found = {operator.id: self._tried(operator) for operator in own}
+        if encoded_parts(physical) and not self.exit:
+            self._physical = replace(physical, ordered_exit=True)
+
+    def fused(self, operator: Operator) -> Fused | None:
+        """How the operator's results go on; None where Spark's columns stand behind it."""
+        direct = self._physical.direct_edges(operator)
+        if direct:
+            return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
+        found = self._found[operator.id]
+        last = operator.level == self._physical.levels and not (self._physical.ordered_exit or self.exit)
+        return None if last or isinstance(found, BySpark) else found
+
+    def by_spark(self, operator: Operator) -> BySpark | None:
+        """Why the functions behind an operator are Spark's; None where they are not."""
+        if self.fused(operator) is not None:
+            return None
+        found = self._found[operator.id]
+        return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
+
+    @property
+    def physical(self) -> Physical:
+        """The plan as it is run: with an exchange to the sinks where what is written before it asks for one."""
+        return self._physical
+
+    @cached_property
+    def exit(self) -> bool:
+        """Whether all of the last level's results, which the sinks read in their order, are handed on."""
+        last = [o for o in self._physical.operators if o.level == self._physical.levels]
+        return self._direct_sinks and all(isinstance(self._found.get(o.id), Fused) for o in last)
+
+    def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | None:
+        """What makes the columns of sources' functions where their rows are packed; None where Spark does.
+
+        Parameters
+        ----------
+        names : of sources that are read as one frame.
+        schema : that frame's.
+        decodes : whether packing decodes keys and values: else they are Spark's already.
+        """
+        found = self._of_frame(names, schema, decodes=decodes)
+        self.at_sources |= dict.fromkeys(names, found if isinstance(found, BySpark) else None)
+        return None if isinstance(found, BySpark) else found
+
+    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | BySpark:
+        refused = refusal(self._spark)
+        if refused is not None:
+            return refused
+        if not decodes and self._spark.conf.get(SWITCH, "") != "level":
+            return BySpark("", "rows of a DataFrame")
+        stage = Stage(self._physical, 0, self._spark.createDataFrame([], schema), names)
+        outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
+        found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
+        return found if isinstance(found, BySpark) else AtSources(found, stage)
+
+    def _tried(self, operator: Operator) -> Fused | BySpark:
+        refused = refusal(self._spark)
+        if refused is not None:
+            return refused
+        fields = _root_fields(self._physical, operator)
+        frame = self._spark.createDataFrame([], StructType(fields))
+        stage = Stage(self._physical, operator.level, frame, frozenset({operator.node}))
+        outlets = outlets_of(self._physical, stage, operator.level, exits=True)
+        peeks = peeks_of(self._physical, stage)
+        wanted = columns_of(outlets, peeks)
+        program = program_of(stage, wanted, operator.node)
+        if isinstance(program, BySpark):
+            return program
+        prefix = f"o{operator.id}_"
+        renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
+        schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
+        read = fields_read(program.layers, wanted, [f.name for f in fields if isinstance(f.dataType, StructType)])
+        columns = StageColumns(operator.id, tuple((own, name) for name, own in renamed.items()), schema)
+        outlives = self._outlives(operator)
+        # what ends is shown whole
+        reduced = {} if outlives else {renamed[name]: each for name, each in read.items()}
+        return Fused(outlets, columns, program, peeks, reduced, outlives)
+
+    def _outlives(self, operator: Operator) -> bool:
+        """Whether a result may end for which a function raises: not where later changes say what it would have been."""
+        root = self._physical.roots[operator.id].id
+        told = any(flow.carries_old or flow.silent for flow in self._physical.flows if flow.root == root)
+        return self._physical.plan.within.outlives(operator.node) and not told
+
+
+def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
+    """What makes these columns of the stage's own; or why Spark has to."""
+    layers = layers_of(stage.frame)
+    for each in layers:
+        if isinstance(whole := each.get(""), Unread):
+            return BySpark("", _WORDS.get(whole.why, whole.why))
+    kept: list[Columns] = []
+    for layer in needed([tuple(each.items()) for each in layers], columns):
+        made: list[tuple[str, Expression]] = []
+        for name, expression in layer:
+            if isinstance(expression, Unread):
+                return BySpark(name, _WORDS.get(expression.why, expression.why))
+            why = unsupported(expression)
+            if why is not None:
+                return BySpark(name, why)
+            made.append((name, expression))
+        kept.append(tuple(made))
+    return Program(reduced(kept, columns), whose)
+
+
+def refusal(spark: SparkSession) -> BySpark | None:
+    """Why the session has Spark evaluate all functions, if it has."""
+    if spark.conf.get(SWITCH, "") == "spark":
+        return BySpark("", f"{SWITCH} is spark")
+    # the workers' texts and bytes are of other types
+    return BySpark("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
+
+
+def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, DataType]]:
+    """Names and types of the columns that have an operator's results in the frame of its stage."""
+    prefix, key = f"o{operator.id}_", physical.plan.by_name[operator.node].shape.key
+    columns = (("key", key), *physical.results(operator).columns)
+    return [(prefix + name, BooleanType() if kind == FLAG else kind) for name, kind in columns]
+
+
+def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
+    fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+    fields += [("silent", BooleanType())] if operator.emits_views else []
+    fields += [("late", BooleanType())] if operator.emits_late else []
+    fields += result_fields(physical, operator)
+    return [StructField(name, kind, True) for name, kind in fields]

@@ -1,0 +1,149 @@
+"""Where each of a topology's functions runs, as text: in the level, or by Spark, and then why; and where it may not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
+
+from watersmeet._engine.aggregates.of_plan import how_it_runs
+from watersmeet._engine.rows.types import with_nulls
+from watersmeet._plan.nodes import Node, Source
+from watersmeet._plan.physical import Flow, Physical
+from watersmeet._spark.dataflow.fusion import BySpark, Fusion
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats.dead_letters import OnError
+from watersmeet.errors import ConfigError
+from watersmeet.io.topics import Topic
+
+_COLUMN = re.compile(r"([foe])(\d+)_")
+
+
+def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
+    """A line for each function of a topology that is not started.
+
+    Parameters
+    ----------
+    direct_sinks : whether the sinks can be written from wire rows.
+    """
+    fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
+    sources = physical.plan.sources
+    for are_topics in (True, False):
+        for whole in (True, False):
+            some = [
+                s for s in sources if isinstance(s.origin, Topic) == are_topics and (s.shape.kind == "global") == whole
+            ]
+            if some:
+                names = frozenset(source.name for source in some)
+                fusion.of_sources(names, _schema(sources, names), decodes=are_topics)
+    yield from told(physical, fusion)
+    for operator in physical.operators:
+        fold = getattr(operator.params, "fold", None)
+        if fold is not None and (how := how_it_runs(fold.typed(_arrow))) is not None:
+            yield f"fold of {operator.node}: {how}"
+
+
+def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
+    """A line for each function, when all sources have been asked for."""
+    verdicts: dict[str, dict[str, None]] = {}
+    for name, flow in _used(physical):
+        verdicts.setdefault(name, {})[_verdict(physical, fusion, name, flow)] = None
+    lines: dict[str, None] = {}
+    for node in physical.plan.nodes:
+        if node.name in verdicts:
+            for given in physical.plan.functions_of(node):
+                lines[f"{given.role} of {_shown(node)}: {'; '.join(verdicts[node.name])}"] = None
+    yield from lines
+
+
+def _shown(node: Node) -> str:
+    """A node's name as the user knows it: of a group's two halves, the group's."""
+    return node.name.removesuffix("-old") if getattr(node, "half", None) == "old" else node.name
+
+
+def _arrow(kind: DataType) -> Any:
+    return with_nulls(arrow_type(kind))
+
+
+def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
+    """Nodes whose functions are evaluated in a flow's stage, and the flow."""
+    for flow in physical.flows:
+        made = flow.operator is not None and physical.results(physical.operators[flow.operator]).made
+        if flow.operator is None or made:
+            yield flow.node, flow
+    for edge in physical.edges:
+        if physical.side(edge).function is not None:
+            yield physical.operators[edge.target].node, physical.flows[edge.flow]
+
+
+def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
+    root = physical.flows[flow.root]
+    if root.operator is None:
+        why = fusion.at_sources.get(root.node)
+    else:
+        why = fusion.by_spark(physical.operators[root.operator])
+    if why is None:
+        return "in the level" if root.operator is not None else "where records are packed"
+    at = _node_of(physical, why)
+    return f"by Spark ({why.why})" if at in (None, node) else f"by Spark, as what {at} has ({why.why})"
+
+
+def _node_of(physical: Physical, why: BySpark) -> str | None:
+    """The node whose function has to be Spark's."""
+    found = _COLUMN.match(why.column)
+    if found is None:
+        return None
+    number = int(found[2])
+    if found[1] == "f":
+        return physical.flows[number].node
+    return physical.operators[number if found[1] == "o" else physical.edges[number].target].node
+
+
+def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
+    fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
+    for number, source in enumerate(sources):
+        if source.name in names and source.dead_letters_of is None:
+            fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
+    return StructType([StructField(name, kind, True) for name, kind in fields])
+
+
+def refuse_behind(physical: Physical, fusion: Fusion) -> None:
+    """Raise where Spark evaluates functions behind an operator, and records are to outlive what fails.
+
+    Raises
+    ------
+    ConfigError : names the functions.
+    """
+    within = physical.plan.within
+    operators = [o for o in physical.operators if within.outlives(o.node) and fusion.by_spark(o) is not None]
+    roots = {physical.roots[operator.id].id for operator in operators}
+    names = {flow.node for flow in physical.flows if flow.root in roots}
+    nodes = [node for node in physical.plan.nodes if node.name in names]
+    shown = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
+    if shown or any(map(physical.plan.functions_of, nodes)):
+        named = ", ".join(operator.node for operator in operators)
+        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder", shown)
+
+
+def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:
+    """Raise where a record is to outlive what fails: Spark evaluates the functions, which fails its tasks.
+
+    Raises
+    ------
+    ConfigError : names the functions.
+    """
+    if policies:
+        _refuse(physical, fusion, ", ".join(each.source for each in policies.values()))
+
+
+def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str] = ()) -> None:
+    by_spark = [*(line for line in told(physical, fusion) if "by Spark" in line), *shown]
+    raise ConfigError(
+        "A function that Spark evaluates fails the query, whatever on_error says.",
+        given=f"on_error of {whose}; {'; '.join(by_spark)}",
+        hint="Write it with functions that the workers know: topology.describe() says where each runs, and "
+        "why; or leave on_error out.",
+    )

@@ -1,0 +1,204 @@
+"""One level in Spark: a StatefulProcessor that hosts all operators of a level, keyed by label.
+
+Each (operator, shard) is handled once per batch: its blobs are decoded, the engine's operator runs over
+them, results go out as blobs. Blobs for later levels pass untouched. Rows come and go as frames of pandas: of Spark's
+two ways this is the one that hands results on while there are more to come; the other gathers all of a label's (law 9).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming import StatefulProcessor
+
+from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.operators.level import run_operator
+from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import stacked
+from watersmeet._engine.rows.sizes import RESULT_BYTES
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.runs import State
+from watersmeet._spark.dataflow.fused import Fused
+from watersmeet._spark.dataflow.letters import Letters, Ways
+from watersmeet._spark.dataflow.measures import Measures, Tally
+from watersmeet._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._spark.dataflow.state import SparkChunkStore
+from watersmeet._spark.dataflow.wire import END, Labels, output_port
+from watersmeet._spark.session.worker import CACHE, give_back, say, settle
+from watersmeet._spark.sinks.encoding import Encodings, packed
+
+DEFAULT_CACHE = ""
+"""Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs the operators of one level.
+
+    Parameters
+    ----------
+    settings : operators of the level, by number.
+    sides : side of each edge, by port.
+    labels : how (target, shard) are labelled.
+    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
+    fused : of operators whose results are packed here; those of the others go to `Unpack`.
+    metrics : (node, reason) of each metric number.
+    measures : what is counted beside dropped records; None: nothing.
+    ways : where dead letters of what ends here go; None: there are none.
+    encodings : what is written of outputs before they have the rows.
+    """
+
+    def __init__(
+        self,
+        settings: dict[int, OperatorContext],
+        sides: dict[int, int],
+        labels: Labels,
+        cache_root: str | None,
+        fused: dict[int, Fused],
+        metrics: tuple[tuple[str, str], ...],
+        measures: Measures | None = None,
+        ways: Ways | None = None,
+        encodings: Encodings | None = None,
+    ) -> None:
+        self._ways = ways
+        self._encodings = encodings or {}
+        self._measures = measures
+        self._fused = fused
+        self._metrics = metrics
+        self._settings = settings
+        self._sides = sides
+        self._labels = labels
+        self._cache_root = cache_root
+        self._store: SparkChunkStore | None = None
+        self._begun = False
+
+    def init(self, handle: Any) -> None:
+        """Declare the state variables; Spark calls this on the driver as well."""
+        self._store = SparkChunkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Run the label's operator over its blobs."""
+        settle()
+        yield from wire_frames(self.ran(int(key[0]), _blobs(rows), self._state))
+
+    def close(self) -> None:
+        """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
+        give_back()
+
+    def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
+        """What the label's rows become: results of its operator, or the rows as they are, where it has none here.
+
+        Parameters
+        ----------
+        given : port and blob of each row.
+        state_of : opens the label's state.
+        """
+        target, shard = self._labels.place(label)
+        context = self._settings.get(target)
+        if context is None:
+            yield from _passed_on(label, given)
+            return
+        drops, tally, state = Letters(self._ways, shard // self._labels.shards), Tally(), state_of()
+        inputs = self._inputs(given)
+        if self._measures is not None:
+            self._measures.processed(context.operator, shard, inputs, tally)
+        results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
+        # the operator lets them go when it has read them
+        del inputs
+        if self._measures is not None:
+            results = self._measures.forwarded(context.operator, results, tally)
+        if fused is None:
+            for table in results:
+                for piece in blob.pieces(table):
+                    yield label, output_port(target), blob.encode(piece), 0
+        else:
+            for table in _in_one(results) if fused.tells_reach else results:
+                yield from self._fused_rows(table, fused, shard, context, drops, tally)
+        yield from self._written(drops.routed(self._labels.shards), tally)
+        yield from count_rows(drops, self._metrics, label)
+        if self._measures is not None:
+            self._measures.kept(context.operator, shard, state, tally)
+            yield from self._measures.wire(tally, label)
+
+    def _state(self) -> State:
+        assert self._store is not None
+        return State(self._store, self._cache())
+
+    def _cache(self) -> RunCache | None:
+        kept = _cache(self._cache_root)
+        if kept is not None and not self._begun:
+            # once in a task: tasks elsewhere have retired runs that this process knows
+            self._begun = True
+            kept.let_go()
+        return kept
+
+    def _fused_rows(
+        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
+    ) -> Iterator[WireRow]:
+        """The results, packed here."""
+        rows = fused.rows(results, context.operator.node, drops)
+        rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
+        live = packed(rows, fused.outlets, self._labels.shards, context.slots, drops, self._encodings)
+        yield from self._written(live, tally)
+
+    def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
+        if self._measures is not None:
+            routed = self._measures.produced(routed, tally)
+        yield from wire_rows(routed, self._labels)
+
+    def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
+        sides: dict[int, list[pa.Table]] = {}
+        for port, content in given:
+            sides.setdefault(self._sides[port], []).append(blob.decode(content))
+        return {side: stacked(tables) for side, tables in sides.items()}
+
+
+def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
+    """Port and blob of each row."""
+    for frame in frames:
+        yield from zip(frame["port"].tolist(), frame["blob"].tolist(), strict=True)
+
+
+def _passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+    for port, content in given:
+        yield label, port, content, 0
+        if port == END:
+            # one says as much as one from each task of the first stage
+            return
+
+
+def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Rows together, as far as memory bears, so that every shard is told once how far they reach."""
+    found: list[pa.Table] = []
+    for table in tables:
+        found.append(table)
+        if sum(rows.nbytes for rows in found) >= RESULT_BYTES:
+            yield stacked(found)
+            found = []
+    if found:
+        yield stacked(found)
+
+
+@cache
+def _cache(root: str | None) -> RunCache | None:
+    """One cache per worker process, so that opened maps outlive a batch."""
+    if root is None:
+        return None
+    made = RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
+    made.watch()
+    return made
+
+
+def default_cache() -> str:
+    """This machine's folder, below the one for temporary files."""
+    # a container's user may have a number alone
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    return os.path.join(tempfile.gettempdir(), f"watersmeet-{user}")

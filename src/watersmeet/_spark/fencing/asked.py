@@ -1,0 +1,37 @@
+"""What outputs ask before they commit: whether the checkpoint is still theirs, and by which plan a batch is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
+
+
+class Lease(Protocol):
+    """The right of a query upon its checkpoint."""
+
+    def check(self) -> None:
+        """Raise where it is another's."""
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Have something done when it is given back."""
+
+
+class Nobodys:
+    """The lease of a query that shares its checkpoint with nobody."""
+
+    def check(self) -> None:
+        """See `Lease`."""
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """See `Lease`."""
+
+
+def untold(batch: int) -> BatchPlan:
+    """The plan of a batch whose plan nobody says."""
+    return UNKNOWN
+
+
+def always() -> None:
+    """Whether the checkpoint is still one's own, where nobody else could have it."""

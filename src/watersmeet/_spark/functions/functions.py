@@ -1,0 +1,364 @@
+"""Users' functions as Spark Columns: their types are asked of Spark when the topology is built.
+
+Law 4: a schema error surfaces on the user's own line. Each function is applied once to an empty DataFrame of
+the right types and analysed; nothing runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from watersmeet._engine.expressions.evaluate import unsupported
+from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.tree import Operand
+from watersmeet._engine.rows.first_values import of_type, typed
+from watersmeet._engine.rows.python_values import python_values
+from watersmeet._engine.rows.types import with_nulls
+from watersmeet._spark.formats.arrow_types import arrow_type, spark_type
+from watersmeet._spark.formats.formats import check_writable, describe_format, format_for
+from watersmeet._spark.formats.json import nullable
+from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet._spark.functions.places_in_source import place_of, place_of_function
+from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
+from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet.errors import ConfigError, FunctionError, WatersmeetError
+from watersmeet.functions import Function, names_of, own
+from watersmeet.io.bootstrap import Bootstrap
+from watersmeet.io.formats import Format
+from watersmeet.io.topics import Topic
+
+_SHOWN = 200
+_OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
+"""Roles of functions that give keys."""
+
+
+class ColumnFunctions:
+    """The function backend of ordinary topologies."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
+        """Types of a topic's formats, or of the columns that key and value of a DataFrame name."""
+        if isinstance(origin, Topic):
+            from watersmeet._spark.formats.formats import type_of
+
+            key, value = Format.of(origin.key), Format.of(origin.value)
+            if isinstance(key.schema, str) or isinstance(value.schema, str):
+                session()  # Spark parses the schema
+            key_type, value_type = type_of(key), type_of(value)
+        elif isinstance(origin, Bootstrap):
+            from watersmeet._spark.sources.bootstrap import types_of
+
+            key_type, value_type = map(nullable, types_of(origin))
+        else:
+            from watersmeet._spark.sources.sources import row_types
+
+            key_type, value_type = map(nullable, row_types(origin))
+        _check_key(key_type, f"keys of {given!r}")
+        return key_type, value_type
+
+    def value_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Type of the Column that `function` returns.
+
+        Raises
+        ------
+        FunctionError : it fails, returns no Column, or names what is not there.
+        """
+        (kind,) = self._analyse(function, arguments, role, count=1)
+        if role in _OF_KEYS:
+            _check_key(kind, f"keys that the {role} gives")
+        return kind
+
+    def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
+        """Types of the (key, value) pair of Columns that `function` returns."""
+        key, value = self._analyse(function, arguments, role, count=2)
+        _check_key(key, f"keys that the {role} gives")
+        return key, value
+
+    def element_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """Element type of the array Column that `function` returns."""
+        (kind,) = self._analyse(function, arguments, role, count=1, elements=True)
+        if not isinstance(kind, ArrayType):
+            raise FunctionError(
+                f"The {role} returns no array but {kind.simpleString():.{_SHOWN}}.",
+                hint="Wrap it in F.array(...); a text becomes one with F.split(text, ',').",
+            )
+        return kind.elementType
+
+    def element_pair(self, element: DataType, role: str) -> tuple[DataType, DataType]:
+        """Types of the two fields of the array's structs."""
+        if not isinstance(element, StructType) or len(element.fields) != 2:
+            raise FunctionError(
+                f"The {role} returns no array of structs of a key and a value.",
+                given=element.simpleString(),
+                hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
+            )
+        key, value = (field.dataType for field in element.fields)
+        _check_key(key, f"keys that the {role} gives")
+        return key, value
+
+    def where_they_run(self, physical: Any) -> Sequence[str]:
+        """A line for each function: in the level, or by Spark, and then why."""
+        from watersmeet._spark.dataflow.places import places
+        from watersmeet._spark.sinks.sinks import can_be_direct
+
+        spark = SparkSession.getActiveSession()
+        if spark is None or not any(map(physical.plan.functions_of, physical.plan.nodes)):
+            return ()
+        return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
+
+    def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
+        """Raise unless `function` returns a boolean Column."""
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, BooleanType):
+            raise FunctionError(
+                f"The {role} returns no condition but {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
+            )
+
+    def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
+        """A struct of `prefix` and `suffix`."""
+        return StructType([StructField("prefix", prefix, True), StructField("suffix", suffix, True)])
+
+    def combined_parts(self, key: Column) -> tuple[Column, Column]:
+        """(prefix, suffix) of a combined key."""
+        return key["prefix"], key["suffix"]
+
+    def record(self, key: Column, parts: Mapping[str, Column | None]) -> Column:
+        """A struct Column."""
+        return F.struct(*((F.lit(True) if part is None else part).alias(name) for name, part in parts.items()))
+
+    def windowed_type(self, key: DataType) -> DataType:
+        """A struct of `key`, `start` and `end`."""
+        fields = (("key", key), ("start", LongType()), ("end", LongType()))
+        return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    def key_of_windowed(self, kind: DataType) -> DataType:
+        """Type of the field `key`."""
+        assert isinstance(kind, StructType), "keys of windowed aggregates are structs"
+        return kind["key"].dataType
+
+    def window_type(self) -> DataType:
+        """A struct of `start` and `end`."""
+        return StructType([StructField(name, LongType(), True) for name in ("start", "end")])
+
+    def windowed_parts(self, key: Column) -> tuple[Column, Column]:
+        """(key, struct of start and end)."""
+        return key["key"], self.record(key, {name: key[name] for name in ("start", "end")})
+
+    def field(self, record: Column, name: str) -> Column:
+        """A field of structs."""
+        return record[name]
+
+    def initial(self, initializer: Function, kind: DataType | None = None) -> tuple[DataType, Any]:
+        """See `FunctionBackend`: of a Column without operands, or of a plain value."""
+        given = initializer()
+        if kind is not None and not isinstance(given, Column):
+            return kind, of_type(given, self.as_arrow(kind))
+        if isinstance(given, dict | list | tuple):
+            arrow, value = typed(given)
+            return self.of_arrow(arrow), value
+        column = given if isinstance(given, Column) else F.lit(given)
+        table = session().range(1).select(column.alias("value")).toArrow()
+        (found,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
+        return found, python_values(table.column("value"))[0]
+
+    def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
+        """`function` as one of Arrow arrays: what Spark's analysed plan says of it.
+
+        Raises
+        ------
+        FunctionError : it holds what only Spark can evaluate, or the plan cannot be read.
+        """
+        frame = _empty(arguments)
+        column = function(*(frame[name] for name in frame.columns))
+        *_, layer = layers_of(frame.select("*", column.alias("made")))
+        made = layer.get("made", layer.get("", Operand("made", pa.null())))
+        why = made.why if isinstance(made, Unread) else unsupported(made)
+        if why is None and not isinstance(made, Unread):
+            return Evaluated(made, tuple(frame.columns))
+        raise FunctionError(
+            f"The {role} gives what goes back into state, and holds what only Spark can evaluate.",
+            given=f"{why}, in {_shown([column])}",
+            hint="Write it as a plain Python function of values: wm.python(lambda value, aggregate: ...).",
+        )
+
+    def named_type(self, given: Any) -> DataType:
+        """A DataType, or one in Spark's words."""
+        if isinstance(given, DataType):
+            return given
+        session()  # Spark parses the type
+        try:
+            return nullable(DataType.fromDDL(str(given)))
+        except (PySparkException, ValueError) as error:
+            raise FunctionError(
+                "There is no such type.", given=repr(given), hint='Say it in Spark\'s words: "long", "array<string>".'
+            ) from error
+
+    def as_arrow(self, kind: DataType) -> Any:
+        """A type as Arrow's."""
+        return with_nulls(arrow_type(kind))
+
+    def of_arrow(self, kind: Any) -> DataType:
+        """One of Arrow's types as Spark's."""
+        return spark_type(kind)
+
+    def written_as(self, form: Format | None, kind: DataType) -> str:
+        """Type and format, as text, in which a sink writes keys of type `kind`."""
+        return f"{kind.simpleString()} as {describe_format(form or format_for(kind))}"
+
+    def check_written(self, form: Format, kind: DataType, what: str) -> None:
+        """Raise unless a format writes values of this type; what a Schema Registry has is asked for at the start."""
+        if getattr(form, "registry", None) is None:
+            check_writable(form, kind, what)
+
+    def _analyse(
+        self, function: Function, arguments: Sequence[DataType], role: str, count: int, *, elements: bool = False
+    ) -> list[DataType]:
+        """Types of what a function gives; `elements`: the fields of an array's structs go by their places."""
+        frame, given = _empty(arguments), Arguments(names_of(function, len(arguments)), arguments)
+        columns = [frame[name] for name in frame.columns]
+        try:
+            result = function(*columns)
+        except WatersmeetError:
+            raise
+        except Exception as error:
+            raise _failed(error, role, given) from error
+        slip = text_slip(own(function), result)
+        if slip is not None:
+            raise _slipped(role, slip)
+        results = _as_columns(result, role, count, function)
+        flaw = flaw_of(frame, results)
+        if flaw:
+            shown = given.told(_shown(results))
+            raise FunctionError(f"The {role} {flaw.what}.", given=_placed(shown, function), hint=flaw.hint)
+        try:
+            # what cannot be null in one expression can in another, and is of the same type
+            kinds = [nullable(kind) for kind in analysed(frame, *results)]
+        except AnalysisException as error:
+            what, hint = refusal_of(error, given)
+            raise FunctionError(f"The {role} {what}.", given=_placed("", function), hint=hint) from None
+        for kind, column in zip(kinds, results, strict=True):
+            inner = kind.elementType if elements and isinstance(kind, ArrayType) else kind
+            fields = [each.dataType for each in inner.fields] if elements and isinstance(inner, StructType) else [inner]
+            for refused in (field_refusal(each, str(column), given) for each in fields):
+                if refused is not None:
+                    raise FunctionError(f"The {role} {refused[0]}.", given=_placed("", function), hint=refused[1])
+        return kinds
+
+
+def session() -> SparkSession:
+    """The active session.
+
+    Raises
+    ------
+    ConfigError : there is none; functions of Columns cannot be read without one.
+    """
+    active = SparkSession.getActiveSession()
+    if active is None:
+        raise ConfigError(
+            "A topology of Spark Columns needs a Spark session.",
+            given="no active session",
+            hint="Make one first: spark = watersmeet.session(...).",
+        )
+    return active
+
+
+def python_udf(function: Function, kind: str) -> Function:
+    """A plain Python function of values as a function of Columns; `kind` is its result's type in DDL.
+
+    Spark evaluates a UDF also on the rows that `when` leaves out; there the operands are null, and a function
+    of one operand is not called.
+    """
+
+    def guarded(*values: Any) -> Any:
+        return None if len(values) == 1 and values[0] is None else function(*values)
+
+    return F.udf(guarded, kind)
+
+
+def _empty(arguments: Sequence[DataType]) -> DataFrame:
+    fields = [StructField(f"{ARGUMENT}{i}", kind) for i, kind in enumerate(arguments)]
+    return session().createDataFrame([], StructType(fields))
+
+
+def _as_columns(result: Any, role: str, count: int, function: Function) -> list[Column]:
+    if count == 1:
+        if isinstance(result, Column):
+            return [result]
+        raise FunctionError(
+            f"The {role} returns no Column but {type(result).__name__}: {result!r:.80}.",
+            given=_placed("", function),
+            hint=f"Write {value_slip(result, count)}.",
+        )
+    if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
+        return list(result)
+    plain = [each for each in result if not isinstance(each, Column)] if isinstance(result, tuple) else []
+    more = f" Each is a Column: {value_slip(plain[0], count)}." if plain else ""
+    raise FunctionError(
+        f"The {role} returns no pair of Columns but {result!r:.80}.",
+        given=_placed("", function),
+        hint=f"Return a pair: return key, value; as a lambda: lambda key, value: (key, value).{more}",
+    )
+
+
+def _failed(error: Exception, role: str, arguments: Arguments) -> FunctionError:
+    """The error for a function that raised one when it was called with Columns."""
+    slip = name_slip(error) or slip_of(error)
+    if slip is not None:
+        return _slipped(role, slip)
+    place = place_of(error)
+    return FunctionError(
+        f"The {role} failed when it was called with Columns: {type(error).__name__}: {_first_line(error)}.",
+        given=place,
+        hint=f"It is called once, with Columns, when the topology is built. {arguments.hint}",
+    )
+
+
+def _slipped(role: str, slip: Slip) -> FunctionError:
+    return FunctionError(f"The {role} {slip.what}.", given=slip.place, hint=slip.hint)
+
+
+def _placed(shown: str, function: Function) -> str | None:
+    """What is given, and where the user's function begins."""
+    place = place_of_function(own(function))
+    return "; ".join(filter(None, (shown, "" if place is None else str(place)))) or None
+
+
+def _check_key(kind: DataType, what: str) -> None:
+    """Raise unless two keys of the type are either the same or not."""
+    if _unordered(kind):
+        raise FunctionError(
+            f"The {what} cannot be compared.",
+            given=kind.simpleString(),
+            hint="A map has no order: make a key of its entries, as F.sort_array(F.map_entries(...)), or of a field.",
+        )
+
+
+def _unordered(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_unordered(field.dataType) for field in kind.fields)
+    return _unordered(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, MapType | VariantType)
+
+
+def _shown(columns: Sequence[Column]) -> str:
+    return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)[:_SHOWN]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

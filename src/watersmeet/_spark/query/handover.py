@@ -1,0 +1,231 @@
+"""A changed topology upon the checkpoint of the one before: state, offsets and numbers of batches are handed over.
+
+Everything is made ready in a folder of its own, which nobody reads before the checkpoint's record names it: the record
+is written last, in one piece, so that whoever comes after a crash finds the old topology or the new one
+(docs/decisions/0023). In that folder Spark finds a batch that was committed, with the number of the last one, state as
+of its end, and where each source is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from watersmeet._engine.state import manifest as mf
+from watersmeet._engine.state.carry import Carried
+from watersmeet._plan.change.change import Change, Taken
+from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._plan.physical import Operator, Physical
+from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
+from watersmeet._spark.checkpoint.disk import Disk
+from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, places
+from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
+from watersmeet._spark.dataflow.state import CHUNKS
+from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.session.settings import alone
+from watersmeet._spark.stores.read import Reading
+from watersmeet.errors import ChangedTopology
+
+_FIRST = 0
+"""The batch in which the levels take their state over, before it gets the number of the last batch."""
+_WHOLE_STATE = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
+"""Each shard's state in one piece: what has been changed since would be numbered from the beginning."""
+_NOBODY = 2**31 - 1
+"""A label that no shard has: without any row Spark would run no batch."""
+
+
+@dataclass(frozen=True)
+class Handover:
+    """One change.
+
+    Parameters
+    ----------
+    physical : the topology from now on.
+    source : where Spark's logs and state lie until now.
+    old : what the checkpoint records until now.
+    place : the checkpoint as it is to be.
+    batch : number of the last batch, which is committed.
+    topics : what each Kafka source reads from now on.
+    """
+
+    physical: Physical
+    source: Folder
+    old: Facts
+    place: Checkpoint
+    batch: int
+    topics: Mapping[str, Begin] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Make everything ready; the record is yet to be written."""
+        for step in self.steps():
+            step()
+
+    def steps(self) -> tuple[Callable[[], None], ...]:
+        """What is done, one after the other; none of it touches what there was."""
+        state = (self.gather, self.take_over, self.number_state) if self.physical.levels else ()
+        return (self.clear, *state, self.write_logs)
+
+    @property
+    def target(self) -> Folder:
+        """Where Spark's logs and state lie from now on."""
+        return self.place.place
+
+    @cached_property
+    def _disk(self) -> Disk:
+        return Disk(self.source.spark)
+
+    # -- what earlier changes have left ----------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Remove what changes that broke off have left."""
+        root = self.place.folder.below(CHANGED)
+        for name in self._disk.names(root.path):
+            if not self.source.path.rstrip("/").endswith(f"{CHANGED}/{name}"):
+                self._disk.remove(root.below(name).path)
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def gather(self) -> None:
+        """Write the chunks that go on, each under the label that it gets."""
+        spark = self.source.spark
+        nothing = spark.createDataFrame([(_NOBODY, 0, None, None, None)], PIECE)
+        begun = [(label, level, None, None, None) for level, parts in self._parts.items() for label in parts]
+        frames = [nothing, *([spark.createDataFrame(begun, PIECE)] if begun else []), *self._chunks()]
+        pieces = reduce(DataFrame.unionByName, frames)
+        pieces.write.parquet(self._pieces.path)
+
+    @property
+    def _pieces(self) -> Folder:
+        return self.target.below("pieces")
+
+    def _chunks(self) -> Iterator[DataFrame]:
+        """The chunks of runs that go on, by level until now."""
+        wanted = sorted(self._wanted())
+        if not wanted:
+            return
+        schema = "old int, run string, label int, level int"
+        places = F.broadcast(self.source.spark.createDataFrame(wanted, schema))
+        for level in self._reading.levels():
+            chunks = self._reading.state(level, CHUNKS).select(
+                F.col("key.label").alias("old"),
+                "user_map_key.run",
+                "user_map_key.chunk",
+                F.col("user_map_value.content").alias("content"),
+            )
+            yield chunks.join(places, ["old", "run"]).select(*PIECE.names)
+
+    def _wanted(self) -> Iterator[tuple[int, str, int, int]]:
+        """(label until now, run, label, level) of the runs that go on; each once."""
+        found = set()
+        for taken, operator, _ in self._takings:
+            for old, label in self._labels(taken):
+                if old in self._manifests:
+                    entry = self._manifests[old][1].tables.get(taken.from_table)
+                    runs = () if entry is None else entry.runs()
+                    found |= {(old, run.id, label, operator.level) for run in runs}
+        yield from found
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return Reading(self.source, self.batch)
+
+    @cached_property
+    def _manifests(self) -> dict[int, tuple[int, mf.Manifest, bytes]]:
+        return self._reading.manifests()
+
+    @property
+    def _takings(self) -> Iterator[tuple[Taken, Operator, TableSchema]]:
+        """What goes on, the operator that keeps it from now on, and the table."""
+        assert self.place.change is not None
+        tables = {(o.node, table.name): (o, table) for o in self.physical.operators for table in o.keeps}
+        for taken in self.place.change.taken:
+            operator, table = tables[taken.node, taken.table]
+            yield taken, operator, table.typed(arrow_type)
+
+    def _labels(self, taken: Taken) -> Iterator[tuple[int, int]]:
+        """The label of each range of the hash, until now and from now on."""
+        old = self.old.addresses[taken.from_node][taken.from_table]
+        new = self.place.facts.addresses[taken.node][taken.table]
+        yield from zip(old, new, strict=True)
+
+    @cached_property
+    def _parts(self) -> dict[int, Parts]:
+        """By level and label the manifests that a shard takes over, and what of each."""
+        found: dict[int, dict[int, dict[int, Carried]]] = {}
+        for taken, operator, table in self._takings:
+            for old, label in self._labels(taken):
+                if old in self._manifests:
+                    parts = found.setdefault(operator.level, {}).setdefault(label, {})
+                    before = parts.get(old, Carried((), scalars=False))
+                    tables = (*before.tables, (taken.from_table, table))
+                    parts[old] = Carried(tables, before.scalars or taken.scalars)
+        return {
+            level: {
+                label: [(self._manifests[old][2], part) for old, part in parts.items()]
+                for label, parts in labels.items()
+            }
+            for level, labels in found.items()
+        }
+
+    def take_over(self) -> None:
+        """Run one batch of the levels alone, which take their state over."""
+        spark = self.source.spark
+        with alone(spark, _WHOLE_STATE):
+            pieces = spark.readStream.schema(PIECE).parquet(self._pieces.path)
+            frame = Carry(self.physical.levels, self._parts).over(pieces)
+            writer = frame.writeStream.format("noop").outputMode("append").trigger(once=True)
+            query = writer.option("checkpointLocation", self.target.path).start()
+            query.awaitTermination()
+
+    def number_state(self) -> None:
+        """Give the state the number that the last batch has left it with."""
+        disk, state = self._disk, self.target.below("state").path
+        for level in range(self.physical.levels):
+            for name in disk.names(f"{state}/{level}"):
+                shard = f"{state}/{level}/{name}"
+                if name.isdecimal() and self.batch != _FIRST:
+                    disk.move(f"{shard}/{_FIRST + 1}.zip", f"{shard}/{self.batch + 1}.zip")
+                    disk.remove(f"{shard}/{_FIRST + 1}.changelog")
+            if self.batch != _FIRST:
+                told = f"{state}/{level}/_metadata/v2"
+                disk.move(f"{told}/{_FIRST}", f"{told}/{self.batch}")
+
+    # -- Spark's logs ------------------------------------------------------------------------------------------
+
+    def write_logs(self) -> None:
+        """Write the plan and the commit of the last batch, and what sources have noted, as they go on from there."""
+        disk, new = self._disk, self.place.facts.inputs
+        for name in ("offsets", "commits", "sources", "pieces", "metadata"):
+            disk.remove(self.target.below(name).path)
+        for before, now in places(self.old.inputs, new).items():
+            disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)
+        files = self.source.contents(f"offsets/{self.batch}")
+        plan = carried_offsets(next(iter(files.values())).decode(), self.old.inputs, new, self.topics)
+        for number in range(max(self.batch - 1, 0), self.batch + 1):
+            # Spark reads the last two; the one before went as far, so that nothing is read again
+            disk.write(self.target.below(f"offsets/{number}").path, plan)
+        disk.copy(self.source.below(f"commits/{self.batch}").path, self.target.below(f"commits/{self.batch}").path)
+        disk.copy(self.source.below("metadata").path, self.target.below("metadata").path)
+
+
+def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
+    """Raise unless the checkpoint goes on under the changed topology."""
+    if not change.possible:
+        raise ChangedTopology(
+            "The checkpoint cannot go on under the changed topology.",
+            given="\n".join([str(place.folder), *map(str, change.refused)]),
+            hint="wm.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
+            "is refused, or start with a new checkpoint.",
+        )
+    if unfinished:
+        raise ChangedTopology(
+            "A batch was planned and not finished: only the topology that planned it can finish it.",
+            given=place.folder,
+            hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
+        )

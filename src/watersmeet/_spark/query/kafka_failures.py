@@ -1,0 +1,59 @@
+"""What Spark and Kafka's Java client say of a source, as errors of watersmeet; no value of a setting gets into one."""
+
+from __future__ import annotations
+
+import re
+
+from watersmeet.errors import ConfigError, SourceError, WatersmeetError
+
+_SETTING = re.compile(
+    r"common\.config\.ConfigException: (?:Invalid value .*? for configuration (?P<one>[\w.]+)"
+    r"|Missing required configuration \"(?P<two>[\w.]+)\"|[^\n]*?\b(?P<three>(?:sasl|ssl|security|[a-z]+)\.[\w.]+\w))?",
+    re.DOTALL,
+)
+_GONE = re.compile(
+    r"Some data may have been lost because they are not available in Kafka any more"
+    r"|\[(?:KAFKA_DATA_LOSS|KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED|LOST_TOPIC_PARTITIONS|MISMATCHED_TOPIC_PARTITIONS"
+    r"|(?:UN)?RESOLVED_START_OFFSET_GREATER|END_OFFSET_HAS_GREATER)\w*(?:\.\w+)?\]"
+)
+_REASON = re.compile(
+    r"Partition \S+ offset was changed from \d+ to \d+|Partitions [^\n]* have been deleted|Could not read records in "
+    r"offset [^\n]*|Starting offset for [^\n]*|Cannot find initial offsets [^\n]*|Added partition [^\n]*"
+)
+_SILENT = re.compile(r"kafka\.common\.errors\.TimeoutException: (?P<said>[^\n]*)")
+_UNKNOWN = re.compile(r"errors\.UnknownTopicOrPartitionException|KAFKA_DATA_LOSS\.PARTITIONS_DELETED")
+
+
+def kafka_failure(text: str) -> WatersmeetError | None:
+    """The error that a text of Spark's means, if it speaks of a Kafka source."""
+    setting = _SETTING.search(text)
+    if setting:
+        return ConfigError(
+            "Kafka's Java client refuses a setting.",
+            given=setting["one"] or setting["two"] or setting["three"] or "one of consumer=",
+            hint="See Kafka's documentation of consumer settings for what it may be: wm.Kafka(..., consumer={...}).",
+        )
+    if _GONE.search(text):
+        reason = _REASON.search(text)
+        return SourceError(
+            "Records that were to be read next are gone from Kafka: the topic was made anew, or they were too old.",
+            given=reason[0] if reason else _GONE.search(text)[0],  # type: ignore[index]
+            hint="A topic that was made anew needs a new checkpoint: the old one's state belongs to the old topic. "
+            "Where Kafka has deleted old records, what they said is lost to this checkpoint too; raise the topic's "
+            "retention.ms, and begin a new one.",
+        )
+    if _UNKNOWN.search(text):
+        return SourceError(
+            "A topic that this query reads is gone from Kafka.",
+            hint="Where it was deleted by mistake, restore it with its records; a topic that is made anew needs a "
+            "new checkpoint.",
+        )
+    silent = _SILENT.search(text)
+    if silent:
+        return SourceError(
+            "Kafka does not answer.",
+            given=silent["said"],
+            hint="See that the brokers are up; the query goes on where it stopped when it is started again. How long "
+            'to wait: wm.Kafka(..., source={"fetchOffset.numRetries": ...}, consumer={"default.api.timeout.ms": ...}).',
+        )
+    return None

@@ -1,0 +1,62 @@
+"""The latest row of each key in what a table was written to: `watersmeet.latest`."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet.errors import ConfigError
+from watersmeet.names import answered
+
+_NEEDED = ("key", "value", SEQUENCE)
+
+
+@answered
+def latest(frame: DataFrame) -> DataFrame:
+    """The rows of a table, from all its changes: the last one of each key, and none for a key that was deleted.
+
+    The changes are those that a topology wrote to a `Writer` or gave to a `ForeachBatch`: their column `sequence`
+    says which of two changes of a key is the last (semantics: section 3, the last arrival wins, whatever its
+    timestamp). Rows without a key belong to no row of a table and are left out.
+
+    Parameters
+    ----------
+    frame : a bounded DataFrame with the columns key, value and sequence, and any others (timestamp, batch_id).
+
+    Returns
+    -------
+    DataFrame : its columns, one row per key.
+
+    Raises
+    ------
+    ConfigError : a column is missing, or the frame is a stream, which has no last row.
+
+    Examples
+    --------
+    >>> open_orders = wm.latest(spark.read.parquet("/data/open-orders"))  # doctest: +SKIP
+    """
+    if not hasattr(frame, "isStreaming"):
+        raise ConfigError(
+            f"latest takes a DataFrame, and not {type(frame).__name__}: {frame!r:.80}.",
+            hint="Read what a topology wrote: wm.latest(spark.read.parquet(path)).",
+        )
+    missing = [name for name in _NEEDED if name not in frame.columns]
+    if missing:
+        raise ConfigError(
+            "These are not the changes of a table as watersmeet writes them.",
+            given=f"columns {', '.join(frame.columns)}; missing: {', '.join(missing)}",
+            hint='Read what a topology wrote: table.to(wm.Writer("parquet", path)), then '
+            "wm.latest(spark.read.parquet(path)).",
+        )
+    if frame.isStreaming:
+        raise ConfigError(
+            "A stream has no last row of a key.",
+            given="a streaming DataFrame",
+            hint="Read the output with spark.read; or read it as a table: builder.table(frame, ...).",
+        )
+    others = [name for name in frame.columns if name != "key"]
+    last = F.max_by(F.struct(*others), SEQUENCE).alias("last")
+    found = frame.filter(F.col("key").isNotNull()).groupBy("key").agg(last)
+    rows = found.select("key", *(F.col("last")[name].alias(name) for name in others))
+    return rows.filter(F.col("value").isNotNull()).select(*frame.columns)

@@ -1,0 +1,220 @@
+"""What the user holds of a topology that was started: Spark's query, its end, its failures, its counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.shown import Shown
+from watersmeet._spark.query import failures, interrupts, leases, silence
+from watersmeet._spark.query.as_html import as_html
+from watersmeet._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
+from watersmeet._spark.query.progress import Counts, Drops
+from watersmeet._spark.stores.read import read_state
+from watersmeet.errors import ConfigError
+
+
+class Query:
+    """A running topology: Spark's StreamingQuery, with what watersmeet knows besides.
+
+    Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, lastProgress, ...) is reached through it
+    unchanged. What makes it fail is raised as an error of watersmeet where it is one, or comes from a broken
+    checkpoint (`CorruptData`), a record that cannot be read (`SourceError`), a Kafka sink (`SinkError`) or a second
+    query (`ConfigError`); else as Spark's.
+    """
+
+    def __init__(
+        self,
+        streaming: StreamingQuery,
+        counts: Counts,
+        checkpoint: str,
+        lease: leases.Lease,
+        barrier: StopBarrier,
+        rest: Callable[[], Query | None],
+        spark: SparkSession,
+    ) -> None:
+        self.streaming = streaming
+        self._lease = lease
+        self._counts = counts
+        self._checkpoint = checkpoint
+        self._barrier = barrier
+        self._rest = rest
+        self._silence = silence.Silence(streaming)
+        self._spark = spark
+        self._shown: Shown | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"Query has no attribute {name!r}")
+        return getattr(self.streaming, name)
+
+    def __dir__(self) -> list[str]:
+        own = [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
+        return sorted({*own, *(name for name in dir(self.streaming) if not name.startswith("_"))})
+
+    def __repr__(self) -> str:
+        state = "active" if self.streaming.isActive else "ended"
+        return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
+
+    def _repr_html_(self) -> str:
+        last = self.streaming.lastProgress
+        said = {
+            "query": self.streaming.name or self.streaming.id,
+            "state": "active" if self.streaming.isActive else "ended",
+            "checkpoint": self._checkpoint,
+            "last batch": "none yet" if last is None else last["batchId"],
+            "its records": 0 if last is None else last["numInputRows"],
+            "dropped since the start": ", ".join(f"{n} {why} at {at}" for (at, why), n in self.drops.items()) or "none",
+        }
+        return as_html(said)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    @property
+    def drops(self) -> Drops:
+        """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
+        return self._counts.drops()
+
+    def metrics(self) -> Metrics:
+        """How the query goes: records, times, tables, drops, since this start; docs/watch.md says what each is.
+
+        It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
+        batch that was committed.
+        """
+        return self._counts.metrics()
+
+    def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
+        """A store of the query as a DataFrame, while it runs and afterwards; see `watersmeet.read_state`.
+
+        Parameters
+        ----------
+        store : name of the store, as `store=` names it, or as `describe` does.
+        batch : number of a batch whose state is still kept; None: the last that was committed.
+        keys : keys whose rows are wanted; None: all. Their hash ranges alone are read.
+
+        Raises
+        ------
+        ConfigError : there is no such store, or no such batch, or a key is of another type.
+        """
+        return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port at which Prometheus asks for the numbers; None where `metrics_port` was not given."""
+        return None if self._shown is None else self._shown.port
+
+    def show(self, shown: Shown) -> None:
+        """Have the numbers shown until the query has ended."""
+        self._shown = shown
+        shown.begin(self._spark, self.metrics)
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.
+
+        Ctrl-C drains the query and returns; a second one stops it.
+        """
+        try:
+            with self._named():
+                return interrupts.wait(self.streaming, timeout, self.drain, self.stop)
+        finally:
+            # a query that is drained gives its lease back when its batch is committed
+            if self._lease.ended and not self._barrier.closed:
+                with suppress(Exception):  # whatever a session says that is gone
+                    self._counts.close()
+                self._lease.release_at_end()
+                self._leave()
+
+    def processAllAvailable(self) -> None:
+        """Wait until all is processed that the sources have now."""
+        with self._named():
+            self.streaming.processAllAvailable()
+
+    def exception(self) -> Exception | None:
+        """Why the query ended by itself; None while it runs, or where it was stopped."""
+        failure: Any = self.streaming.exception()
+        return None if failure is None else failures.named(failure, self._checkpoint)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except StreamingQueryException as failure:
+            found = failures.named(failure, self._checkpoint)
+            if found is failure:
+                raise
+            # what Spark says of a setting may quote it
+            raise found from (None if isinstance(found, ConfigError) else failure)
+
+    def stop(self) -> None:
+        """Stop the query; the batch under way is computed again at the next start.
+
+        When it returns nothing of the query runs any more, but for what waits for a Kafka that does not answer: that
+        ends in the background, which a warning says, and keeps the checkpoint until then.
+        """
+        self._silence.close()
+        self._silence.stop(self._spark)
+        self._lease.release_at_end()
+        self._counts.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nobody is shown the numbers any more."""
+        if self._shown is not None:
+            self._shown.close()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Stop the query when the batch under way is written and committed: the next start runs nothing again.
+
+        `stop` breaks that batch off instead, which loses no record either, but the next start has it to do again.
+        A query that has nothing to do, or that Kafka does not answer, stops at once; one that has ended already
+        stays as it is. Where one Spark writer is the only sink (`Writer`), Spark leaves no place to stop behind a
+        batch: the batch is broken off and run again to its end here.
+
+        Parameters
+        ----------
+        timeout : seconds to wait, the commit of a batch that is written apart; None: as long as it takes.
+
+        Returns
+        -------
+        bool : whether it has stopped; False when time was up before: it stops behind its batch all the same.
+
+        Raises
+        ------
+        WatersmeetError, StreamingQueryException : the query has failed, now or before.
+        ConfigError : PySpark was told not to keep a thread of the JVM for each of Python's.
+        """
+        check_threads()
+        self._barrier.close(self.streaming.stop)
+        with self._named():
+            if not self._drained(None if timeout is None else time.monotonic() + timeout):
+                return False
+        self._lease.release_at_end()
+        self._counts.close()
+        self._leave()
+        rest = self._rest()
+        if rest is not None:
+            rest.awaitTermination()
+            rest.stop()
+            self._counts.add(rest._counts)
+        return True
+
+    def _drained(self, until: float | None) -> bool:
+        """Whether the query has ended behind its batch, before it was too late."""
+        waits = False
+        while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
+            if until is not None and time.monotonic() > until:
+                return False
+            if not self.streaming.status["isTriggerActive"] or not self._barrier.stands or self._silence.lasts:
+                waits = not self._silence.stop(self._spark)
+        if not waits:
+            # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
+            self.streaming.awaitTermination()
+        return True

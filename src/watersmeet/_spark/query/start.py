@@ -1,0 +1,391 @@
+"""Starting a topology as one streaming query.
+
+Owns the order of things at a start: settings, the lease, the checkpoint's facts (a changed topology is refused before
+the first batch), sources, levels, sinks; what a start records is recorded last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from watersmeet._engine.rows.blob import VERSION as BLOB_VERSION
+from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
+from watersmeet._plan.change.change import Change
+from watersmeet._plan.change.described import described
+from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
+from watersmeet._plan.domains import with_known_domains
+from watersmeet._plan.explain import explain
+from watersmeet._plan.kept import kept_functions
+from watersmeet._plan.nodes import Source
+from watersmeet._plan.physical import Physical
+from watersmeet._plan.record_cache import with_record_cache
+from watersmeet._plan.rewrite import rewrite
+from watersmeet._spark.checkpoint import batches, policies
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint, Found, look, not_started
+from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.plans import Plans
+from watersmeet._spark.dataflow.compile import Compiled, Layout, compile_plan
+from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
+from watersmeet._spark.dataflow.wire import addresses, metric_names, spread_labels
+from watersmeet._spark.fencing.records import may_be_shared
+from watersmeet._spark.formats.registered import settled
+from watersmeet._spark.functions.function_texts import function_texts
+from watersmeet._spark.metrics import log_line
+from watersmeet._spark.metrics.kept import KeptTotals
+from watersmeet._spark.metrics.shown import Shown
+from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.query import failures, leases, silence
+from watersmeet._spark.query.counting import PREFIX, WRITTEN, counted
+from watersmeet._spark.query.drain import StopBarrier, is_unfinished
+from watersmeet._spark.query.handover import Handover, check_change
+from watersmeet._spark.query.progress import Counts
+from watersmeet._spark.query.query import Query
+from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
+from watersmeet._spark.session import settings
+from watersmeet._spark.session.given import check_session
+from watersmeet._spark.sinks import driver_commit, sinks
+from watersmeet._spark.sinks.driver_commit import Written
+from watersmeet._spark.sources import bootstrap, sources, wall_clock
+from watersmeet._spark.sources.topic_ids import Topics
+from watersmeet._spark.stores.shown import shown_stores
+from watersmeet.errors import ConfigError, EncodingError
+from watersmeet.io.topics import TopicSink
+
+
+def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
+    """Start the topology; see `Topology.start`."""
+    check_session(spark, "topology.start(spark, checkpoint=...)")
+    settings.check(spark)
+    refuse_idle_time(topology, options)
+    sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
+    shown = Shown(options.metrics_address, topology.plan.application, progress=options.progress)
+    try:
+        query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
+    except BaseException:
+        shown.close()
+        raise
+    query.show(shown)
+    return query
+
+
+def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Change:
+    """What a start with `evolve=True` would do; nothing is done. See `Topology.start`."""
+    return _Start(topology, Folder(spark, checkpoint), options).planned_change()
+
+
+def handover_of(
+    topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions
+) -> tuple[Handover, Checkpoint]:
+    """What a start would do to take the checkpoint over, and the checkpoint then; nothing is done yet."""
+    start = _Start(topology, Folder(spark, checkpoint), options)
+    found = look(start.folder)
+    assert found.binding is not None
+    place = start._place(found, found.binding.effects)
+    return start._handover(found, place, batches.last_planned(found.place, 0)), place
+
+
+class _Meanwhile(Exception):
+    """Somebody has written into the checkpoint since this start looked at it, before it had the lease."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One start.
+
+    Parameters
+    ----------
+    topology : what is started.
+    folder : the checkpoint's.
+    options : as they were given.
+    """
+
+    topology: Physical
+    folder: Folder
+    options: StartOptions
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.folder.spark
+
+    def launched(self, trigger: dict[str, Any]) -> Query:
+        """The query, upon a checkpoint that no other one has."""
+        lease: leases.Lease | None = None
+        try:
+            lease = leases.take(self.folder.path, self.folder)
+            with suppress(_Meanwhile):
+                return self._begun(trigger, lease)
+            # what is there now was not when this start looked; from here on nobody else writes
+            return self._begun(trigger, lease)
+        except BaseException as failure:
+            if lease is not None:
+                lease.release_at_end()
+            found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
+            if found is failure:
+                raise
+            # what Spark says may quote a setting
+            raise found from None
+
+    def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Totals | None = None) -> Query:
+        found = look(self.folder)
+        options = self.options
+        effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
+        effects["session"] = settings.effects(self.spark)
+        effects |= self._schemas(found) | policies.recorded(self.topology.plan)
+        place = self._place(found, effects)
+        logs = found.place
+        planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
+        if place.change is not None:
+            check_change(place, place.change, unfinished=is_unfinished(logs))
+        elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
+            # its replay must write the same bytes
+            old = self._place(found, found.binding.effects)
+            before = self._finished(old, planned, lease)
+            if before is not None:
+                return self._begun(trigger, lease, before)
+            found = look(self.folder)
+            place = self._place(found, effects)
+        barrier = StopBarrier()
+        barrier.before = self._topics.watch(place.facts)
+        streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
+        # a query that is to run one batch takes the one that was planned last, where that was not committed
+        rest = partial(self.launched, {"once": True})
+        unfinished = partial(is_unfinished, place.place)
+        return Query(
+            streaming,
+            Counts(streaming, metrics, before, kept),
+            self.folder.path,
+            lease,
+            barrier,
+            lambda: rest() if unfinished() else None,
+            self.spark,
+        )
+
+    def _secure(self, lease: leases.Lease, found: Found | None) -> None:
+        """Have the lease, before anything is written."""
+        if lease.secure(make=True) and found is not None and look(self.folder) != found:
+            raise _Meanwhile
+
+    def _record(self, place: Checkpoint, lease: leases.Lease, found: Found | None) -> None:
+        # a single writer of Spark's has not asked for the lease
+        self._secure(lease, found)
+        lease.check()
+        (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
+
+    @staticmethod
+    def _is_shared(place: Checkpoint, lease: leases.Lease) -> bool:
+        known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
+        return known and not place.created
+
+    def planned_change(self) -> Change:
+        """What the topology does to the checkpoint.
+
+        Raises
+        ------
+        ConfigError : nothing has been started upon it.
+        """
+        found, options = look(self.folder), self.options
+        if found.binding is None:
+            raise not_started(self.folder)
+        recorded = found.binding.partitions if options.kafka is None else None
+        kept = () if options.allow_changed_functions else kept_functions(self.topology)
+        return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
+
+    def _schemas(self, found: Found) -> dict[str, Any]:
+        """What is settled of formats with a registry, if there are any."""
+        known = found.binding.effects.get("schemas", {}) if found.binding else {}
+        made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
+        return {"schemas": made} if made else {}
+
+    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals | None:
+        """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
+        query, metrics, kept = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
+        waiting = silence.Silence(query)
+        try:
+            failures.ended(query, self.folder.path)
+            passed = True
+        except Exception as failure:
+            passed = False
+            if not self._may_pass(place, planned, failure):
+                raise
+        finally:
+            waiting.close()
+            waiting.stop(self.spark)
+        # the lease is that of the query to come
+        lease.query = None
+        if not passed:
+            silence.LOG.warning(policies.PASSES)
+            return None
+        counts = Counts(query, metrics, kept=kept)
+        counts.close()
+        return counts.totals()
+
+    def _may_pass(self, place: Checkpoint, planned: int, failure: Exception) -> bool:
+        """Whether a batch may be run under the topology's policies: nothing is written of it."""
+        if policies.may_pass(self.topology, place.facts.effects, failure):
+            return True
+        if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
+            return False
+        # other outputs come behind the topics, at one of which it failed
+        plan, written = self.topology.plan, Written(planned, place.facts.tasks, place.facts.marks)
+        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
+        return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
+
+    def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
+        """The checkpoint, if it fits; it is not written to."""
+        return found.fitting(
+            self._facts(found, effects),
+            kept=kept_functions(self.topology),
+            allow_partition_change=self.options.allow_partition_change,
+            allow_changed_functions=self.options.allow_changed_functions,
+            allow_recreated_topics=self.options.allow_recreated_topics,
+            evolve=self.options.evolve,
+        )
+
+    def _running(
+        self,
+        place: Checkpoint,
+        planned: int,
+        trigger: dict[str, Any],
+        lease: leases.Lease,
+        barrier: StopBarrier,
+        found: Found | None,
+    ) -> tuple[StreamingQuery, Counted, KeptTotals]:
+        """The query that runs, what its metrics count, and what keeps that."""
+        facts, known = place.facts, place.facts.effects.get("schemas", {})
+        topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
+        given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
+        with settled.handed_registries(self.spark, topology.plan.sources) as registries:
+            with settings.query_settings(*given):
+                read = settled.settled_sources(topology.plan.sources, known, registries)
+                compiled, metrics = self._compiled(topology, place, read, found)
+                writer = sinks.prepared(
+                    compiled,
+                    [(sink, sink.target) for sink in topology.plan.sinks],
+                    kafka=self.options.kafka,
+                    query_name=self.options.name,
+                    checkpoint=place.place.path,
+                    trigger=trigger,
+                    identity=place.identity(topology.plan.application),
+                    barrier=barrier,
+                    written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
+                    lease=lease,
+                    plans=Plans.of(place, lease, planned),
+                    secure=partial(self._secure, lease, found),
+                )
+            # everything has been checked
+            if place.change is not None and found is not None:
+                with settings.query_settings(*given):
+                    self._handover(found, place, planned).run()
+            self._record(place, lease, found)
+            barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
+            # once more: what is set depends on where the checkpoint lies, which must exist for that
+            with settings.query_settings(*given):
+                lease.query = writer.start()
+        return lease.query, metrics, kept
+
+    def _handover(self, found: Found, place: Checkpoint, planned: int) -> Handover:
+        """What takes the checkpoint over to a changed topology."""
+        assert found.binding is not None
+        begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
+        return Handover(self.topology, found.place, found.binding, place, planned, begun)
+
+    def _begins(self, place: Checkpoint, found: Found | None) -> bootstrap.Begins:
+        """What inputs begin with, and how far the query is in it; a change of the topology goes on from there."""
+        if place.change is not None and found is not None and found.binding is not None:
+            return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
+        return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
+
+    def _compiled(
+        self, topology: Physical, place: Checkpoint, read: Sequence[Source], found: Found | None
+    ) -> tuple[Compiled, Counted]:
+        """The frame that the sinks read, and what its metrics count."""
+        facts, spark, effects = place.facts, self.spark, place.facts.effects
+        physical = with_known_domains(topology, facts.partitions, facts.begins)
+        physical = physical.with_idle_time(effects["idle_after_ms"])
+        physical = with_record_cache(physical) if effects["record_cache"] else physical
+        layout = Layout(
+            labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
+            tasks=facts.tasks,
+            cache_root=self.options.local_cache or DEFAULT_CACHE,
+            headers=topology.plan.headers,
+            cases=False,
+            observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
+            direct_sinks=sinks.can_be_direct(spark, topology.plan),
+            numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
+            measured=True,
+            written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
+        )
+        begins = self._begins(place, found)
+        if begins.waiting and not self.options.available_now:
+            raise ConfigError(
+                "The history that inputs begin with has not been processed yet.",
+                given=f"bootstrap= of {', '.join(begins.waiting)}",
+                hint="Before, start it with available_now=True and wait for the end: that processes what is left of "
+                "the history.",
+            )
+        given = (self.options.kafka, self.folder)
+        added = () if place.change is None else place.change.added_sources
+        begun = frozenset(s.name for s in read if place.begun and s.name not in added)
+        dropped = letters_kept(topology.plan)
+        scans = sources.scan(
+            spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
+        )
+        clock = wall_clock.wall_clock(spark) if facts.clock else None
+        compiled = compile_plan(physical, scans, layout, clock)
+        return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
+
+    def _facts(self, found: Found, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None) -> Facts:
+        """What this start depends on; `recorded`: partition counts, where Kafka is not to be asked."""
+        # what becomes of bad records changes nothing of what is kept, so it may change
+        plan = without_dead_letters(self.topology.plan)
+        written = self.topology if plan is self.topology.plan else rewrite(plan)
+        shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
+        known = found.binding.addresses if found.binding else {}
+        origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
+        with settings.alone(self.spark, effects["session"]):
+            functions = function_texts(self.spark, plan)
+        partitions = self._partitions() if recorded is None else recorded
+        clock = effects["idle_after_ms"] > 0
+        begins = bootstrap.recorded(plan.sources, found.binding.begins if found.binding else None)
+        return Facts(
+            topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
+            generation=plan.generation.value,
+            shards=shards,
+            tasks=tasks,
+            formats={"blob": BLOB_VERSION, "state": STATE_VERSION},
+            partitions=partitions,
+            clock=clock,
+            effects=effects,
+            functions=functions,
+            spark=pyspark.__version__,
+            addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
+            stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
+            described=described(
+                with_known_domains(written, partitions, begins),
+                {s.name: sources.describe_origin(s.origin) for s in plan.sources},
+                functions,
+            ),
+            inputs=sources.inputs_of(plan.sources, begins, clock=clock),
+            begins=begins,
+            **self._topics.facts(found.binding, ask=recorded is None),
+        )
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
+
+    def _partitions(self) -> dict[str, int]:
+        read = self.topology.plan.sources
+        topics = sorted(self._topics.read)
+        if not topics:
+            return {}
+        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))

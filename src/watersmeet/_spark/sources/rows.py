@@ -1,0 +1,166 @@
+"""DataFrames as rows: the columns that a user names, in the form that a scan has them.
+
+Law 2: rows have no offsets of their own; their ordering columns are kept, and one task numbers the rows by
+them.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, LongType, TimestampType
+
+from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet.errors import TopologyError
+from watersmeet.io.dataframes import Rows
+
+# Parquet alone numbers the rows of its files; time and path bring the files into one order.
+FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")
+
+
+def row_types(origin: Rows) -> tuple[DataType, DataType]:
+    """Types of key and value.
+
+    Raises
+    ------
+    TopologyError : a column that is not there, a timestamp of another type, rows without an order.
+    """
+    key, value = analysed(rows_of(origin, 0), F.col("s0_key"), F.col("s0_value"))
+    return key, value
+
+
+def rows_of(origin: Rows, number: int) -> DataFrame:
+    """The DataFrame's rows in the columns of a scan, with those that order them as order_0, order_1, ..."""
+    stamp, key, value = columns_of(origin)
+    order = order_columns(origin)
+    frame: DataFrame = origin.frame.select(
+        F.lit(number).alias("root"),
+        stamp.alias("ts"),
+        F.lit(0).alias("partition"),
+        F.lit(None).cast("bigint").alias("offset"),
+        key.alias(f"s{number}_key"),
+        value.alias(f"s{number}_value"),
+        *order,
+    )
+    return frame.withColumn("reason", F.when(F.col("ts") < 0, 1).otherwise(0).cast("tinyint"))
+
+
+def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
+    """Timestamp in ms, key and value.
+
+    Raises
+    ------
+    TopologyError : a column that is not there, a timestamp of another type.
+    """
+    # no timestamp at all is what Kafka writes as -1
+    stamp = F.coalesce(_timestamp(origin), F.lit(-1)).cast("bigint")
+    key = _picked(origin, origin.key, "key")
+    value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
+    return stamp, key, value
+
+
+def order_columns(origin: Rows) -> list[Column]:
+    """The columns that order the rows, as order_0, order_1, ...
+
+    Raises
+    ------
+    TopologyError : there are none.
+    """
+    return [_named(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
+
+
+def order_of(origin: Rows) -> tuple[str, ...]:
+    """The ordering columns: those that were named, or those that Parquet files have by themselves.
+
+    Raises
+    ------
+    TopologyError : none were named, and these rows have none of their own.
+    """
+    if origin.order is not None:
+        for name in origin.order:  # each is checked
+            _type(origin, _named(origin, name), "order")
+        return tuple(origin.order)
+    try:
+        analysed(origin.frame, *map(F.col, FILE_ORDER))
+    except AnalysisException:
+        raise TopologyError(
+            "The rows of this DataFrame have no order.",
+            given="order=None, for a DataFrame that is not read from Parquet files",
+            hint=f"Name the columns that order them: order=[...]. {_known(origin.frame)}",
+        ) from None
+    return FILE_ORDER
+
+
+def _value_names(origin: Rows) -> list[str]:
+    keys = [origin.key] if isinstance(origin.key, str) else origin.key
+    taken = {*(origin.order or ()), *(keys if isinstance(keys, list | tuple) else ())}
+    taken |= {origin.timestamp} if isinstance(origin.timestamp, str) else set()
+    names = [name for name in origin.frame.columns if name not in taken]
+    if not names:
+        raise TopologyError(
+            "No columns are left for the value.",
+            given=", ".join(origin.frame.columns),
+            hint="Name it: value=... (a null value is a tombstone).",
+        )
+    return names
+
+
+def _named(origin: Rows, name: str) -> Column:
+    """The column of that name; else the expression that the name is (a field of a struct)."""
+    return F.col(f"`{name}`") if name in origin.frame.columns and "`" not in name else F.col(name)
+
+
+def _picked(origin: Rows, what: Any, role: str) -> Column:
+    column = what
+    if isinstance(what, str):
+        column = _named(origin, what)
+    elif isinstance(what, list | tuple) and what and all(isinstance(name, str) for name in what):
+        column = F.struct(*[_named(origin, name).alias(name) for name in what])
+    if not isinstance(column, Column):
+        raise TopologyError(
+            f"The {role} of a DataFrame is a column name, several names, or a Column.",
+            given=repr(what),
+            hint=_known(origin.frame),
+        )
+    _type(origin, column, role)
+    # a static one is evaluated once, into a copy in the checkpoint
+    flaw = flaw_of(origin.frame, [column]) if origin.frame.isStreaming else None
+    if flaw:
+        raise TopologyError(f"The {role} of a DataFrame {flaw.what}.", given=str(column), hint=flaw.hint)
+    return column
+
+
+def _type(origin: Rows, column: Column, role: str) -> DataType:
+    try:
+        return analysed(origin.frame, column)[0]
+    except AnalysisException as error:
+        said: dict[str, str] = error.getMessageParameters() or {}
+        name = said.get("objectName", str(column).removeprefix("Column<'").removesuffix("'>")).strip("`")
+        near = get_close_matches(name, origin.frame.columns, n=1)
+        meant = f"Did you mean {role}={near[0]!r}? " if near else ""
+        raise TopologyError(
+            f"The {role} names what the DataFrame does not have: {role}={name!r}.",
+            hint=f"{meant}Name it: {role}=... {_known(origin.frame)}",
+        ) from None
+
+
+def _known(frame: DataFrame) -> str:
+    return f"Its columns are {', '.join(frame.columns)}."
+
+
+def _timestamp(origin: Rows) -> Column:
+    column = _picked(origin, origin.timestamp, "timestamp")
+    kind = _type(origin, column, "timestamp")
+    if isinstance(kind, TimestampType):
+        return F.unix_millis(column)
+    if isinstance(kind, LongType):
+        return column
+    raise TopologyError(
+        f"The timestamp is a timestamp, or a long of milliseconds since 1970, and {origin.timestamp!s:.80} is "
+        f"{kind.simpleString()}.",
+        hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
+    )

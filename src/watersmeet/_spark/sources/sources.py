@@ -1,0 +1,205 @@
+"""Sources as frames: topics and DataFrames become rows with root, ts, partition, offset, key and value.
+
+All Kafka topics are read through one Spark source, so that Spark's rate limit lets them advance together;
+each DataFrame is a frame of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from watersmeet._plan.nodes import Source
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.dead_letters import HEADERS
+from watersmeet._spark.functions.analysed_plan import streams_in
+from watersmeet._spark.sources import static
+from watersmeet._spark.sources.beginnings import beginnings
+from watersmeet._spark.sources.bootstrap import Begins, begin_of
+from watersmeet._spark.sources.rows import row_types, rows_of
+from watersmeet._spark.sources.scans import Scan
+from watersmeet._spark.sources.starting_offsets import starting_offsets
+from watersmeet._spark.sources.topics import partition_counts, read_topics
+from watersmeet.errors import ConfigError
+from watersmeet.io.dataframes import Rows
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import Topic
+
+
+def scan(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    kafka: Kafka | None = None,
+    checkpoint: Folder | None = None,
+    *,
+    begun: Collection[str] = (),
+    partitions: Mapping[str, int] | None = None,
+    begins: Begins | None = None,
+    dropped: str | None = None,
+) -> list[Scan]:
+    """The frames that the sources are read from: one for what each begins with, one for all topics, one per DataFrame.
+
+    Parameters
+    ----------
+    sources : all of the plan, in its order.
+    kafka : the connection, where there are topics.
+    checkpoint : folder that static DataFrames are copied into.
+    begun : names of the sources that have begun.
+    partitions : how many each topic has; records of others fail the query. None: any pass.
+    begins : what sources begin with; what lives waits, where there is history yet to be processed.
+    dropped : the source that has records which end later, as they came; None: there is none.
+
+    Raises
+    ------
+    ConfigError : there is no connection, no connector, or no folder.
+    """
+    numbered = list(enumerate(sources))
+    headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
+    begins = begins or Begins(checkpoint or Folder(spark, ""), {})
+    named = {source.name: (number, source) for number, source in numbered}
+    scans = [_begin(*named[name], headers, begins, begun) for name in begins.names]
+    topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
+    # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
+    copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
+    others = [(n, s) for n, s in topics if s.shape.kind != "global"]
+    letters = {(s.dead_letters_of, s.origin.topic): (n, s) for n, s in numbered if s.dead_letters_of is not None}
+    keeps = next((number for number, s in numbered if s.name == dropped), None)
+    for some, whole in ((others, False), (copied, True)):
+        if some:
+            connection = connected(sources, kafka)
+            begun_live = whole or bool(begins.waiting) or (bool(begun) and begins.topics_begun)
+            starts = {} if begun_live else starting_offsets(some, connection, partitions or {}, begins.recorded)
+            mine = {place: letter for place, letter in letters.items() if place[0] in {s.name for _, s in some}}
+            numbers = {place: number for place, (number, _) in mine.items()}
+            told = (spark, some, connection, headers)
+            read = read_topics(*told, whole=whole, partitions=partitions, letters=numbers, starts=starts, dropped=keeps)
+            names = tuple(source.name for _, source in (*some, *mine.values()))
+            found = Scan(read, names)
+            scans.append(found if whole else _in_turn(found, begins))
+    for number, source in numbered:
+        if isinstance(source.origin, Rows):
+            found = _scan_rows(number, source, headers, checkpoint, source.name in begun)
+            scans.append(_in_turn(found, begins) if source.origin.frame.isStreaming else found)
+    return scans
+
+
+def _begin(number: int, source: Source, headers: bool, begins: Begins, begun: Collection[str]) -> Scan:
+    frame, order = begins.stream(source, number, begun=source.name in begun)
+    scan = _in_one_task(frame, source, order, headers)
+    return replace(scan, begins=True, snapshot=begins.recorded[source.name]["snapshot"])
+
+
+def _in_turn(scan: Scan, begins: Begins) -> Scan:
+    """The scan of something that lives; one without rows, where that has to wait."""
+    if not begins.waiting:
+        return scan
+    nothing = begins.nothing_yet
+    return replace(scan, made=nothing(scan.frame) if scan.topics is None else scan.topics.through(nothing))
+
+
+def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) -> list[str]:
+    """A name for each source of Spark's, in the order in which `scan` and the query's plan have them.
+
+    Parameters
+    ----------
+    begins : names of the sources that begin with something.
+    clock : whether the wall clock is a source.
+    """
+    found = [begin_of(name) for name in sorted(begins)]
+    found += [name for name in (TOPICS, GLOBAL_TOPICS) if name in topics_of(sources)]
+    for source in (each for each in sources if isinstance(each.origin, Rows)):
+        found += [f"rows {source.name}"] * _streams_in(source.origin.frame)
+    return [*found, *([CLOCK] if clock else [])]
+
+
+def topics_of(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
+    """The topics that each of Spark's Kafka sources reads."""
+    found: dict[str, frozenset[str]] = {}
+    for source in (each for each in sources if isinstance(each.origin, Topic)):
+        name = GLOBAL_TOPICS if source.shape.kind == "global" else TOPICS
+        found[name] = found.get(name, frozenset()) | {source.origin.name}
+    return found
+
+
+def begun_topics(sources: Sequence[Source], kafka: Kafka | None) -> dict[str, Begin]:
+    """What each of Spark's Kafka sources reads, and where topics begin that are added to it."""
+    if kafka is None:
+        return {}
+    starts = {TOPICS: kafka.starting_offsets, GLOBAL_TOPICS: "earliest"}
+    given = topics_of(sources)
+    return {name: Begin(topics, partial(beginnings, kafka, starts=starts[name])) for name, topics in given.items()}
+
+
+def _streams_in(frame: Any) -> int:
+    """How many of Spark's sources a DataFrame is made of; a static one is read as a stream of files."""
+    if not frame.isStreaming:
+        return 1
+    # over Spark Connect nobody says; there a topology cannot be changed either
+    return streams_in(frame) or 1
+
+
+def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
+    """The connection.
+
+    Raises
+    ------
+    ConfigError : there is none.
+    """
+    if kafka is None:
+        topics = {source.origin.name for source in sources if isinstance(source.origin, Topic)}
+        raise ConfigError(
+            f"The topology reads Kafka topics, and kafka= is left out: {', '.join(sorted(topics)):.200}.",
+            hint='topology.start(spark, checkpoint=..., kafka=wm.Kafka("host:9092"))',
+        )
+    return kafka
+
+
+def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | None, begun: bool) -> Scan:
+    frame = rows_of(source.origin, number)
+    order = tuple(name for name in frame.columns if name.startswith("order_"))
+    if not source.origin.frame.isStreaming:
+        if checkpoint is None:
+            raise ConfigError(
+                "A static DataFrame is copied into the checkpoint's folder, and there is none.",
+                given=f"source {source.name!r}",
+                hint="Start the topology with checkpoint=...",
+            )
+        folder, at_once = checkpoint.below("watersmeet/static"), source.shape.kind == "global"
+        frame = static.as_stream(frame, order, folder, source.name, at_once=at_once, begun=begun)
+    return _in_one_task(frame, source, order, headers)
+
+
+def _in_one_task(frame: DataFrame, source: Source, order: tuple[str, ...], headers: bool) -> Scan:
+    if headers:
+        frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
+    return Scan(frame.coalesce(1), (source.name,), order=order)
+
+
+def describe_origin(origin: Topic | Rows) -> str:
+    """An origin in describe() and in the checkpoint: one line, without secrets, the same at every start."""
+    if isinstance(origin, Topic):
+        parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
+        # what becomes of undecodable records changes nothing of what is kept, so it may change
+        return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
+    kind = "streaming" if origin.frame.isStreaming else "static"
+    parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]
+    return f"{kind} DataFrame ({', '.join(parts)})"
+
+
+def _column_text(given: Any) -> str:
+    if given is None:
+        return "by default"
+    if isinstance(given, str):
+        return given
+    # the text of an expression is another in another version of Spark
+    return "+".join(given) if isinstance(given, list | tuple) else "of an expression"
+
+
+__all__ = ["Scan", "describe_origin", "partition_counts", "row_types", "scan"]

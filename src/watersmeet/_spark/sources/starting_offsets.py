@@ -1,0 +1,108 @@
+"""From where topics are read at the first start, where an input that lies elsewhere says from where its topic goes on.
+
+Spark's source takes places for all partitions of all its topics or for none, so those of the others are said as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from watersmeet._plan.nodes import Source
+from watersmeet._spark.sinks import kafka_client
+from watersmeet._spark.sources.bootstrap import Recorded
+from watersmeet.errors import ConfigError
+from watersmeet.extras import installing
+from watersmeet.io.bootstrap import Bootstrap
+from watersmeet.io.kafka import Kafka
+
+_ENDS = {"latest": -1, "earliest": -2}
+"""How Spark's source names the ends of a partition among offsets."""
+
+
+def starting_offsets(
+    topics: Sequence[tuple[int, Source]],
+    kafka: Kafka,
+    partitions: Mapping[str, int],
+    begins: Recorded,
+) -> dict[str, dict[int, int]]:
+    """The offset at which each partition begins, by topic; none where no input says any.
+
+    Parameters
+    ----------
+    topics : sources with their numbers in the plan.
+    partitions : how many each topic has.
+    begins : what inputs begin with.
+
+    Raises
+    ------
+    ConfigError : an input names other partitions than its topic has or none any more, or its topic is another input as
+        well.
+    """
+    for _, source in topics:
+        if source.bootstrap is None and source.name in begins:
+            raise ConfigError(
+                "It is not said any more from where a topic goes on behind its history.",
+                given=f"no bootstrap= of {source.name!r}",
+                hint="Leave the bootstrap in the program until the topic itself has been read.",
+            )
+    said = {source.origin.name: source.bootstrap for _, source in topics if source.bootstrap is not None}
+    if not said:
+        return {}
+    names = [source.origin.name for _, source in topics]
+    for topic in said:
+        if names.count(topic) > 1:
+            raise ConfigError(
+                "A topic that goes on from somewhere else is read once.",
+                given=f"topic {topic!r}, {names.count(topic)} inputs",
+                hint="Read it once and use the handle twice: table.to_stream(), stream.to_table().",
+            )
+    return {topic: _begins(topic, said.get(topic), kafka, partitions[topic]) for topic in sorted(set(names))}
+
+
+def _begins(topic: str, begin: Bootstrap | None, kafka: Kafka, count: int) -> dict[int, int]:
+    given = kafka.starting_offsets if begin is None else begin.starting_offsets
+    if isinstance(given, str):
+        return dict.fromkeys(range(count), _ENDS[given])
+    if given is None and begin is not None and isinstance(begin.starting_timestamp, int):
+        return _at(topic, begin.starting_timestamp, kafka, count)
+    assert given is not None, topic
+    if sorted(given) != list(range(count)):
+        raise ConfigError(
+            "The offsets to go on from are those of other partitions than the topic has.",
+            given=f"partitions {', '.join(map(str, sorted(given)))}; {topic!r} has {count}",
+            hint=f"starting_offsets={{{', '.join(f'{n}: ...' for n in range(count))}}}",
+        )
+    return {number: given[number] for number in range(count)}
+
+
+def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
+    """The offset of the first record that is not older, in each partition.
+
+    Raises
+    ------
+    ConfigError : Kafka's Python client is not installed.
+    """
+    if find_spec("confluent_kafka") is None:
+        raise ConfigError(
+            "Offsets are found by a timestamp through Kafka's Python client, which is not installed.",
+            given=f"starting_timestamp={moment}",
+            hint=f"{installing('kafka')}; or give starting_offsets=.",
+        )
+    kafka_client.check_topics(kafka, [topic])
+    settings = kafka_client.client_settings(kafka)
+    client: Any = importlib.import_module("confluent_kafka")
+    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    partitions = [client.TopicPartition(topic, number) for number in range(count)]
+    timeout = kafka_client.seconds(settings)
+
+    def asked(what: Any) -> dict[int, int]:
+        found = admin.list_offsets(dict.fromkeys(partitions, what), request_timeout=timeout)
+        return {partition.partition: future.result().offset for partition, future in found.items()}
+
+    # the ends first: what is written between the two questions lies behind them
+    spec = importlib.import_module("confluent_kafka.admin").OffsetSpec
+    ends, found = asked(spec.latest()), asked(spec.for_timestamp(moment))
+    return {number: ends[number] if offset < 0 else offset for number, offset in found.items()}

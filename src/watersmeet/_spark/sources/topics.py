@@ -1,0 +1,392 @@
+"""Kafka topics as rows: one Spark source for all of them, decoded, with a reason where that fails.
+
+Law 2 (one task reads a partition, in order of offset), law 6 (undecodable bytes neither vanish nor pass for a
+tombstone), law 9 (a rate limit by default).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from importlib.util import find_spec
+from types import MappingProxyType
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, StructField, StructType
+
+from watersmeet._plan.nodes import Source
+from watersmeet._spark.formats import formats
+from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._spark.formats.dead_letters import RAW_HEADERS
+from watersmeet._spark.formats.deserializers import (
+    NEGATIVE_TIMESTAMP,
+    RAW,
+    UNDECODABLE,
+    Decode,
+    Deserializer,
+    Deserializers,
+    refused,
+)
+from watersmeet._spark.session.connector import kafka_package
+from watersmeet._spark.session.origins import unnamed
+from watersmeet._spark.sinks import kafka_client
+from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
+from watersmeet.io.formats import Format
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import DeadLetter, OnError, OnUndecodable, Topic
+
+Numbered = Sequence[tuple[int, Source]]
+"""Topic sources with their numbers in the plan."""
+Letters = Mapping[tuple[str, str], int]
+"""By the name of a source, and a topic, the number of the source that has its dead letters for that topic."""
+_PARTS = tuple(RAW)
+_LOGINS = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_VALUE = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.$-]+)"""
+_LOGIN = re.compile(
+    rf"(?:\s*[\w.$]+\s+(?i:required|requisite|sufficient|optional)(?:\s+{_VALUE}\s*=\s*{_VALUE})*\s*;\s*)+", re.ASCII
+)
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def read_topics(
+    spark: SparkSession,
+    topics: Numbered,
+    kafka: Kafka,
+    headers: bool,
+    *,
+    whole: bool = False,
+    partitions: Mapping[str, int] | None = None,
+    letters: Letters | None = None,
+    starts: Mapping[str, Mapping[int, int]] | None = None,
+    dropped: int | None = None,
+) -> TopicRows:
+    """The stream of all these topics' records, as rows of a scan.
+
+    Parameters
+    ----------
+    whole : whether they are read from their beginning, and to their end in the first batch.
+    partitions : how many each topic has; records of others fail the query. None: any pass.
+    letters : where the dead letters of these sources are.
+    starts : where partitions begin, by topic, if that is said of one; then of all.
+    dropped : number of the source that has records which end later, as they came; None: there is none.
+
+    Raises
+    ------
+    ConfigError : the session has no Kafka connector.
+    """
+    names = [source.origin.name for _, source in topics]
+    options = reader_options(kafka, names, headers or bool(letters) or dropped is not None)
+    if whole:
+        del options["maxOffsetsPerTrigger"]
+        options["startingOffsets"] = "earliest"
+    elif starts:
+        options["startingOffsets"] = json.dumps(starts)
+    try:
+        records = spark.readStream.format("kafka").options(**options).load()
+    except AnalysisException as error:
+        if "kafka" not in str(error).lower() or "find" not in str(error).lower():
+            raise
+        raise ConfigError(
+            "This Spark session has no Kafka connector.",
+            given=f"topics {', '.join(sorted(set(names)))}",
+            hint=f"wm.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
+        ) from None
+    return topic_rows(records, topics, headers, partitions, letters or {}, dropped)
+
+
+def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
+    """What Spark's Kafka source is told."""
+    return {
+        "subscribe": ",".join(sorted(set(topics))),
+        "startingOffsets": kafka.starting_offsets,
+        "maxOffsetsPerTrigger": str(kafka.max_records_per_batch),
+        "includeHeaders": str(headers).lower(),
+        # offsets that are gone are lost records: never pass over them silently
+        "failOnDataLoss": "true",
+        # what a transaction has taken back was never written, and what it has not committed yet may still be
+        "kafka.isolation.level": "read_committed",
+        # the broker's own default keeps the fetch of a small batch waiting for half a second
+        "kafka.fetch.max.wait.ms": "5",
+        # between two polls the client asks the broker for nothing, over and over: ten times the default's 500 records
+        "kafka.max.poll.records": "5000",
+        # the system's own choice grows with the way to the broker, 64 kB do not
+        "kafka.receive.buffer.bytes": "-1",
+        **{f"kafka.{name}": value for name, value in java_settings(kafka).items()},
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        **kafka.source,
+    }
+
+
+def java_settings(kafka: Kafka) -> dict[str, str]:
+    """The settings of Kafka's Java client: the common ones that librdkafka names otherwise, translated."""
+    common = dict(kafka.options)
+    found = {}
+    user, password = common.pop("sasl.username", None), common.pop("sasl.password", None)
+    mechanism = common.pop("sasl.mechanisms", None) or common.get("sasl.mechanism")
+    if mechanism:
+        common["sasl.mechanism"] = mechanism
+    if user is not None and password is not None and mechanism in _LOGINS:
+        found["sasl.jaas.config"] = (
+            f"{_LOGINS[mechanism]} required username={_quoted(user)} password={_quoted(password)};"
+        )
+    authority = common.pop("ssl.ca.location", None)
+    if authority is not None:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    settings = {**common, **found, **kafka.consumer}
+    if "sasl.jaas.config" in settings:
+        _check_login(settings["sasl.jaas.config"])
+    return settings
+
+
+def _check_login(text: str) -> None:
+    """Raise unless Kafka can read a login.
+
+    Kafka's own complaint quotes the word that it does not expect, which may be a part of the password.
+    """
+    if not _LOGIN.fullmatch(text):
+        raise ConfigError(
+            "The login of the Kafka source cannot be read.",
+            given="sasl.jaas.config",
+            hint='It is: class required username="..." password="..."; with quotes around what is no plain word, '
+            "and a semicolon at the end. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
+        )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """Topics as rows of a scan.
+
+    Parameters
+    ----------
+    bare : with keys and values as they came.
+    deserializers : decodes these.
+    schema : of the rows with keys and values decoded, as functions of Spark's need them.
+    made : makes such rows.
+    plain : whether these have keys and values as they came, too.
+    """
+
+    bare: DataFrame
+    deserializers: Deserializers
+    schema: StructType
+    made: Callable[[], DataFrame]
+    plain: bool
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows decoded: not made before somebody needs them, since that takes Spark longer than all else here."""
+        return self.made()
+
+    def through(self, change: Callable[[DataFrame], DataFrame]) -> TopicRows:
+        """Rows that `change` makes of these, with the same columns."""
+        return replace(self, bare=change(self.bare), made=lambda: change(self.frame))
+
+
+@unnamed()
+def topic_rows(
+    records: DataFrame,
+    topics: Numbered,
+    headers: bool,
+    partitions: Mapping[str, int] | None = None,
+    letters: Letters = MappingProxyType({}),
+    dropped: int | None = None,
+) -> TopicRows:
+    """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
+    parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
+    frame = records.withColumn("root", _root(topics))
+    decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
+    kept = {part.number: _letters(letters, part, part.topic.on_error) for part in parts}
+    found = {number: tuple(to for to in (error, dropped) if to is not None) for number, error in kept.items()}
+    deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
+    columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
+    columns += [F.col("headers")] if headers else []
+    raw = [F.col(part).alias(name) for part, name in RAW.items()]
+    if letters or dropped is not None:
+        having = {part.number for part in parts if part.topic.dead_letters or dropped is not None}
+        raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
+    bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
+    schema = _schema(bare, deserializers, parts, plain=plain)
+    made = partial(_by_spark, frame, deserializers, parts, [*columns, *raw])
+    if not plain:
+        made = partial(bare.mapInArrow, Decode(deserializers, arrow_schema(schema)), schema)
+    return TopicRows(bare, deserializers, schema, made, plain)
+
+
+def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], *, plain: bool) -> StructType:
+    """Columns of the rows with keys and values decoded."""
+    kept = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
+    made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
+    made += [StructField(name, kind) for name, kind in deserializers.letters]
+    return StructType([*kept, StructField("reason", ByteType()), *made])
+
+
+@unnamed()
+def _by_spark(
+    frame: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], columns: Sequence[Column]
+) -> DataFrame:
+    """The rows with keys and values decoded by Spark."""
+    # What is needed more than once has a column of its own, so that it is computed once.
+    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
+    decoded = [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts]]
+    decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
+    return frame.select(*columns, *decoded)
+
+
+def _letters(letters: Letters, part: _Part, policy: OnError | OnUndecodable | None) -> int | None:
+    return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
+
+
+def _decoding(part: _Part, letters: int | None) -> Deserializer:
+    form, topic = part.form, part.topic
+    told = (part.number, part.part, part.name, form.kind, topic.name, topic.fails, formats.serde_of(form))
+    return Deserializer(*told, letters, part.source)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The keys, or the values, of one source."""
+
+    number: int
+    topic: Topic
+    part: str
+    source: str
+
+    @property
+    def form(self) -> Format:
+        form: Format = getattr(self.topic, self.part)
+        return form
+
+    @property
+    def name(self) -> str:
+        return f"s{self.number}_{self.part}"
+
+    @property
+    def fault(self) -> str:
+        return f"{self.name}_fault"
+
+    @property
+    def raw(self) -> Column:
+        return F.when(F.col("root") == self.number, F.col(self.part))
+
+    @property
+    def value(self) -> Column:
+        return formats.value_of(self.form, self.raw, F.col(self.fault))
+
+    @property
+    def complaint(self) -> Column:
+        error = refused(self.part, self.topic.name, self.form.kind, "%d", "%d", "%s")
+        return F.format_string(_told(error), "partition", "offset", self.fault)
+
+
+def _root(topics: Numbered) -> Column:
+    """The number of a record's source; a topic that is read twice gives each record twice."""
+    numbers: dict[str, list[int]] = {}
+    for number, source in topics:
+        numbers.setdefault(source.origin.name, []).append(number)
+    once = all(len(found) == 1 for found in numbers.values())
+    cases = [
+        (F.col("topic") == name, F.lit(found[0]) if once else F.array(*map(F.lit, found)))
+        for name, found in numbers.items()
+    ]
+    root = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))
+    return root if once else F.explode(root)
+
+
+def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
+    """The partition; reading it fails where the topic did not have it at the start: each has a time of its own."""
+    if known is None:
+        return F.col("partition")
+    numbers: dict[int, list[int]] = {}
+    for number, source in topics:
+        numbers.setdefault(known[source.origin.name], []).append(number)
+    (most, _), *others = sorted(numbers.items(), reverse=True)
+    count = F.lit(most)
+    for fewer, found in others:
+        count = F.when(F.col("root").isin(found), fewer).otherwise(count)
+    error = ChangedTopology(
+        "A topic has got more partitions since the start.",
+        given="topic %s, partition %d; %d partitions at the start",
+        hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
+        "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
+    )
+    told = F.format_string(_told(error), "topic", "partition", count)
+    return F.when(F.col("partition") < count, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
+
+
+def _told(error: WatersmeetError) -> str:
+    """An error's text as a worker tells it: `failures` makes an error of it again."""
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
+
+
+def _reason(parts: Sequence[_Part]) -> Column:
+    """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
+    reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
+    for part in parts:  # later ones stand further out and are asked first
+        if part.topic.fails:
+            outcome = F.raise_error(part.complaint).cast("tinyint")
+        else:
+            outcome = F.lit(UNDECODABLE).cast("tinyint")
+        reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
+    return reason
+
+
+# -- partitions --------------------------------------------------------------------------------------------
+
+
+def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
+    """Number of partitions of each topic.
+
+    Asked of Kafka's Python client where it is installed and has the settings (milliseconds), else of Spark's
+    connector through the end offsets of an empty query (seconds).
+
+    Raises
+    ------
+    ConfigError : a topic is not there.
+    """
+    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
+    if find_spec("confluent_kafka") is None or java_alone:
+        return _counts_by_spark(spark, topics, kafka)
+    kafka_client.check_topics(kafka, topics)
+    settings = kafka_client.client_settings(kafka)
+    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    found = admin.list_topics(timeout=kafka_client.seconds(settings)).topics
+    return {name: len(found[name].partitions) for name in sorted(set(topics))}
+
+
+def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
+    options = {**reader_options(kafka, topics, headers=False), "startingOffsets": "latest"}
+    stream = spark.readStream.format("kafka").options(**options).load().writeStream.format("noop")
+    try:
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination()
+    except PySparkException as error:
+        if "UnknownTopicOrPartition" not in str(error):
+            raise
+        raise ConfigError(
+            "Kafka has no such topic.",
+            given=f"one of {', '.join(sorted(set(topics)))}",
+            hint="Create it first, with the partitions it is to have.",
+        ) from None
+    progress = query.lastProgress
+    assert progress is not None, "an availableNow query reports its one batch"
+    offsets = json.loads(progress.sources[0].endOffset)
+    return {name: len(offsets[name]) for name in sorted(set(topics))}

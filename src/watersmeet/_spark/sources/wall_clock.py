@@ -1,0 +1,57 @@
+"""The wall clock as a source of the query, for topologies whose time goes on while the input rests.
+
+Spark's rate source gives a row a second; its offsets are in the checkpoint, so a replayed batch sees the same
+clock, on whatever machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from watersmeet._engine.time.watermark import told_clock
+from watersmeet._plan.physical import Physical
+from watersmeet._spark.dataflow.packing import told_ends, wire_batches, wire_rows
+from watersmeet._spark.dataflow.wire import WIRE, Labels
+
+
+def wall_clock(spark: SparkSession) -> DataFrame:
+    """A stream of one row a second: `wall`, in ms since 1970."""
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return ticks.select(F.unix_millis("timestamp").alias("wall"))
+
+
+def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
+    """Wire rows that show the clock to every shard of the operators that keep time; with ends where they are wanted."""
+    targets = tuple((op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms)
+    return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
+
+
+@dataclass(frozen=True)
+class Tell:
+    """mapInArrow function: the latest of a batch's ticks as wire rows.
+
+    Parameters
+    ----------
+    targets : (operator, port on which it is told times).
+    labels : how (target, shard) are labelled.
+    ends : whether to send ends behind the rows: a batch may have nothing but ticks.
+    """
+
+    targets: tuple[tuple[int, int], ...]
+    labels: Labels
+    ends: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Wire rows of one task."""
+        latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
+        for target, port in self.targets if latest else ():
+            routed_batches = told_clock(target, port, max(latest), self.labels.shards)
+            yield from wire_batches(wire_rows(routed_batches, self.labels))
+        if self.ends:
+            yield from wire_batches(told_ends(self.labels))

@@ -1,0 +1,107 @@
+"""Rows of a store in the workers: a hash range's chunks go to the disk of the task, and come back merged.
+
+Law 9: a task holds some megabytes of a range at a time, however large it is, since all runs lie in files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet._engine.state import manifest as mf
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.layout import declared
+from watersmeet._engine.state.runs import State
+from watersmeet._spark.session.worker import give_back, settle
+from watersmeet._spark.stores.keys import Keys
+from watersmeet._spark.stores.shown import Shown
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """A ChunkStore that is read: the manifest at hand, chunks as files of a folder.
+
+    Parameters
+    ----------
+    folder : of its own.
+    manifest : what lists the chunks.
+    """
+
+    folder: Path
+    manifest: bytes
+
+    def get_manifest(self) -> bytes:
+        """See `ChunkStore`."""
+        return self.manifest
+
+    def get_chunk(self, run: str, chunk: int) -> bytes:
+        """See `ChunkStore`."""
+        try:
+            return (self.folder / f"{run}-{chunk}").read_bytes()
+        except FileNotFoundError:
+            raise KeyError((run, chunk)) from None
+
+    def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
+        """See `ChunkStore`."""
+        (self.folder / f"{run}-{chunk}").write_bytes(blob)
+
+    def put_manifest(self, manifest: bytes) -> None:
+        """It stays as it is."""
+        raise NotImplementedError
+
+    def remove_chunk(self, run: str, chunk: int) -> None:
+        """Chunks stay."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """mapInArrow function: chunks of hash ranges, as (label, run, chunk, content), to rows of the store's DataFrame.
+
+    Parameters
+    ----------
+    store : the store's name.
+    shown : what is shown of it.
+    manifests : of each range, by its label.
+    keys : of each range the keys that are asked for; None: all.
+    """
+
+    store: str
+    shown: Shown
+    manifests: Mapping[int, bytes]
+    keys: Mapping[int, Keys] | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's ranges."""
+        settle()
+        with tempfile.TemporaryDirectory(prefix="watersmeet-state-") as name:
+            folder = Path(name)
+            for label, chunks in sorted(self._kept(batches, folder).items()):
+                yield from self._rows(chunks, folder / "runs", None if self.keys is None else self.keys[label])
+        give_back()
+
+    def _kept(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
+        """The ranges whose chunks lie in the folder now, by label, each in one of its own."""
+        found: dict[int, FolderStore] = {}
+        for batch in batches:
+            for at, label in enumerate(batch.column("label").to_pylist()):
+                if label not in found:
+                    found[label] = FolderStore(folder / str(label), self.manifests[label])
+                    found[label].folder.mkdir()
+                run, chunk, content = (batch.column(name)[at] for name in ("run", "chunk", "content"))
+                found[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
+        return found
+
+    def _rows(self, chunks: FolderStore, runs: Path, keys: Keys | None) -> Iterator[pa.RecordBatch]:
+        entry = mf.read(chunks.manifest).tables[self.store]
+        table = State(chunks, RunCache(runs)).table(declared(self.store, entry.schema))
+        if keys is None:
+            found = table.scan()
+        else:
+            found = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
+        for rows in found:
+            yield from self.shown.rows(rows)

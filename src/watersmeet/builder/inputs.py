@@ -1,0 +1,294 @@
+"""What a builder reads: streams, tables and global tables, of topics and of DataFrames.
+
+Overloads say which options go with which source; that they do is checked again when the node is made (`_plan.inputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from watersmeet._plan.construction import Construction
+from watersmeet._plan.inputs import Inputs
+from watersmeet.global_ktable import GlobalKTable
+from watersmeet.io.bootstrap import Backfill, Snapshot
+from watersmeet.io.dataframes import Rows
+from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.topics import OnError, OnUndecodable, Topic
+from watersmeet.kstream import KStream
+from watersmeet.ktable import KTable
+from watersmeet.names import answering
+from watersmeet.windows import Duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    Columns = str | Column | Sequence[str]
+    """A column by its name, several by theirs, or a Column."""
+
+
+@answering
+class InputReading:
+    """A builder's methods that read inputs."""
+
+    _construction: Construction
+    _inputs: Inputs
+
+    @overload
+    def stream(
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool = False,
+        name: str | None = None,
+        bootstrap: Backfill | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def stream(self, source: Topic, *, name: str | None = None, bootstrap: Backfill | None = None) -> KStream: ...
+
+    @overload
+    def stream(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+        bootstrap: Backfill | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def stream(self, source: Rows, *, name: str, bootstrap: Backfill | None = None) -> KStream: ...
+
+    def stream(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+        bootstrap: Backfill | None = None,
+    ) -> KStream:
+        """A KStream of a Kafka topic or a DataFrame.
+
+        Parameters
+        ----------
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
+            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
+        bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
+            types.
+        """
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
+        return KStream(self._construction, node)
+
+    @overload
+    def table(
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool = False,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def table(
+        self,
+        source: Topic,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def table(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def table(
+        self,
+        source: Rows,
+        *,
+        name: str,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
+    ) -> KTable: ...
+
+    def table(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        bootstrap: Snapshot | Backfill | None = None,
+    ) -> KTable:
+        """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
+
+        Parameters
+        ----------
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
+            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
+        store : queryable name of the table.
+        history : for how long the table remembers its past, such as "1 day": a versioned table (KIP-889), in which a
+            stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
+        bootstrap : what the table begins with, and from where its topic goes on: a `Snapshot`, or its history, a
+            `Backfill`.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, the name is taken, the history is no duration, or
+            what it begins with has rows of other types.
+        """
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
+        return KTable(self._construction, node)
+
+    @overload
+    def global_table(
+        self,
+        source: str,
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool = False,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> GlobalKTable: ...
+
+    @overload
+    def global_table(self, source: Topic, *, name: str | None = None, store: str | None = None) -> GlobalKTable: ...
+
+    @overload
+    def global_table(
+        self,
+        source: DataFrame,
+        *,
+        name: str,
+        key: Columns,
+        timestamp: str | Column,
+        value: Columns | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+    ) -> GlobalKTable: ...
+
+    @overload
+    def global_table(self, source: Rows, *, name: str, store: str | None = None) -> GlobalKTable: ...
+
+    def global_table(
+        self,
+        source: str | Topic | Rows | DataFrame,
+        *,
+        name: str | None = None,
+        key: Columns | Format | None = None,
+        value: Columns | Format | None = None,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool | None = None,
+        timestamp: str | Column | None = None,
+        order: str | Sequence[str] | None = None,
+        store: str | None = None,
+    ) -> GlobalKTable:
+        """A GlobalKTable of a Kafka topic or a DataFrame: a table that every shard has a copy of.
+
+        At every start it is read to its end before the first record of a stream; later updates come before
+        everything else of their batch. It can be looked up by any key and does nothing of its own accord.
+
+        Parameters
+        ----------
+        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
+        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
+        key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
+            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
+            that are neither key, timestamp nor order. A null value is a tombstone.
+        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
+            says where they are, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` counts it and
+            writes it there. Default: the builder's.
+        on_error : of a topic, the same of records for which a function raises before the first operator with state.
+        headers : of a topic, whether records keep their headers; default False.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
+            files, whose rows have an order of their own.
+        store : queryable name of the table.
+
+        Raises
+        ------
+        TopologyError : no such source, format, column or schema, or the name is taken.
+        """
+        options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
+        options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        return GlobalKTable(self._construction, self._inputs.add(source, "global", name, store, options))

@@ -1,0 +1,100 @@
+"""What the commands `metrics` and `drops` say: the numbers that a checkpoint keeps, as lines or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from watersmeet._spark.checkpoint.checkpoint import started_in
+from watersmeet._spark.checkpoint.files import Folder, on_this_machine
+from watersmeet._spark.metrics.kept import read
+from watersmeet._spark.metrics.log_line import at
+from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
+from watersmeet.session import session
+
+Drops = Mapping[tuple[str, str], int]
+
+
+def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[str, Any]]:
+    """The numbers of a checkpoint, None before its first batch; and which batches they are of.
+
+    Raises
+    ------
+    ConfigError : no topology was started with it.
+    """
+    # one of this machine is read without a Spark
+    folder = on_this_machine(checkpoint) or Folder(session(master=master), checkpoint)
+    found = read(started_in(folder))
+    if found is None:
+        return None, {"first_batch": None, "last_batch": None, "batches": 0}
+    totals, now = found.totals, found.totals.metrics(active=False, at_ms=found.at_ms)
+    return now, {"first_batch": totals.first, "last_batch": totals.last, "batches": totals.batches}
+
+
+def drops_as_json(drops: Drops) -> list[dict[str, Any]]:
+    """Drops as JSON has them."""
+    return [{"operator": node, "reason": why, "records": count} for (node, why), count in sorted(drops.items())]
+
+
+def drop_lines(drops: Drops) -> Iterator[str]:
+    """A line for each operator and reason."""
+    for (node, why), count in sorted(drops.items()):
+        yield f"dropped {count:,} at {node}: {why}"
+
+
+def metrics_as_json(now: Metrics) -> dict[str, Any]:
+    """All numbers as JSON has them; what is true of a running query alone is left out."""
+    # a key of two parts is no key of JSON's
+    said = asdict(replace(now, drops={}, batch=None if now.batch is None else replace(now.batch, drops={})))
+    said["stream_time_lag_ms"] = dict(now.stream_time_lag_ms)
+    said["drops"] = drops_as_json(now.drops)
+    if now.batch is not None:
+        said["batch"]["drops"] = drops_as_json(now.batch.drops)
+    del said["active"]
+    return said
+
+
+def metric_lines(now: Metrics) -> Iterator[str]:
+    """A line for each source, operator, table and sink, then drops, the last batch and memory."""
+    for source, count in now.consumed.items():
+        late = now.record_lateness_max_ms.get(source, 0) / 1_000
+        time = now.stream_time_ms.get(source)
+        told = "" if time is None else f"; stream time {at(time)}, records at most {late:,.3f} s behind it"
+        yield f"source {source}: {count:,} records{told}"
+    for topic, partitions in now.lag.items():
+        yield f"lag of {topic}: " + ", ".join(f"{lag:,} in partition {part}" for part, lag in partitions.items())
+    for name, operator in now.operators.items():
+        held = f"; {now.held[name]:,} held" if name in now.held else ""
+        yield f"operator {name}: {operator.processed:,} in, {operator.forwarded:,} out{held}"
+    for name, table in now.tables.items():
+        yield f"table {name}: {table.rows:,} rows, {table.bytes:,} bytes"
+    for sink, written in now.produced.items():
+        yield f"sink {sink}: " + ("not counted" if written is None else f"{written:,} records")
+    yield from drop_lines(now.drops)
+    if now.batch is not None:
+        yield _batch_line(now.batch)
+    yield f"memory: {now.worker_bytes / 1e6:,.1f} MB of the largest worker, {now.state_bytes / 1e6:,.1f} MB of stores"
+
+
+def _batch_line(batch: BatchMetrics) -> str:
+    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in batch.seconds.items())
+    return f"batch {batch.number}: {batch.records:,} records, began {at(batch.started_ms)}, seconds: {parts}"
+
+
+def span(said: Mapping[str, Any]) -> str:
+    """Which batches were counted.
+
+    >>> span({"first_batch": 0, "last_batch": 41, "batches": 42})
+    'batches 0 to 41'
+    >>> span({"first_batch": 7, "last_batch": 41, "batches": 34})
+    'batches 7 to 41, one of them not counted'
+    >>> span({"first_batch": None, "last_batch": None, "batches": 0})
+    'no batch was counted yet'
+    """
+    first, last = said["first_batch"], said["last_batch"]
+    if first is None:
+        return "no batch was counted yet"
+    missing = last - first + 1 - said["batches"]
+    told = {0: "", 1: ", one of them not counted"}.get(missing, f", {missing} of them not counted")
+    return f"batches {first} to {last}{told}"

@@ -1,0 +1,262 @@
+"""How a user's function meets the plan: its arguments by number, its result's type by asking the backend.
+
+Owns the one calling rule of watersmeet: a function's last parameters are the values, and with one parameter
+more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
+(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`watersmeet.testing.proof.arrow`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.io.formats import Format
+
+Function = Callable[..., Any]
+
+
+class FunctionBackend(Protocol):
+    """What the handles need to know of the kind of function that a topology is written with."""
+
+    def source_types(self, origin: Any, given: str) -> tuple[Any, Any]:
+        """(key type, value type) of a source's records."""
+        ...
+
+    def value_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
+        """Type of what `function` returns for arguments of these types."""
+        ...
+
+    def pair_type(self, function: Function, arguments: Sequence[Any], role: str) -> tuple[Any, Any]:
+        """Types of the (key, value) pair that `function` returns."""
+        ...
+
+    def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
+        """Type of the elements of the array that `function` returns."""
+        ...
+
+    def element_pair(self, element: Any, role: str) -> tuple[Any, Any]:
+        """(key type, value type) of array elements that are structs of a key and a value."""
+        ...
+
+    def check_predicate(self, function: Function, arguments: Sequence[Any], role: str) -> None:
+        """Raise unless `function` returns a condition."""
+        ...
+
+    def combined_type(self, prefix: Any, suffix: Any) -> Any:
+        """Type of the combined key of a one-to-many join: a struct of `prefix` and `suffix`."""
+        ...
+
+    def combined_parts(self, key: Any) -> tuple[Any, Any]:
+        """(prefix, suffix) of a combined key."""
+        ...
+
+    def record(self, key: Any, parts: Mapping[str, Any]) -> Any:
+        """A struct of named parts; where one is None, true for each record. `key` says how many there are."""
+        ...
+
+    def windowed_type(self, key: Any) -> Any:
+        """Type of the keys of windowed aggregates: a struct of `key`, and `start` and `end` as longs."""
+        ...
+
+    def key_of_windowed(self, kind: Any) -> Any:
+        """Type of the field `key` of such keys."""
+        ...
+
+    def window_type(self) -> Any:
+        """Type of windows: a struct of `start` and `end` as longs."""
+        ...
+
+    def windowed_parts(self, key: Any) -> tuple[Any, Any]:
+        """(key, window) of the key of a windowed aggregate; the window is a struct of `start` and `end`."""
+        ...
+
+    def field(self, record: Any, name: str) -> Any:
+        """A field of structs."""
+        ...
+
+    def initial(self, initializer: Function, kind: Any = None) -> tuple[Any, Any]:
+        """(type, plain value) of what an initializer gives; null is None.
+
+        Parameters
+        ----------
+        kind : the type of plain values, where it is said; else it follows from them.
+
+        Raises
+        ------
+        FunctionError : the value is not of that type, or it does not say its own.
+        """
+        ...
+
+    def compiled(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function` as one of Arrow arrays, a row each, that can be sent to workers.
+
+        Raises
+        ------
+        FunctionError : it holds what the workers cannot evaluate.
+        """
+        ...
+
+    def named_type(self, given: Any) -> Any:
+        """The type that a user gave, in Spark's words or as it is."""
+        ...
+
+    def as_arrow(self, kind: Any) -> Any:
+        """A type as Arrow's."""
+        ...
+
+    def of_arrow(self, kind: Any) -> Any:
+        """One of Arrow's types as the backend's."""
+        ...
+
+    def where_they_run(self, physical: Any) -> Sequence[str]:
+        """A line for each function of a plan in levels: where it is evaluated, and why by Spark; none if there is one
+        place alone."""
+        ...
+
+    def written_as(self, form: Format | None, kind: Any) -> str:
+        """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
+        ...
+
+    def check_written(self, form: Format, kind: Any, what: str) -> None:
+        """Raise unless a format writes values of type `kind`, which `what` names; a registry is not asked."""
+        ...
+
+
+def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
+    """`function` as one of all `parameters`, the first of which is the key and may be left out.
+
+    Raises
+    ------
+    FunctionError : it is no function, or takes another number of arguments.
+    """
+    full, short = len(parameters), len(parameters) - 1
+    takes = f"({', '.join(parameters[1:])}) or ({', '.join(parameters)})"
+    if not callable(function):
+        raise FunctionError(
+            f"The {role} is no function but {_described(function)}.", hint=_hint(function, parameters, takes)
+        )
+    least, most = _arity(function)
+    if least <= full <= most and not least <= short <= most:
+        return function
+    if least <= short <= most:
+        return belonging(lambda *arguments: function(*arguments[1:]), function, _aligned(function, parameters))
+    raise FunctionError(
+        f"The {role} takes {least} argument{'s' * (least != 1)}, and gets {short} or {full}.",
+        given=f"{getattr(function, '__name__', repr(function))}{_signature(function)}",
+        hint=f"Write it as a function of {takes}.",
+    )
+
+
+def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:
+    """`adapted`, which calls the user's `function`, whose parameters have these names in the order of `adapted`'s."""
+    vars(adapted).update(_own=own(function), _names=tuple(names))
+    return adapted
+
+
+def own(function: Function) -> Function:
+    """The function as the user wrote it."""
+    found: Function = getattr(function, "_own", function)
+    return found
+
+
+def names_of(function: Function, count: int) -> tuple[str, ...]:
+    """What the arguments are called that a function gets, in the user's words where there are some."""
+    names = tuple(getattr(function, "_names", ()) or _names(function))
+    foreign = own(function) is function and (getattr(function, "__module__", "") or "").startswith("watersmeet.")
+    if len(names) == count and not foreign:
+        return names
+    return {1: ("value",), 2: ("key", "value"), 3: ("key", "left", "right")}.get(count, ()) or tuple(
+        f"argument {number}" for number in range(1, count + 1)
+    )
+
+
+def _aligned(function: Function, parameters: Sequence[str]) -> Sequence[str]:
+    """The names of a function that leaves the key out, behind the key's."""
+    given = _names(own(function))
+    return (parameters[0], *given) if len(given) == len(parameters) - 1 else parameters
+
+
+def _names(function: Function) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _signature(function: Function) -> str:
+    try:
+        return str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def _described(given: Any) -> str:
+    """What stands where a function is wanted."""
+    kind = type(given).__name__
+    if kind == "PythonFunction":
+        return f"wm.python({getattr(given.function, '__name__', given.function)!s})"
+    return f"{kind}: {given!r:.80}" if kind not in ("str", "int", "bool", "NoneType") else f"{given!r:.80}"
+
+
+def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
+    kind, last = type(given).__name__, parameters[-1]
+    if kind == "PythonFunction":
+        return (
+            "wm.python is for folds: aggregate, reduce and cogroup. Here a function takes and gives Columns; plain "
+            f"Python is F.udf(function, 'long'): lambda {last}: F.udf(function, 'long')({last}['field'])."
+        )
+    if kind == "Aggregate":
+        return f"An aggregate is of grouped records: group_by_key().agg(total=wm.{given.kind}(lambda value: ...))."
+    if kind == "str" and given.isidentifier():
+        return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."
+    if kind == "Column" or kind == "str":
+        shown = re.sub(r"^Column<'(.*)'>$", r"\1", str(given))
+        field = next(iter(re.findall(r"^\W*([A-Za-z_]\w*)", shown)), "field")
+        return f"Write a function of {takes}, which gets Columns: lambda {last}: {last}[{field!r}] ..."
+    return f"Write a function of {takes}: lambda {last}: ..."
+
+
+def wants(function: Function, count: int) -> bool:
+    """Whether `function` cannot be called with fewer than `count` arguments, and can with as many."""
+    least, most = _arity(function)
+    return least == count <= most
+
+
+def takes(function: Function, count: int) -> bool:
+    """Whether `function` can be called with as many arguments."""
+    least, most = _arity(function) if _signature(function) != "(...)" else (0, float("inf"))
+    return least <= count <= most
+
+
+def _arity(function: Function) -> tuple[int, float]:
+    """(fewest, most) positional arguments; only required ones count as wanted."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1, 1
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in positional)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return required, float("inf")
+    return required, len(positional)
+
+
+def check_branches(given: Any) -> None:
+    """Raise unless the branches of a split are predicates by name.
+
+    Raises
+    ------
+    TopologyError : they are not.
+    """
+    if not isinstance(given, Mapping):
+        raise TopologyError(
+            f"A split has a predicate for each branch's name, and not {type(given).__name__}: {given!r:.80}.",
+            hint="split({'name': predicate}, default='rest').",
+        )
+    wrong = next((name for name in given if not isinstance(name, str) or not name), None)
+    if wrong is not None or None in given:
+        raise TopologyError(f"A branch has a text as its name, and not {wrong!r}.", hint="split({'name': predicate}).")

@@ -1,0 +1,279 @@
+"""Tables of databases and of Spark's catalogs as outputs of tables: the words for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.names import answering
+
+BATCHES = "watersmeet_batches"
+"""The table beside those of a query which says what each of them has."""
+Dialect = Literal["sqlite", "postgresql", "spark"]
+_DIALECTS: dict[str, Dialect] = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
+_NAME = re.compile(r"[^\W\d]\w*")
+_MOST_NAMES: dict[Dialect, int] = {"sqlite": 1, "postgresql": 2, "spark": 9}
+"""Of a table, one within the other."""
+_LONGEST_NAME = 63
+"""Of Postgres, in bytes; what is longer it cuts off."""
+_URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@host:5432/database."
+
+
+class TableTarget(ABC):
+    """A table outside of Kafka, which is kept as a KTable is: one row for each key, and one query that writes it."""
+
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    adopt: bool
+
+    @property
+    @abstractmethod
+    def dialect(self) -> Dialect:
+        """Whose SQL it speaks."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, without secrets; it and the table's name are those of no other table."""
+
+
+@answering
+@dataclass(frozen=True, init=False, repr=False)
+class CatalogTable(TableTarget):
+    """A table of one of Spark's catalogs, in the format of Delta or Iceberg, which is kept as a KTable is: one row for
+    each key.
+
+    A batch is one `MERGE INTO`, which leaves the batch's number in the table's log: a batch that is run again changes
+    nothing (docs/databases.md). The table must be there.
+
+    Parameters
+    ----------
+    table : its name, as Spark's SQL has it: "orders", "shop.orders", "lake.shop.orders".
+    key : names of the columns of the key: one for each of its fields, inner fields too. Left out: "key", or the fields'
+        own names.
+    value : name of one column for the whole value. Left out: a column for each field of a struct, by its name, else
+        "value".
+    adopt : take the table as it is: rows that another query has written stay until their key changes, and what earlier
+        batches of this query changed without it is not made up for. Left out, such a table is refused.
+
+    Examples
+    --------
+    >>> CatalogTable("lake.shop.orders", key="order_id")
+    CatalogTable('lake.shop.orders')
+    """
+
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    adopt: bool
+
+    def __init__(
+        self, table: str, *, key: str | Sequence[str] | None = None, value: str | None = None, adopt: bool = False
+    ) -> None:
+        _check_table(table, self.dialect)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "adopt", adopt)
+        _set_columns(self, key, value)
+
+    def __repr__(self) -> str:
+        return f"CatalogTable({self.table!r})"
+
+    @property
+    def dialect(self) -> Dialect:
+        """Spark's."""
+        return "spark"
+
+    @property
+    def place(self) -> str:
+        """Spark's catalogs, of which the table's name names one."""
+        return "catalog"
+
+
+@answering
+@dataclass(frozen=True, init=False, repr=False)
+class DatabaseTable(TableTarget):
+    """A table of a database, which is kept as a KTable is: one row for each key. Its repr shows no secrets.
+
+    A batch is one transaction, in which its number is written too, into the table `watersmeet_batches`: a batch that is
+    run again changes nothing (docs/databases.md).
+
+    Parameters
+    ----------
+    url : "sqlite:////folder/file.db" (three slashes and the path), or "postgresql://user:password@host:5432/database",
+        with libpq's parameters behind a question mark. A password that is left out is looked for where libpq does
+        (PGPASSWORD, ~/.pgpass).
+    table : its name; of Postgres also "schema.table".
+    key : names of the columns of the key: one for each of its fields, inner fields too. Left out: "key", or the fields'
+        own names.
+    value : name of one column for the whole value; a struct is JSON there. Left out: a column for each field of a
+        struct, by its name, else "value".
+    create : make the table where it is missing.
+    adopt : take the table as it is: rows that another query has written stay until their key changes, and what earlier
+        batches of this query changed without it is not made up for. Left out, such a table is refused.
+
+    Examples
+    --------
+    >>> DatabaseTable("postgresql://ann:canary@db:5432/shop", table="orders", key="order_id")
+    DatabaseTable('postgresql://db:5432/shop', table='orders')
+    """
+
+    url: str
+    table: str
+    key: tuple[str, ...] | None
+    value: str | None
+    create: bool
+    adopt: bool
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str,
+        key: str | Sequence[str] | None = None,
+        value: str | None = None,
+        create: bool = False,
+        adopt: bool = False,
+    ) -> None:
+        dialect = _check_url(url)
+        _check_table(table, dialect)
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "table", table)
+        _set_columns(self, key, value)
+        object.__setattr__(self, "create", create)
+        object.__setattr__(self, "adopt", adopt)
+
+    def __repr__(self) -> str:
+        return f"DatabaseTable({self.place!r}, table={self.table!r})"
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database it is."""
+        return _DIALECTS[urlsplit(self.url).scheme]
+
+    @property
+    def place(self) -> str:
+        """Where the database is, without user, password and parameters."""
+        if self.dialect == "sqlite":
+            return f"sqlite:///{self.file}"
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+        return f"{self.dialect}://{host}{parts.path}"
+
+    @property
+    def file(self) -> str:
+        """Of SQLite: the file's whole path."""
+        return os.path.abspath(_path_of(self.url))
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Of Postgres: the parameters of its connection, as libpq calls them. They hold secrets."""
+        parts = urlsplit(self.url)
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        host, _, port = _host_and_port(parts)
+        named = {"user": user, "password": password, "host": host, "port": port, "dbname": parts.path.lstrip("/")}
+        return {name: unquote(text) for name, text in named.items() if text} | dict(parse_qsl(parts.query))
+
+
+def check_name(name: Any, dialect: Dialect) -> None:
+    """Raise where a column or a table cannot have this name.
+
+    Raises
+    ------
+    TopologyError : it cannot.
+    """
+    if isinstance(name, str) and name and "\0" not in name:
+        if dialect != "postgresql" or (len(name.encode()) <= _LONGEST_NAME and "%" not in name):
+            return
+        raise TopologyError(
+            "A name has at most 63 bytes in Postgres, and here no per cent sign.",
+            given=name,
+            hint="Rename the field: table.map_values(...), or key=...",
+        )
+    raise TopologyError("This is not the name of a column.", given=repr(name), hint='key="order_id", value="total"')
+
+
+def _set_columns(target: TableTarget, key: str | Sequence[str] | None, value: str | None) -> None:
+    given: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    for name in (*(given or ()), *(() if value is None else (value,))):
+        check_name(name, target.dialect)
+    object.__setattr__(target, "key", given)
+    object.__setattr__(target, "value", value)
+
+
+def _check_table(table: Any, dialect: Dialect) -> None:
+    names = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(names) <= _MOST_NAMES[dialect] or not all(map(_NAME.fullmatch, names)):
+        raise TopologyError(
+            "This cannot be the name of a table.",
+            given=f"table={table!r}",
+            hint='Letters, digits and "_"; of Postgres also "schema.table", of a catalog "catalog.schema.table".',
+        )
+    for name in names:
+        check_name(name, dialect)
+    if dialect != "spark" and names[-1].lower() == BATCHES:
+        raise TopologyError(
+            "This table is watersmeet's own: it says who writes each table, and the last batch that it has.",
+            given=f"table={table!r}",
+            hint="Give the results a table of another name.",
+        )
+
+
+def _check_url(url: Any) -> Dialect:
+    # the url itself is not shown: it may hold a password
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        parts = None
+    dialect = None if parts is None else _DIALECTS.get(parts.scheme)
+    shown = _shown(url)
+    if parts is None or dialect is None:
+        what = f"This is not the address of a database that watersmeet writes{shown}."
+        raise ConfigError(what, hint=_meant(url) or f"Write {_URLS}")
+    if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
+        why = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
+        raise ConfigError(f"SQLite needs a file, {why}{shown}.", hint=_meant(url) or f"Write {_URLS}")
+    if dialect == "postgresql" and not _is_whole(parts):
+        # a part of the password would be taken for something else, and shown
+        raise ConfigError(
+            "The address of the database cannot be taken apart: its port is no number, or a sign is misplaced.",
+            hint=f"Write @, :, /, ? and # in a password as %40, %3A, %2F, %3F and %23. {_URLS}",
+        )
+    return dialect
+
+
+def _shown(url: Any) -> str:
+    """An address behind a colon, where it cannot hold a password."""
+    return f": {url!r:.120}" if not isinstance(url, str) or not re.search(r"[@?]", url) else ""
+
+
+def _meant(url: Any) -> str | None:
+    """The hint for a file whose address lacks slashes."""
+    found = re.fullmatch(r"(?:sqlite:(?://)?)?([\w.-]+\.(?:db|sqlite3?))", url) if isinstance(url, str) else None
+    if found is None:
+        return None
+    return f"Write 'sqlite:///{found[1]}' for the file {found[1]!r} of this folder, four slashes for a whole path."
+
+
+def _is_whole(parts: SplitResult) -> bool:
+    _, colon, port = _host_and_port(parts)
+    return (port.isdecimal() or not colon) and not parts.fragment and "@" not in parts.path + parts.query
+
+
+def _path_of(url: str) -> str:
+    return unquote(url.removeprefix("sqlite://").removeprefix("/")) if url.startswith("sqlite:///") else ""
+
+
+def _host_and_port(parts: SplitResult) -> tuple[str, str, str]:
+    """(host, colon, port); an address of version 6 stands in brackets."""
+    host = parts.netloc.rpartition("@")[2]
+    if host.startswith("["):
+        inner, _, rest = host[1:].partition("]")
+        return inner, rest[:1], rest[1:]
+    return host.partition(":")

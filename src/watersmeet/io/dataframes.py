@@ -1,0 +1,121 @@
+"""DataFrames as inputs; Spark's writers and functions of batches as outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from watersmeet.errors import TopologyError
+from watersmeet.io.kafka import setting_text
+from watersmeet.names import answering
+
+
+@answering
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A DataFrame as an input, streaming or static.
+
+    Parameters
+    ----------
+    frame : the DataFrame. A static one is copied once into the checkpoint's folder and read from there.
+    key : a column name, several names (the key is then a struct of them), or a Column.
+    value : likewise; None: a struct of all columns that are neither key, timestamp nor order. A null value
+        is a tombstone.
+    timestamp : a column name or a Column: a timestamp, or milliseconds since 1970 as a long.
+    order : names of the columns that order the rows of a batch; may be left out for Parquet files, whose rows
+        have an order of their own (time and name of the file, number of the row).
+    """
+
+    frame: Any = field(repr=False)
+    key: Any = None
+    value: Any = None
+    timestamp: Any = None
+    order: Any = None
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
+            raise TopologyError(
+                "Rows are made from a DataFrame.",
+                given=type(self.frame).__name__,
+                hint='wm.Rows(frame, key="id", timestamp="changed_at")',
+            )
+        # `is None`, never truth: a Column has none
+        missing = [part for part in ("key", "timestamp") if getattr(self, part) is None]
+        if missing:
+            raise TopologyError(
+                f"The rows of a DataFrame need a {missing[0]}.",
+                given=f"{missing[0]}=None",
+                hint=f"Name its column: {missing[0]}=... The columns are {', '.join(self.frame.columns)}.",
+            )
+        if self.order is not None:
+            self._set_order([self.order] if isinstance(self.order, str) else self.order)
+
+    def _set_order(self, given: Any) -> None:
+        names = tuple(given) if isinstance(given, list | tuple) else ()
+        if not names or not all(isinstance(name, str) for name in names):
+            hint = 'order=["day", "row"]'
+            raise TopologyError("The order is a column name, or several.", given=repr(given), hint=hint)
+        object.__setattr__(self, "order", names)
+
+
+@answering
+@dataclass(frozen=True, init=False)
+class Writer:
+    """Any of Spark's writers as an output: files, console, memory, a table format.
+
+    Parameters
+    ----------
+    format : what `DataFrame.writeStream.format` takes.
+    path : where it writes, if it writes files.
+    options : the writer's own. Columns are key, value, timestamp, sequence (for `watersmeet.latest`), headers if any.
+    """
+
+    format: str
+    path: str | None
+    options: Mapping[str, str]
+
+    def __init__(self, format: str, path: str | os.PathLike[str] | None = None, **options: Any) -> None:
+        _check_writer(format)
+        object.__setattr__(self, "format", format)
+        object.__setattr__(self, "path", None if path is None else str(path))
+        object.__setattr__(self, "options", {name: setting_text(value) for name, value in options.items()})
+
+    def __hash__(self) -> int:
+        return hash((self.format, self.path, tuple(sorted(self.options.items()))))
+
+    def __repr__(self) -> str:
+        return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
+
+
+@answering
+@dataclass(frozen=True)
+class ForeachBatch:
+    """A function of the user as an output: it is called with each batch's rows and the batch's number.
+
+    Parameters
+    ----------
+    function : takes a DataFrame with columns key, value, timestamp, sequence (and headers), and the batch's number.
+        After a failure it may be called again with the same number and the same rows.
+    """
+
+    function: Callable[[Any, int], None]
+
+    def __post_init__(self) -> None:
+        given: Any = self.function
+        if not callable(given):
+            hint = "def write(frame, batch_id): ..."
+            raise TopologyError("ForeachBatch takes a function.", given=repr(given), hint=hint)
+
+
+def _check_writer(format: Any) -> None:
+    if not isinstance(format, str) or not format:
+        hint = 'wm.Writer("parquet", path="...")'
+        raise TopologyError("A writer needs a format.", given=repr(format), hint=hint)
+    if format == "kafka":
+        raise TopologyError(
+            "Spark's own Kafka writer may write records twice and sets no timestamps.",
+            given="Writer('kafka')",
+            hint='Write to the topic: stream.to("topic"), or wm.TopicSink("topic", ...).',
+        )

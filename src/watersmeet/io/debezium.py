@@ -1,0 +1,127 @@
+"""Debezium's change events as formats: the envelope of a changed row, and its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from watersmeet.errors import TopologyError
+from watersmeet.io.formats import Format, WrappingFormat, json
+from watersmeet.io.schema_formats import SchemaFormat
+from watersmeet.names import answered
+
+EventTime = Literal["source", "record"]
+_ROW_HINT = 'Name the table\'s columns: wm.debezium("id long, first_name string, email string").'
+_KEY_HINT = 'Name the columns of the primary key: wm.debezium_key("id long").'
+
+
+@dataclass(frozen=True)
+class DebeziumFormat(WrappingFormat):
+    """Values of a topic that Debezium writes; see `debezium`.
+
+    Parameters
+    ----------
+    inner : the format of a row, which is that of the envelope around it.
+    tombstones : whether a null value deletes.
+    time : what a record's time is.
+    documents : whether a row is a text of its own within the envelope.
+    """
+
+    kind: str = "debezium"
+    inner: Format = field(default_factory=json)
+    tombstones: bool = False
+    time: EventTime = "source"
+    documents: bool = False
+
+    def __post_init__(self) -> None:
+        if self.time not in get_args(EventTime):
+            hint = '"source": when the database made the change; "record": the time of the Kafka record.'
+            raise TopologyError("There is no such time of a change.", given=f"time={self.time!r}", hint=hint)
+        _check(self.inner, _ROW_HINT)
+        if self.documents and isinstance(self.inner, SchemaFormat):
+            what, hint = "Documents within an envelope are read with a schema of JSON.", "Have events written as JSON."
+            raise TopologyError(what, given=str(self), hint=hint)
+
+    @property
+    def unwritable(self) -> str | None:
+        """As of each format."""
+        return "Debezium's events are read, and written by Debezium alone."
+
+    @property
+    def drop_reasons(self) -> tuple[str, ...]:
+        """As of each format."""
+        return () if self.tombstones else ("ignored_tombstone",)
+
+    def __str__(self) -> str:
+        said = {"tombstones": self.tombstones, "record time": self.time == "record", "documents": self.documents}
+        return f"debezium({', '.join((str(self.inner), *(name for name, given in said.items() if given)))})"
+
+
+@dataclass(frozen=True)
+class DebeziumKeyFormat(WrappingFormat):
+    """Keys of a topic that Debezium writes; see `debezium_key`."""
+
+    kind: str = "debezium_key"
+    inner: Format = field(default_factory=json)
+
+    def __post_init__(self) -> None:
+        _check(self.inner, _KEY_HINT)
+
+    @property
+    def unwritable(self) -> str | None:
+        """As of each format."""
+        return "Debezium's keys are read, and written by Debezium alone."
+
+    def __str__(self) -> str:
+        return f"debezium_key({self.inner})"
+
+
+@answered
+def debezium(row: Any, *, tombstones: bool = False, time: EventTime = "source", documents: bool = False) -> Format:
+    """The format of Debezium's change events in JSON or Avro, read as rows of the table that they tell of.
+
+    A value is the row as it is after the change (`after` of the events c, r and u), or null where the row was deleted
+    (d). So `builder.table` has the database's table. Events come as Kafka Connect's JsonConverter writes them, with
+    their schema or without. Truncations (t), messages (m) and an update that does not tell its row are refused by the
+    topic's `on_undecodable`: a table has no operation for the one, and would have a wrong row by the other.
+
+    Parameters
+    ----------
+    row : of JSON the columns that are wanted, in DDL ("id long, first_name string"), or a StructType; types are those
+        in which Debezium writes them (dates as days, say). Or the format of events in Avro, such as
+        `wm.avro(registry=...)`: all columns of its schema.
+    tombstones : whether a null value, which Debezium writes behind each deletion, is one more deletion. By default it
+        is left out and counted (`ignored_tombstone`), since the event d before it has deleted the row.
+    time : a record's event time: "source" is when the database made the change (`source.ts_ms`), "record" the time
+        of the Kafka record.
+    documents : whether `after` is a text of JSON itself, as the connector for MongoDB writes it.
+
+    Examples
+    --------
+    >>> str(debezium("id long, first_name string"))
+    'debezium(json(id long, first_name string))'
+    """
+    inner = row if isinstance(row, Format) else json(row)
+    return DebeziumFormat(inner=inner, tombstones=tombstones, time=time, documents=documents)
+
+
+@answered
+def debezium_key(columns: Any) -> Format:
+    """The format of the keys of Debezium's change events, in JSON with their schema or without, or in Avro.
+
+    Parameters
+    ----------
+    columns : of the primary key, in DDL or as a StructType, or the format of keys in Avro. A key of one column is that
+        column's value, one of several is a struct of them.
+
+    Examples
+    --------
+    >>> str(debezium_key("id long"))
+    'debezium_key(json(id long))'
+    """
+    return DebeziumKeyFormat(inner=columns if isinstance(columns, Format) else json(columns))
+
+
+def _check(inner: Format, hint: str) -> None:
+    if not isinstance(inner, SchemaFormat) and (inner.kind != "json" or inner.schema is None):
+        raise TopologyError("Debezium's events are read with a schema: JSON or Avro.", given=str(inner), hint=hint)

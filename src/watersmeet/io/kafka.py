@@ -1,0 +1,152 @@
+"""The connection to a Kafka cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet.errors import ConfigError
+from watersmeet.names import answering
+from watersmeet.windows.durations import Duration, duration_ms
+
+
+@answering
+@dataclass(frozen=True, init=False, repr=False)
+class Kafka:
+    """The connection to a Kafka cluster. Its repr shows no secrets.
+
+    Parameters
+    ----------
+    bootstrap_servers : "host:port,host:port".
+    max_records_per_batch : at most so many records in one batch, over all topics, in proportion to backlog.
+    starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
+    consumer : settings of Kafka's Java client, which reads, by its names.
+    producer : settings of librdkafka, which writes, by its names.
+    retry_timeout : for how long a batch is written again while Kafka does not answer, from the first fault on, as a
+        duration; then the query ends. It is what `task.timeout.ms` is in Kafka Streams (KIP-572), 5 minutes like it.
+    source : further options of Spark's Kafka source, by Spark's names.
+    options : settings of both clients, with dots or underscores: `security_protocol="SASL_SSL"`,
+        `sasl_mechanism`, `sasl_username`, `sasl_password`, `ssl_ca_location` (PEM).
+
+    Examples
+    --------
+    >>> Kafka("localhost:9092", security_protocol="SASL_SSL", sasl_password="canary")
+    Kafka('localhost:9092', sasl.password=..., security.protocol='SASL_SSL')
+    """
+
+    bootstrap_servers: str
+    max_records_per_batch: int
+    starting_offsets: str
+    retry_timeout_ms: int
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+    source: Mapping[str, str]
+    options: Mapping[str, str]
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        max_records_per_batch: int = 1_000_000,
+        starting_offsets: str = "earliest",
+        retry_timeout: Duration = "5 minutes",
+        consumer: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        _check_connection(bootstrap_servers, max_records_per_batch, starting_offsets)
+        object.__setattr__(self, "bootstrap_servers", bootstrap_servers)
+        object.__setattr__(self, "max_records_per_batch", max_records_per_batch)
+        object.__setattr__(self, "starting_offsets", starting_offsets)
+        object.__setattr__(self, "retry_timeout_ms", _retry_ms(retry_timeout))
+        object.__setattr__(self, "consumer", _client_settings(consumer or {}))
+        object.__setattr__(self, "producer", _client_settings(producer or {}))
+        object.__setattr__(self, "options", _client_settings(options))
+        object.__setattr__(self, "source", {name: setting_text(value) for name, value in (source or {}).items()})
+        refused = [name for name in self.source if name.lower() in _REFUSED]
+        if refused:
+            raise ConfigError(
+                "The Kafka source cannot take this option.",
+                given=refused[0],
+                hint=_REFUSED[refused[0].lower()],
+            )
+
+    def __repr__(self) -> str:
+        shown = [repr(self.bootstrap_servers), *_shown(self.options)]
+        sides = {side: ", ".join(_shown(getattr(self, side))) for side in ("consumer", "producer", "source")}
+        shown += [f"{side}=({settings})" for side, settings in sides.items() if settings]
+        return f"Kafka({', '.join(shown)})"
+
+
+_ONE_TASK = "Leave it out: it gives one partition to several tasks, and its records lose their order."
+_OWN = "Leave it out: watersmeet names the topics itself."
+_REFUSED = {
+    "minpartitions": _ONE_TASK,
+    "maxrecordsperpartition": _ONE_TASK,
+    "subscribe": _OWN,
+    "subscribepattern": _OWN,
+    "assign": _OWN,
+    "startingoffsets": 'Kafka(..., starting_offsets="earliest") or "latest".',
+    "endingoffsets": "Leave it out: a stream has no end.",
+    "maxoffsetspertrigger": "Kafka(..., max_records_per_batch=...).",
+    "minoffsetspertrigger": "Leave it out: it holds records back for a time that no replay repeats.",
+    "maxtriggerdelay": "Leave it out: it holds records back for a time that no replay repeats.",
+    "includeheaders": "Leave it out: it follows from headers=True of a topic.",
+    "kafka.bootstrap.servers": "They are the first argument of Kafka(...).",
+}
+# The values that a repr may show; whatever is not known to be harmless may be a secret.
+_HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "failOnDataLoss"})
+
+
+def _check_connection(servers: Any, limit: Any, start: Any) -> None:
+    if not isinstance(servers, str) or not re.fullmatch(r"[^@\s]+:\d+", servers):
+        plain = isinstance(servers, str) and re.fullmatch(r"[\w.-]+", servers)
+        # of a text no more is shown than a host: a user may have put a whole URL with a password there
+        shown = (
+            repr(servers)
+            if plain
+            else f"a {type(servers).__name__}"
+            if not isinstance(servers, str)
+            else "no host:port"
+        )
+        hint = f"wm.Kafka({servers + ':9092'!r})" if plain else "wm.Kafka('host:9092,host:9092')"
+        raise ConfigError(
+            f"Kafka needs the addresses of its servers with their ports, and got {shown}.", hint=f"{hint}."
+        )
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigError(
+            f"The rate limit is a number of records per batch: max_records_per_batch={limit!r}.",
+            hint="Leave it out, or give 1 or more.",
+        )
+    if start not in ("earliest", "latest"):
+        raise ConfigError(
+            f"There is no such beginning: starting_offsets={start!r}.",
+            hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
+        )
+
+
+def _retry_ms(given: Any) -> int:
+    milliseconds = duration_ms(given, "retry_timeout")
+    if milliseconds < 0:
+        raise ConfigError(
+            "The time for which a batch is written again is not negative.",
+            given=f"retry_timeout={given!r}",
+            hint='"5 minutes"; "0 seconds" writes it once.',
+        )
+    return milliseconds
+
+
+def _shown(settings: Mapping[str, str]) -> list[str]:
+    return [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(settings.items())]
+
+
+def _client_settings(given: Mapping[str, Any]) -> dict[str, str]:
+    return {name.replace("_", ".").removeprefix("kafka."): setting_text(value) for name, value in given.items()}
+
+
+def setting_text(value: Any) -> str:
+    """A setting as Kafka and Spark read it: true and false in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,137 @@
+"""What a user may name as an input or an output, brought to one form each.
+
+Handle layer: `builder.stream("orders", key=...)`, a Topic, a DataFrame and a Rows all become an origin; a
+topic's name, a TopicSink, a Writer, a DatabaseTable, a CatalogTable and a ForeachBatch all become a sink target.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from watersmeet.errors import TopologyError
+from watersmeet.io.databases import TableTarget
+from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
+from watersmeet.io.topics import Topic, TopicSink
+from watersmeet.names import option_refused
+
+Origin = Topic | Rows
+SinkTarget = TopicSink | Writer | TableTarget | ForeachBatch
+
+
+def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
+    """The origin that `source` and its keyword options mean.
+
+    Raises
+    ------
+    TopologyError : neither a topic nor a DataFrame, or options that do not belong to it.
+    """
+    if isinstance(source, Topic | Rows):
+        _refuse_more(source, options)
+        return source
+    if isinstance(source, str):
+        return _make(Topic, source, options)
+    if hasattr(source, "schema") and hasattr(source, "isStreaming"):
+        return _make(Rows, source, options)
+    raise TopologyError(
+        f"A source is a Kafka topic or a DataFrame, and not {described(source)}.", hint=_source_hint(source)
+    )
+
+
+def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
+    """The sink that `target` and its keyword options mean.
+
+    Raises
+    ------
+    TopologyError : neither a topic, a writer nor a function of batches.
+    """
+    if isinstance(target, TopicSink | Writer | TableTarget | ForeachBatch):
+        _refuse_more(target, options)
+        return target
+    if isinstance(target, str):
+        return _make(TopicSink, target, options)
+    raise TopologyError(
+        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable or a CatalogTable, and not "
+        f"{described(target)}.",
+        hint=_sink_hint(target),
+    )
+
+
+def default_name(origin: Origin | SinkTarget) -> str | None:
+    """The name of a topic or of a table; nothing else has one of its own."""
+    if isinstance(origin, TableTarget):
+        return origin.table
+    return origin.name if isinstance(origin, Topic | TopicSink) else None
+
+
+def described(given: Any) -> str:
+    """What was given in place of an input or an output, as a text of one line."""
+    kind = type(given)
+    if kind.__module__.startswith("pandas"):
+        return f"a {kind.__name__} of pandas"
+    if kind.__name__ in ("DataFrame", "RDD", "PipelinedRDD", "Topic"):
+        return f"a {kind.__name__}"
+    return f"{'a list: ' if kind is list else ''}{given!r:.160}"
+
+
+def reading(given: Any) -> str:
+    """How what was given in place of a stream or a table is read, as the arguments of `stream` or `table`."""
+    if isinstance(given, str):
+        return f"{given!r}, key=..., value=..."
+    return "frame, name=..., key=..., timestamp=..." if hasattr(given, "isStreaming") else "..."
+
+
+def _refuse_more(given: Any, options: Mapping[str, Any]) -> None:
+    if options:
+        named, kind = ", ".join(f"{name}=" for name in sorted(options)), type(given).__name__
+        raise TopologyError(
+            f"A {kind} carries its options itself: {named} is given beside it.", hint=f"Give them to wm.{kind}(...)."
+        )
+
+
+def _source_hint(given: Any) -> str:
+    kind = type(given)
+    if kind.__module__.startswith("pandas") or (isinstance(given, list) and given and not isinstance(given[0], str)):
+        return "Make a DataFrame of Spark's first: builder.stream(spark.createDataFrame(rows), name=..., key=..., ...)."
+    if isinstance(given, list | tuple | set):
+        return "Read each topic by itself, then merge: one.merge(other)."
+    if kind.__name__ in ("KStream", "KTable", "WTable"):
+        return "A table becomes a stream by to_stream(), a stream a table by to_table(); what is written is not read."
+    if "RDD" in kind.__name__:
+        return "Make a DataFrame of it: builder.stream(rdd.toDF(schema), name=..., key=..., timestamp=...)."
+    return (
+        "builder.stream('topic', key='string', value='string'), or builder.stream(frame, name=..., key='id', "
+        "timestamp='at')."
+    )
+
+
+def _sink_hint(given: Any) -> str:
+    kind = type(given).__name__
+    if kind in ("KStream", "KTable", "WTable"):
+        return "Write each to a topic, stream.to('topic'), or bring them together first: one.merge(other).to('topic')."
+    if kind == "Topic":
+        return f"A Topic is an input: stream.to('{given.name}'), or wm.TopicSink('{given.name}')."
+    if kind == "Kafka":
+        return "The connection is given at the start, kafka=wm.Kafka(...); here stands the topic: stream.to('topic')."
+    if kind == "Rows" or hasattr(given, "isStreaming"):
+        return (
+            "A DataFrame is an input. Files are written by wm.Writer('parquet', path=...), tables by wm.CatalogTable."
+        )
+    if callable(given):
+        name = getattr(given, "__name__", "function").replace("<lambda>", "function")
+        return f"A function of batches: stream.to(wm.ForeachBatch({name}), name=...)."
+    return "stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name=...)."
+
+
+T = TypeVar("T")
+
+
+def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
+    known = list(inspect.signature(kind).parameters)[1:]
+    foreign = sorted(set(options) - set(known))
+    if foreign:
+        what = {Topic: "An input topic", Rows: "A DataFrame", TopicSink: "An output topic"}[kind]  # type: ignore[index]
+        method = {Topic: "stream", Rows: "frame", TopicSink: "to"}[kind]  # type: ignore[index]
+        raise option_refused(what, foreign[0], options[foreign[0]], method, known)
+    return kind(first, **options)

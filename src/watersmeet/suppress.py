@@ -1,0 +1,35 @@
+"""What `suppress` adds: a node that knows the windows of its table, if there are any.
+
+Handle layer.
+"""
+
+from __future__ import annotations
+
+from watersmeet._plan.nodes import Node, Suppress
+from watersmeet.errors import TopologyError
+from watersmeet.handle import Handle
+from watersmeet.windows import Suppressed, Windows
+
+
+def suppress_node(table: Handle, suppressed: Suppressed, name: str | None, windows: Windows | None = None) -> Node:
+    """The node, attached; `windows` are those of a table by key and window.
+
+    Raises
+    ------
+    TopologyError : what is given is no `Suppressed`, or the table has no windows that close.
+    """
+    if not isinstance(suppressed, Suppressed):
+        raise TopologyError(
+            f"suppress takes a Suppressed, which says until when, and not {suppressed!r:.80}.",
+            hint="Take suppress(wm.Suppressed.until_time_limit('10 seconds', wm.BufferConfig.unbounded())).",
+        )
+    construction = table._construction
+    node = Suppress(
+        construction.name(name, Suppress.stem, table.name),
+        (table.name,),
+        table._node.shape,
+        limit_ms=suppressed.limit_ms,
+        windows=windows,
+        buffer=suppressed.buffer,
+    )
+    return table._attach(node)

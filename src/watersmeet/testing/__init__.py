@@ -1,0 +1,23 @@
+"""Testing a topology without a broker: `from watersmeet.testing import TopologyTestDriver`.
+
+Beside it stand the aids of watersmeet's own proof: the oracle, recordings and conformance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.names import missing
+
+if TYPE_CHECKING:
+    from watersmeet.testing.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise missing("watersmeet.testing", __all__, name)
+    from watersmeet.testing import driver  # it needs Spark, which what is beside it does without
+
+    return getattr(driver, name)

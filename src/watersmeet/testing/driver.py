@@ -1,0 +1,298 @@
+"""TopologyTestDriver: records in, records out, no broker; the plan of production over bounded frames.
+
+Where all functions are expressions the driver runs in its own process, and a read takes milliseconds; else Spark runs.
+
+All inputs of a case form one source partition whose offset is the piping sequence, so records are processed
+in exactly the order in which they were piped. Of Spark's runs many independent cases share one, and each read runs
+all records piped so far and returns what is new: a suite of hundreds of cases costs a run or two.
+
+Example::
+
+driver = TopologyTestDriver(topology)
+    driver.pipe("orders", key=1, value={"customer": "ann"}, ts=0)
+    driver.read("enriched")        # [TestRecord(key=1, value=Row(...), ts=0, headers=None)]
+
+and by the names of Kafka Streams' own driver::
+
+orders = driver.create_input_topic("orders")
+    enriched = driver.create_output_topic("enriched")
+    orders.pipe_input(1, {"customer": "ann"}, ts=0)
+    enriched.read_value()          # Row(customer='ann')
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from types import TracebackType
+from typing import Any, Literal
+
+from watersmeet._plan.dead_letters import letters_for, letters_kept
+from watersmeet._spark.functions.functions import session
+from watersmeet._spark.session.given import check_session
+from watersmeet.errors import TopologyError
+from watersmeet.names import answering
+from watersmeet.testing.bounded_run import BoundedRun, Drops
+from watersmeet.testing.in_process import BySpark, LocalRun, local
+from watersmeet.testing.piped import Header, Inlet, Piped
+from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
+from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
+from watersmeet.topology import Topology, check_topology
+from watersmeet.windows import Duration, duration_ms
+
+
+@answering
+class TopologyTestDriver:
+    """Runs a topology over piped records.
+
+    Parameters
+    ----------
+    topology : the topology.
+    spark : the session that is to run the topology. None: the driver runs it in its own process, or, where a function
+        is none that the level evaluates, has the active session run it; `why_spark` tells.
+    shards : shards of each operator.
+    initial_wall_clock_ms : what the driver's wall clock shows first, in ms since 1970.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self, topology: Topology, spark: Any = None, *, shards: int = 2, initial_wall_clock_ms: int = 0
+    ) -> None:
+        check_topology(topology, "TopologyTestDriver({})")
+        if spark is not None:
+            check_session(spark, "TopologyTestDriver(topology, spark)")
+        given: object = shards
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise TopologyError(
+                f"The number of shards is 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
+            )
+        sources = topology.plan.sources
+        headers = topology.plan.headers
+        self._outputs: dict[str, list[str]] = {}
+        for sink in topology.plan.sinks:
+            self._outputs.setdefault(sink.output, []).append(sink.name)
+        own = [(number, source) for number, source in enumerate(sources) if source.dead_letters_of is None]
+        keeps = letters_kept(topology.plan) is not None
+        policies = {source.name: getattr(source.origin, "on_undecodable", None) for source in sources}
+        self._inlets = {s.input: Inlet(n, s, letters_for(topology.plan, s, policies[s.name]), keeps) for n, s in own}
+        physical = topology.physical.with_one_domain()
+        self._why_spark = ""
+        self._run: BoundedRun | LocalRun
+        ready = (
+            BySpark("a session was given")
+            if spark is not None
+            else local(session(), physical, shards=shards, headers=headers)
+        )
+        if isinstance(ready, BySpark):
+            self._why_spark = ready.why
+            self._run = BoundedRun(spark or session(), physical, shards, headers)
+        else:
+            self._run = LocalRun(ready)
+        self._cases: dict[str, list[Piped]] = defaultdict(list)
+        self._ran: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._results: dict[tuple[int, str], list[Any]] | None = None
+        self._wall_clock_ms = initial_wall_clock_ms
+        self._closed = False
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def pipe(
+        self, input: str, key: Any, value: Any, *, ts: int, headers: Sequence[Header] = (), case: str = ""
+    ) -> None:
+        """Put one record behind those already piped.
+
+        Parameters
+        ----------
+        input : name of an input of the topology.
+        key, value : Python values of its types; None for null. A struct is a dict, a Row or a tuple; an int does for
+            a double. The bytes of a topic's key or value may be given instead, and are decoded as in production.
+        ts : event time in ms.
+        headers : (name, bytes or None) pairs.
+        case : name of an independent case.
+
+        Raises
+        ------
+        TopologyError : there is no such input, or the record is not of its types; it is then left out.
+        SourceError : bytes are not of the input's format, whose policy is to fail.
+        """
+        self._check_open()
+        inlet = self._inlets.get(input)
+        if inlet is None:
+            raise TopologyError(f"There is no such input: {input!r}.", hint=_known("Inputs", self._inlets))
+        before = self._cases[case]
+        before.append(inlet.record(key, value, ts, headers, len(before)))
+        self._results = None
+
+    def read(self, output: str, *, case: str = "", limit: int | None = None) -> list[TestRecord]:
+        """The records that an output got since the last read, in order.
+
+        Parameters
+        ----------
+        output : name of an output of the topology.
+        case : of which case.
+        limit : at most so many; the others are for the next read.
+
+        Raises
+        ------
+        TopologyError : there is no such output.
+        Exception : whatever a function of the topology raised. The records piped since the last read that succeeded
+            are then taken back, so that the driver goes on as if they had not been.
+        """
+        records = self._records(output, case)
+        start = self._seen[(case, output)]
+        end = len(records) if limit is None else min(start + limit, len(records))
+        self._seen[(case, output)] = end
+        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[start:end]]
+
+    def queue_size(self, output: str, *, case: str = "") -> int:
+        """How many records of an output have not been read yet."""
+        return len(self._records(output, case)) - self._seen[(case, output)]
+
+    @property
+    def runs_in(self) -> Literal["process", "spark"]:
+        """Where records are processed: in this process, or by Spark in a run for each read."""
+        return "process" if isinstance(self._run, LocalRun) else "spark"
+
+    @property
+    def why_spark(self) -> str:
+        """Why it is Spark; empty where it is not."""
+        return self._why_spark
+
+    @property
+    def drops(self) -> Drops:
+        """Records dropped in the last run, by (operator, reason), over all cases."""
+        return self._run.drops
+
+    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | VersionedKeyValueStore | WindowStore:
+        """A store, to be read: one with `get`, `range` and `all`, or of windows with `fetch` and `all`.
+
+        That of a versioned table also has `get(key, as_of=...)`.
+
+        Parameters
+        ----------
+        name : as `store=` names it, or as `describe` does.
+        case : of which case.
+
+        Raises
+        ------
+        TopologyError : there is no such store, or Spark runs the topology, whose stores cannot be read.
+        """
+        self._check_open()
+        run = self._run
+        if not isinstance(run, LocalRun):
+            raise TopologyError(
+                "Stores can be read where the driver runs in this process, and this one runs on Spark.",
+                given=f"get_store({name!r}); {self._why_spark}",
+                hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+            )
+        stores = run.topology.stores
+        if name not in stores:
+            raise TopologyError(f"There is no such store: {name!r}.", hint=_known("Stores", stores))
+        kept = stores[name]
+
+        def read() -> list[Entry]:
+            self._check_open()
+            self._all_results()
+            return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
+
+        if kept.versioned:
+            return VersionedKeyValueStore(kept, read)
+        return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)
+
+    def _all_results(self) -> Mapping[tuple[int, str], list[Any]]:
+        if self._results is None:
+            self._results = self._run_all()
+        return self._results
+
+    def _records(self, output: str, case: str) -> list[Any]:
+        self._check_open()
+        if output not in self._outputs:
+            raise TopologyError(f"There is no such output: {output!r}.", hint=_known("Outputs", self._outputs))
+        results = self._all_results()
+        if case not in self._cases:
+            return []
+        number = list(self._cases).index(case)
+        parts = [results.get((number, name), []) for name in self._outputs[output]]
+        # those of several sinks of a topic, in its one order
+        return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
+
+    def _run_all(self) -> dict[tuple[int, str], list[Any]]:
+        try:
+            results = self._run.run(list(self._cases.values()))
+        except Exception as error:
+            new = sum(len(records) - self._ran[case] for case, records in self._cases.items())
+            error.add_note(f"The {new} records piped since the last read that succeeded have been taken back.")
+            for case, records in self._cases.items():
+                del records[self._ran[case] :]
+            raise
+        self._ran = Counter({case: len(records) for case, records in self._cases.items()})
+        return results
+
+    # -- as Kafka Streams names it ---------------------------------------------------------------------------
+
+    def create_input_topic(
+        self, topic: str, *, start_ts: int | None = None, auto_advance: Duration = "0 ms", case: str = ""
+    ) -> TestInputTopic:
+        """An input, to pipe records into.
+
+        Parameters
+        ----------
+        topic : name of an input of the topology.
+        start_ts : event time in ms of records that are piped without one; the driver's wall clock if None.
+        auto_advance : how much later each further one of them is.
+        case : name of an independent case.
+        """
+        if topic not in self._inlets:
+            raise TopologyError(f"There is no such input: {topic!r}.", hint=_known("Inputs", self._inlets))
+        start = self._wall_clock_ms if start_ts is None else start_ts
+        return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
+
+    def create_output_topic(self, topic: str, *, case: str = "") -> TestOutputTopic:
+        """An output, to read records from.
+
+        Parameters
+        ----------
+        topic : name of an output of the topology.
+        case : name of an independent case.
+        """
+        if topic not in self._outputs:
+            raise TopologyError(f"There is no such output: {topic!r}.", hint=_known("Outputs", self._outputs))
+        return TestOutputTopic(self, topic, case)
+
+    def advance_wall_clock_time(self, advance: Duration) -> None:
+        """Move the driver's wall clock, which later input topics take their first timestamp from.
+
+        Results go by event time alone: as in Kafka Streams, the wall clock moves nothing but what is punctuated by it,
+        and no operator is.
+        """
+        self._check_open()
+        self._wall_clock_ms += duration_ms(advance, "advance")
+
+    def close(self) -> None:
+        """Let go of all records; the driver cannot be used any more."""
+        self._closed = True
+        self._cases.clear()
+        self._results = None
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TopologyError("The test driver is closed.", hint="Make another: TopologyTestDriver(topology).")
+
+
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+
+
+def _known(what: str, names: Iterable[str]) -> str:
+    return f"{what}: {', '.join(names) or 'none'}."

@@ -1,0 +1,242 @@
+"""A run of a topology in this process: what Spark's workers do with piped records, without a job of Spark's.
+
+Where all functions are expressions, Spark has nothing to do with rows: the same packing, levels and exits as in
+production run one after the other here, over state in memory. Spark is asked for its plan of the functions alone, once
+for a topology. A run takes in what was piped since the last one (law 1: results do not depend on batches).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from watersmeet._engine.exchange.clock import Clock
+from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import held_keys, ints, position_columns, stacked
+from watersmeet._engine.rows.position import places_of
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
+from watersmeet._plan.physical import Physical
+from watersmeet._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.fusion import Fusion
+from watersmeet._spark.dataflow.letters import Letters, on_errors, ways_of
+from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
+from watersmeet._spark.dataflow.packing import Pack, WireRow
+from watersmeet._spark.dataflow.places import told
+from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.wire import Exits, Labels, metric_names, target_count
+from watersmeet._spark.functions.analysed_plan import special
+from watersmeet._spark.query.counting import add
+from watersmeet._spark.session import settings
+from watersmeet._spark.sinks.encoding import encodings_of
+from watersmeet.testing.piped import Header, Piped
+from watersmeet.testing.records import Collected, PipedFrame, headers_of
+from watersmeet.testing.stores import Entry, Kept, stores_of
+from watersmeet.testing.values import arrow_rows, python_rows
+
+
+@dataclass(frozen=True)
+class BySpark:
+    """Why a topology does not run in this process.
+
+    Parameters
+    ----------
+    why : as text.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Local:
+    """A topology, made ready to run in this process.
+
+    Parameters
+    ----------
+    physical : the plan.
+    form : the frame of piped records.
+    pack : what brings them to the first level, or to the sinks.
+    levels : of the operators, in order.
+    stores : by name.
+    """
+
+    physical: Physical
+    form: PipedFrame
+    pack: Pack
+    levels: tuple[LevelProcessor, ...]
+    stores: Mapping[str, Kept]
+
+
+def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | BySpark:
+    """The topology, ready to run here; or why it cannot.
+
+    Parameters
+    ----------
+    spark : the session, which is asked for its plan of the functions.
+    physical : the plan.
+    shards : shards of each operator.
+    headers : whether records carry headers.
+    """
+    unlike = _unlike(physical)
+    if unlike is not None:
+        return unlike
+    with settings.overridden(spark, settings.AT_START):
+        return _local(spark, physical, PipedFrame(physical, headers), Labels(shards, target_count(physical)))
+
+
+def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | BySpark:
+    fusion = Fusion(spark, physical, direct_sinks=True)
+    names = frozenset(source.name for source in physical.plan.sources)
+    packed = fusion.of_sources(names, form.schema, decodes=True)
+    ready = physical.ordered_exit or fusion.exit
+    fused = {o.id: found for o in physical.operators if (found := fusion.fused(o)) is not None}
+    if packed is None or not ready or len(fused) < len(physical.operators):
+        lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
+        reasons = [found.why for found in fusion.at_sources.values() if found is not None]
+        return BySpark("; ".join(lines or reasons))
+    stage, metrics, ways = packed.stage, metric_names(physical), ways_of(physical, piped=True)
+    encodings = encodings_of(physical, physical.plan.sinks, ships=False)
+    pack = Pack(
+        outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
+        labels=labels,
+        slots=physical.slots,
+        metrics=metrics,
+        roots=roots_of(stage),
+        sources=True,
+        program=packed.program,
+        peeks=peeks_of(physical, stage),
+        watermarks=watermarks_of(physical, stage),
+        first=global_roots(physical),
+        letters=letter_roots(physical, stage),
+        on_error=on_errors(physical, roots_of(stage)),
+        ways=ways,
+        encodings=encodings,
+    )
+    contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
+    levels = []
+    for level in range(1, physical.levels + 1):
+        mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
+        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics, None, ways, encodings))
+    broadcast = frozenset(edge.target for edge in physical.edges if edge.broadcast)
+    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
+
+
+def _unlike(physical: Physical) -> BySpark | None:
+    """Types whose values Spark alone makes."""
+    for node in (*physical.plan.sources, *physical.plan.sinks):
+        for kind in (node.shape.key, node.shape.value):
+            why = special(kind)
+            if why is not None:
+                return BySpark(f"{node.name} has {why}")
+    return None
+
+
+class LocalRun:
+    """Runs of one topology in this process, each from the state that the one before has left.
+
+    Parameters
+    ----------
+    topology : the topology.
+
+    Attributes
+    ----------
+    drops : records dropped so far, by (operator, reason).
+    """
+
+    def __init__(self, topology: Local) -> None:
+        self.topology = topology
+        self.drops: dict[tuple[str, str], int] = {}
+        self.stores: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
+        self._ran: list[int] = []
+        self._results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
+        self._exits = Exits.of(topology.physical, topology.pack.labels)
+        self._position = position_columns(topology.physical.slots)
+
+    def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
+        """All results so far by (case, sink name), in order; what is in `cases` beyond the last run is new."""
+        self._ran += [0] * (len(cases) - len(self._ran))
+        new = [records[ran:] for records, ran in zip(cases, self._ran, strict=True)]
+        if not any(new):
+            return self._results
+        before = {label: store.snapshot() for label, store in self.stores.items()}
+        try:
+            drops = Letters(self.topology.pack.ways)
+            found = self._run(new, drops)
+        except BaseException:
+            self._restore(before)
+            raise
+        for place, records in found.items():
+            self._results[place] += records
+        add(self.drops, drops)
+        self._ran = [len(records) for records in cases]
+        return self._results
+
+    def entries(self, store: Kept, case: int) -> list[Entry]:
+        """The rows of a store, as the last run has left them."""
+        labels, target = self.topology.pack.labels, store.context.operator.id
+        shards = range(case * labels.shards, (case + 1) * labels.shards)
+        return store.entries(self._state(labels.label(target, shard)) for shard in shards)
+
+    def _restore(self, before: dict[int, Snapshot]) -> None:
+        self.stores = defaultdict(MemoryChunkStore, {label: self.stores[label] for label in before})
+        for label, snapshot in before.items():
+            self.stores[label].restore(snapshot)
+
+    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> dict[tuple[int, str], list[Collected]]:
+        form, pack = self.topology.form, self.topology.pack
+        frame = arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
+        wire = self._counted(pack.packed(frame, Clock(), drops), drops)
+        for level in self.topology.levels:
+            rows: list[WireRow] = []
+            for label, blobs in _by_label(wire).items():
+                rows += self._counted(level.ran(label, iter(blobs), partial(self._state, label)), drops)
+            wire = rows
+        return dict(self._collected(wire))
+
+    def _state(self, label: int) -> State:
+        return State(self.stores[label], None)
+
+    def _counted(self, rows: Iterator[WireRow], drops: Drops) -> list[WireRow]:
+        """The rows without counts, which are added up."""
+        kept: list[WireRow] = []
+        for row in rows:
+            if row[2] is None:
+                drops[self.topology.pack.metrics[row[1]]] += row[3]
+            else:
+                kept.append(row)
+        return kept
+
+    def _collected(self, wire: list[WireRow]) -> Iterator[tuple[tuple[int, str], list[Collected]]]:
+        tables: dict[tuple[int, str], list[pa.Table]] = defaultdict(list)
+        for label, port, content, _ in wire:
+            case = self._exits.labels.place(label)[1] // self._exits.labels.shards
+            tables[(case, self._exits.names[self._exits.ports[port]])].append(blob.decode(content or b""))
+        for (case, sink), parts in tables.items():
+            yield (case, sink), self._results_of(sink, stacked(parts))
+
+    def _results_of(self, sink: str, rows: pa.Table) -> list[Collected]:
+        shape = self.topology.physical.plan.by_name[sink].shape
+        pairs = python_rows(rows, (("key", shape.key), ("value", shape.value)))
+        columns = {name: ints(rows, name) for name in (*self._position, "ts")}
+        places = places_of([columns[name] for name in self._position], held_keys(rows))
+        steps = columns["offset"].tolist()
+        headers: list[tuple[Header, ...] | None] = [None] * len(rows)
+        if "headers" in rows.column_names:
+            given = rows.column("headers").to_pylist()
+            headers = [headers_of(some) for some in given]
+        made = zip(pairs, columns["ts"].tolist(), headers, steps, places, strict=True)
+        results = [Collected(key, value, ts, told_of, step, at) for (key, value), ts, told_of, step, at in made]
+        return sorted(results, key=lambda result: result.position)
+
+
+def _by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
+    found: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for label, port, content, _ in wire:
+        found[label].append((port, content or b""))
+    return found

@@ -1,0 +1,142 @@
+"""Records that are piped into a test driver: looked at, and decoded where they are bytes, before they are kept.
+
+Law 6: what is not of its input's types is an error on the line that pipes it, with the record named; bytes go through
+the decoder of production, under the input's own policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, LongType
+
+from watersmeet._engine.rows.columns import array
+from watersmeet._plan.nodes import Source
+from watersmeet._spark.formats.dead_letters import HEADERS, Origin
+from watersmeet._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
+from watersmeet._spark.formats.formats import serde_of
+from watersmeet._spark.formats.guarded import guard
+from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet.errors import SourceError, TopologyError
+from watersmeet.io.topics import DeadLetter, Topic
+from watersmeet.testing.values import arrow_rows
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True)
+class Piped:
+    """One input record: source number, its place in its case, which is its order_ts, and why it does not pass.
+
+    `raw` is the bytes of its key and value, where it may still become a dead letter.
+    """
+
+    source: int
+    key: Any
+    value: Any
+    ts: int
+    headers: tuple[Header, ...]
+    step: int
+    reason: int = 0
+    raw: tuple[bytes | None, bytes | None] | None = None
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """One of a topology's inputs: makes records of what is piped.
+
+    Parameters
+    ----------
+    number : the source's.
+    source : its node.
+    letters : number of the source of its dead letters, where it has any.
+    keeps : whether records are kept as they came, since they may end later.
+    """
+
+    number: int
+    source: Source
+    letters: int | None = None
+    keeps: bool = False
+
+    def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
+        """The record, with everything of its types.
+
+        Raises
+        ------
+        TopologyError : something is not.
+        SourceError : bytes are not of the topic's format, and such a record is to fail the query.
+        """
+        given = {"key": key, "value": value}
+        try:
+            at = fitted(ts, LongType(), "ts", nullable=False)
+            parts = [self._part(part, given[part], step) for part in given]
+            told = tuple(fitted(list(headers), HEADERS, "headers"))
+        except Unfit as error:
+            raise TopologyError(
+                f"A piped record is not of the types of its input {self.source.input!r}: {error.place}: {error.fault}.",
+                given=f"record {step}: key={key!r:.80}, value={value!r:.200}",
+                hint=f"ts: ms since 1970; key: {self.source.shape.key.simpleString():.120}; "
+                f"value: {self.source.shape.value.simpleString():.200}.",
+            ) from None
+        at = next((part.ts for part in parts if part.ts is not None), at)
+        worst = next((part.error for part in reversed(parts) if part.error is not None), None)
+        if worst is not None and self.letters is not None:
+            # of a record of which neither can be read, the value is complained of
+            raw = self._raws(given)
+            place = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
+            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
+        reasons = {part.reason for part in parts if part.reason}
+        if reasons:
+            return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
+        origin = self.source.origin
+        keeps = isinstance(origin, Topic) and (self.keeps or isinstance(origin.on_error, DeadLetter))
+        kept = self._raws(given) if keeps else None
+        return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
+
+    def _part(self, part: str, given: Any, step: int) -> _Part:
+        """The key or the value: bytes of a topic are decoded."""
+        kind = getattr(self.source.shape, part)
+        origin = self.source.origin
+        raw = isinstance(given, bytes | bytearray) and not isinstance(kind, BinaryType)
+        if not isinstance(origin, Topic) or (given is not None and not raw):
+            return _Part(fitted(given, kind, part))
+        form = getattr(origin, part)
+        serde = serde_of(form)
+        found = guard.read(serde, pa.array([bytes(given) if raw else None], pa.binary()))
+        if found.ignored is not None and found.ignored[0]:
+            return _Part(None, IGNORED)
+        if not found.bad[0]:
+            value = found.values.to_pylist(maps_as_pydicts="strict")[0]
+            return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
+        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.fails, serde)
+        error = decoder.refused(bytes(given), 0, step)
+        if decoder.fails:
+            raise error
+        return _Part(None, UNDECODABLE, error=error)
+
+    def _raws(self, given: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:
+        return self._raw("key", given["key"]), self._raw("value", given["value"])
+
+    def _raw(self, part: str, given: Any) -> bytes | None:
+        """The bytes that the topic would have had."""
+        if given is None or isinstance(given, bytes | bytearray):
+            return None if given is None else bytes(given)
+        kind = getattr(self.source.shape, part)
+        values = array(arrow_rows([(fitted(given, kind, part),)], [(part, kind)]), part)
+        return bytes(serde_of(getattr(self.source.origin, part)).write(values)[0].as_py())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A key or a value, why its record does not pass (0: it does), and the time in ms that it tells.
+
+    `error` is what a record would be refused with that cannot be decoded.
+    """
+
+    value: Any
+    reason: int = 0
+    ts: int | None = None
+    error: SourceError | None = None

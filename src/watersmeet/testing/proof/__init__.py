@@ -1,0 +1,1 @@
+"""What proves watersmeet: the oracle, recordings of Kafka Streams, random histories, the engine's own runner."""

@@ -1,0 +1,197 @@
+"""A stage's stateless nodes over Arrow tables: what Spark columns do in production, for the engine alone.
+
+One function per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet._engine.arrays import Bools
+from watersmeet._engine.exchange.outlets import extra_column
+from watersmeet._engine.keys.keys import equal_keys
+from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
+from watersmeet._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
+from watersmeet._plan.operators.spec import Results
+from watersmeet._plan.physical import Edge, Flow, Physical
+
+Step = Callable[[Physical, Flow, pa.Table], pa.Table]
+
+
+def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
+    """The rows of `flow`, from those of its parent."""
+    node = physical.node(flow)
+    step = _STEPS.get(type(node))
+    result = step(flow, node, rows) if step is not None else rows
+    if flow.drops_silent:
+        result = result.filter(pc.invert(result.column("silent"))).drop_columns(["silent"])
+    if flow.drops_null_key:
+        result = result.filter(pa.array(valid(result.column("key"))))
+    if not flow.carries_old and "old" in result.column_names:
+        result = result.drop_columns(["old"])
+    return result
+
+
+def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
+    """The rows of a root flow, from a source's or an operator's: a result gets its value here."""
+    if flow.operator is not None:
+        rows = _with_made(rows, physical.results(physical.operators[flow.operator]))
+    if flow.drops_null_key:
+        rows = rows.filter(pa.array(valid(rows.column("key"))))
+    return rows
+
+
+def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
+    """The rows with what the edge carries beside key and value, where it carries anything."""
+    side = physical.side(edge)
+    if side.function is None:
+        return rows
+    key, value = array(rows, "key"), array(rows, "value")
+    called = np.ones(len(rows), dtype=np.bool_) if side.called_for_deleted else valid(value)
+    return rows.append_column(extra_column(edge), _where(called, side.function, key, value))
+
+
+def _with_made(rows: pa.Table, results: Results) -> pa.Table:
+    """The rows with the columns that functions make of results, in place of those that they are made of."""
+    for made in results.made:
+        value = _where(bools(rows, made.flag), made.function, *(array(rows, name) for name in made.operands))
+        rows = _set(rows, made.column, value)
+    used = [name for name, _ in results.columns if results.made and name not in ("value", "old")]
+    return rows.drop_columns(used)
+
+
+def _where(mask: Bools, function: Any, *arguments: pa.Array) -> pa.Array:
+    """`function` of the rows that `mask` marks; null elsewhere."""
+    rows = np.flatnonzero(mask)
+    result = function(*(a.take(pa.array(rows)) for a in arguments))
+    pointers = np.full(len(mask), -1, dtype=np.int64)
+    pointers[rows] = np.arange(len(rows))
+    return gather(result, pointers)
+
+
+def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, name, column) if at >= 0 else rows.append_column(name, column)
+
+
+def _holds(node: Filter, key: pa.Array, value: pa.Array) -> Bools:
+    held = _where(np.ones(len(key), dtype=np.bool_), node.predicate, key, value)
+    flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
+    return ~flags if node.negate else flags
+
+
+def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
+    key = array(rows, "key")
+    if node.shape.kind == "stream":
+        return rows.filter(pa.array(_holds(node, key, array(rows, "value"))))
+    for name in ("value", "old"):
+        if name in rows.column_names:
+            value = array(rows, name)
+            present = valid(value)
+            present[present] = _holds(node, key.filter(pa.array(present)), value.filter(pa.array(present)))
+            pointers = np.where(present, np.arange(len(rows)), -1)
+            rows = _set(rows, name, gather(value, pointers))
+    if flow.suppress:
+        kept = pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid())
+        if not flow.silent:
+            return rows.filter(kept)
+        marked = [rows.column("silent")] if "silent" in rows.column_names else []
+        rows = _set(rows, "silent", reduce(pc.or_, marked, pc.invert(kept)))
+    return rows
+
+
+def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.Table:
+    key = array(rows, "key")
+    for name in ("value", "old"):
+        if name in rows.column_names:
+            value = array(rows, name)
+            rows = _set(rows, name, _where(valid(value), node.mapper, key, value))
+    return rows
+
+
+def _map(flow: Flow, node: Map, rows: pa.Table) -> pa.Table:
+    key, value = node.mapper(array(rows, "key"), array(rows, "value"))
+    return _set(_set(rows, "key", key), "value", value)
+
+
+def _select_key(flow: Flow, node: SelectKey, rows: pa.Table) -> pa.Table:
+    return _set(rows, "key", node.selector(array(rows, "key"), array(rows, "value")))
+
+
+def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
+    lists = node.mapper(array(rows, "key"), array(rows, "value"))
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    parents = pc.list_parent_indices(lists)
+    items = pc.list_flatten(lists)
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    rows = rows.take(parents)
+    rows = rows.append_column(f"index{flow.id}", pa.array(np.arange(len(items)) - starts))
+    if node.values_only:
+        return _set(rows, "value", items)
+    key, value = items.flatten()
+    return _set(_set(rows, "key", key), "value", value)
+
+
+def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
+    new, old = (_grouped(node, array(rows, "key"), array(rows, name)) for name in ("value", "old"))
+    stays = valid(new[0]) & valid(old[0])
+    stays[stays] = equal_keys(new[0].filter(pa.array(stays)), old[0].filter(pa.array(stays)))
+    key, value = new if node.half == "new" else old
+    rest = gather(old[1], np.where(stays, np.arange(len(rows)), -1))
+    messages = (value, rest) if node.half == "new" else (pa.nulls(len(rows), value.type), value)
+    rows = _set(_set(_set(rows, "key", key), "value", messages[0]), "old", messages[1])
+    return rows.filter(pa.array(valid(key) & ~(stays & (node.half == "old"))))
+
+
+def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Group and grouped value of each row; both null where one is."""
+    present = np.flatnonzero(valid(value))
+    pair = [
+        array_of(each, kind)
+        for each, kind in zip(
+            node.selector(key.take(pa.array(present)), value.take(pa.array(present))),
+            (node.shape.key, node.shape.value),
+            strict=True,
+        )
+    ]
+    whole = valid(pair[0]) & valid(pair[1])
+    pointers = np.full(len(value), -1, dtype=np.int64)
+    pointers[present[whole]] = np.flatnonzero(whole)
+    return gather(pair[0], pointers), gather(pair[1], pointers)
+
+
+def _branch(flow: Flow, node: Branch, rows: pa.Table) -> pa.Table:
+    key, value = array(rows, "key"), array(rows, "value")
+    taken = np.ones(len(rows), dtype=np.bool_)
+    for predicate in node.earlier:
+        taken &= ~predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+    if node.predicate is not None:
+        taken &= node.predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(taken))
+
+
+def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
+    # The action is a plain Python function: per record is what it is for.
+    for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
+        node.action(key, value)
+    return rows
+
+
+_STEPS: dict[type[Node], Any] = {
+    Filter: _filter,
+    MapValues: _map_values,
+    Map: _map,
+    SelectKey: _select_key,
+    FlatMap: _flat_map,
+    Regroup: _regroup,
+    Arguments: _map_values,
+    Branch: _branch,
+    Peek: _peek,
+}

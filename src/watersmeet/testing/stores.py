@@ -1,0 +1,262 @@
+"""The stores of a topology under test, to be read: Kafka Streams' ReadOnlyKeyValueStore, WindowStore, SessionStore.
+
+A store is read as it is after all records that have been piped. Keys are in the order of Kafka's bytes, which is that
+of text, and of integers that are not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import DataType
+
+from watersmeet._engine.aggregates.of_plan import fold_of
+from watersmeet._engine.keys.keybytes import encode_keys
+from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.rows.columns import stacked
+from watersmeet._engine.state.runs import State
+from watersmeet._engine.time.times import REACH
+from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
+from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._plan.operators.stream_versioned_table import AsOfParams
+from watersmeet._plan.operators.versioned_table import VersionedParams
+from watersmeet._spark.formats.arrow_types import spark_type
+from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet.errors import TopologyError
+from watersmeet.testing.values import arrow_rows, python_rows
+
+_KINDS = {("key",): (), ("key", "start"): ("start",), ("key", "end"): ("start", "end"), ("key", "ts"): ("ts",)}
+"""Columns of times that tell a key's rows apart, by the identity of tables that are stores."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a store.
+
+    Parameters
+    ----------
+    order : its key as bytes, then its times.
+    key, value : as Spark collects them.
+    times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none.
+    known_from : of versions, the time from which on the past is known.
+    """
+
+    order: tuple[Any, ...]
+    key: Any
+    times: tuple[int, ...]
+    value: Any
+    known_from: int = 0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A table that is a store.
+
+    Parameters
+    ----------
+    context : of the operator that keeps it.
+    schema : the table.
+    whole : whether every shard has all rows.
+    """
+
+    context: OperatorContext
+    schema: TableSchema
+    whole: bool
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns with its rows' times."""
+        return _KINDS[self.schema.identity]
+
+    @property
+    def key(self) -> DataType:
+        """Type of its keys."""
+        return spark_type(dict(self.schema.columns)["key"])
+
+    @property
+    def versioned(self) -> bool:
+        """Whether it has the past of its keys, too."""
+        return "ts" in self.times
+
+    def _known_from(self, states: Iterable[State]) -> int:
+        params = self.context.operator.params
+        if not isinstance(params, VersionedParams | AsOfParams):
+            return 0
+        reached = (reach for state in states for reach in state.get_scalar(REACH, [{}])[-1].values())
+        return max(reached, default=0) - params.history_ms
+
+    def entries(self, states: Iterable[State]) -> list[Entry]:
+        """The rows of all shards, in order."""
+        shards = list(states)[: 1 if self.whole else None]
+        rows = [part for state in shards for part in state.table(self.schema).scan()]
+        known_from = self._known_from(shards)
+        if not rows:
+            return []
+        table = stacked(rows).combine_chunks()
+        values, params = table.column("value"), self.context.operator.params
+        if isinstance(params, AggregateParams):
+            values = fold_of(params.fold).finish(values.combine_chunks())
+        pairs = python_rows(
+            pa.table({"key": table.column("key"), "value": values}),
+            (("key", self.key), ("value", spark_type(values.type))),
+        )
+        order = encode_keys(table.column("key")).to_pylist()
+        times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(pairs)
+        found = (
+            Entry((at, *when), key, when, value, known_from)
+            for at, when, (key, value) in zip(order, times, pairs, strict=True)
+        )
+        return sorted(found, key=lambda entry: entry.order)
+
+    def order_of(self, key: Any) -> bytes:
+        """The bytes of a key that was given.
+
+        Raises
+        ------
+        TopologyError : it is not of the keys' type.
+        """
+        try:
+            given = fitted(key, self.key, "key", nullable=False)
+        except Unfit as error:
+            raise TopologyError(
+                f"A key of the store {self.schema.name!r} has another type.",
+                given=error.fault,
+                hint=f"Its keys are of the type {self.key.simpleString():.200}.",
+            ) from None
+        column = arrow_rows([(given,)], (("key", self.key),)).column("key")
+        return bytes(encode_keys(column)[0].as_py())
+
+
+def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) -> dict[str, Kept]:
+    """The stores of a topology, by name.
+
+    Parameters
+    ----------
+    contexts : of its operators.
+    broadcast : operators whose tables every shard has whole.
+    """
+    found: dict[str, Kept] = {}
+    for context in contexts:
+        for schema in context.kept:
+            if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
+                found.setdefault(schema.name, Kept(context, schema, context.operator.id in broadcast))
+    return found
+
+
+@dataclass(frozen=True)
+class Store:
+    """What stores have in common.
+
+    Parameters
+    ----------
+    kept : the table.
+    read : gives its rows as they are now.
+    """
+
+    kept: Kept
+    read: Callable[[], list[Entry]]
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.kept.schema.name
+
+    def _rows(self) -> list[Entry]:
+        """What stands now."""
+        return self.read()
+
+    def approximate_num_entries(self) -> int:
+        """How many rows it has; exactly."""
+        return len(self._rows())
+
+
+class KeyValueStore(Store):
+    """A store with a row for each key; made by `TopologyTestDriver.get_store`."""
+
+    def get(self, key: Any) -> Any:
+        """The key's value; None where there is none.
+
+        Raises
+        ------
+        TopologyError : the key is not of the keys' type.
+        """
+        wanted = self.kept.order_of(key)
+        return next((entry.value for entry in self._rows() if entry.order[0] == wanted), None)
+
+    def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
+        """(key, value) of the keys between the two, both included, in order; None: no limit (KIP-763).
+
+        Raises
+        ------
+        TopologyError : a key is not of the keys' type.
+        """
+        low = None if from_key is None else self.kept.order_of(from_key)
+        high = None if to_key is None else self.kept.order_of(to_key)
+        return [
+            (entry.key, entry.value)
+            for entry in self._rows()
+            if (low is None or entry.order[0] >= low) and (high is None or entry.order[0] <= high)
+        ]
+
+    def all(self) -> list[tuple[Any, Any]]:
+        """(key, value) of all keys, in order."""
+        return self.range()
+
+
+class VersionedKeyValueStore(KeyValueStore):
+    """A store that has the past of its keys, too (KIP-889); made by `TopologyTestDriver.get_store`."""
+
+    def get(self, key: Any, *, as_of: int | None = None) -> Any:
+        """The key's value; None where there is none.
+
+        Parameters
+        ----------
+        as_of : the value that was valid at this time, in ms; None: the latest. Of what is older than the history only
+            the latest is known.
+
+        Raises
+        ------
+        TopologyError : the key is not of the keys' type.
+        """
+        if as_of is None:
+            return super().get(key)
+        wanted = self.kept.order_of(key)
+        mine = [entry for entry in self.read() if entry.order[0] == wanted]
+        valid = [entry for entry in mine if entry.times[0] <= as_of]
+        known = valid and (as_of >= valid[-1].known_from or valid[-1] is mine[-1])
+        return valid[-1].value if known else None
+
+    def _rows(self) -> list[Entry]:
+        last = {entry.order[0]: entry for entry in self.read()}
+        return [entry for entry in last.values() if entry.value is not None]
+
+
+class WindowStore(Store):
+    """A store with a row for each key and window, or session; made by `TopologyTestDriver.get_store`.
+
+    A window is given as its start, a session as (start, end); in ms.
+    """
+
+    def fetch(self, key: Any, from_ts: int, to_ts: int) -> list[tuple[Any, Any]]:
+        """(window, value) of the key's windows that start between the two times, both included, in order.
+
+        Of sessions those that have a moment in between.
+
+        Raises
+        ------
+        TopologyError : the key is not of the keys' type.
+        """
+        wanted = self.kept.order_of(key)
+        mine = (entry for entry in self.read() if entry.order[0] == wanted)
+        return [(_window(e), e.value) for e in mine if e.times[-1] >= from_ts and e.times[0] <= to_ts]
+
+    def all(self) -> list[tuple[tuple[Any, Any], Any]]:
+        """((key, window), value) of all rows, in order."""
+        return [((entry.key, _window(entry)), entry.value) for entry in self.read()]
+
+
+def _window(entry: Entry) -> Any:
+    return entry.times[0] if len(entry.times) == 1 else entry.times

@@ -1,0 +1,250 @@
+"""Topology: what `StreamsBuilder.build` returns; it can be read, tested and started.
+
+Immutable: the plan and its levels are fixed when it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from watersmeet._plan.change.change import Change
+from watersmeet._plan.dead_letters import without_dead_letters
+from watersmeet._plan.explain import explain
+from watersmeet._plan.logical import Plan
+from watersmeet._plan.pictures.mermaid import mermaid
+from watersmeet._plan.pictures.picture import picture_of
+from watersmeet._plan.pictures.svg import svg
+from watersmeet._plan.rewrite import rewrite
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.functions import FunctionBackend
+from watersmeet.io.kafka import Kafka
+from watersmeet.names import answered, answering
+from watersmeet.windows import Duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from watersmeet._spark.query.query import Query
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+@answering
+class Topology:
+    """A topology, ready to run.
+
+    Made by `StreamsBuilder.build`.
+    """
+
+    def __init__(self, plan: Plan, functions: FunctionBackend) -> None:
+        self.plan = plan
+        self.functions = functions
+        self.physical = rewrite(plan)
+
+    def __repr__(self) -> str:
+        written = without_dead_letters(self.plan)
+        inputs = [source.input for source in written.sources]
+        outputs = [sink.output for sink in written.sinks]
+        levels = self.physical.levels
+        return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
+
+    def describe(self) -> str:
+        """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
+        said = self.functions.where_they_run(self.physical)
+        return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in said)] if said else [])
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart: inputs, operators with their stores, levels, outputs.
+
+        Pages of Markdown show it as a picture (GitHub, GitLab, notebooks).
+        """
+        return mermaid(picture_of(self.physical))
+
+    def to_svg(self) -> str:
+        """The topology as a picture: the text of an SVG file, which needs nothing besides. Notebooks show it."""
+        return svg(picture_of(self.physical))
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto">{self.to_svg()}</div>'
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str],
+        kafka: Kafka | None = None,
+        shards: int | None = None,
+        tasks: int | None = None,
+        trigger: Duration | None = None,
+        available_now: bool = False,
+        local_cache: str | os.PathLike[str] | None = None,
+        allow_partition_change: bool = False,
+        allow_changed_functions: bool = False,
+        allow_recreated_topics: bool = False,
+        evolve: bool = False,
+        idle_after: Duration | None = None,
+        record_cache: bool = False,
+        name: str | None = None,
+        metrics_port: int | str | None = None,
+        progress: bool = False,
+    ) -> Query:
+        """Start the topology as one streaming query.
+
+        Parameters
+        ----------
+        spark : the session; `watersmeet.session()` makes one with the right settings.
+        checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
+            restart with the same folder goes on where it stopped.
+        kafka : the connection, where the topology reads or writes topics.
+        shards : shards of each operator, fixed at the first start; default 2 per task.
+        tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
+        trigger : processing interval, a duration ("1 second"); None: one batch follows the other.
+        available_now : process what is there, in batches of the rate limit, and stop.
+        local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
+            its user alone; one that others may write to is not used, with a warning.
+        allow_partition_change : start although a topic has another number of partitions than at the first start.
+        allow_changed_functions : start although a function that state depends on is another than before: what that
+            one has left in state stays, and meets what the new one gives. Others may change: a warning names them.
+        allow_recreated_topics : go on at the recorded offsets although a topic that is read has another id than before:
+            it was deleted and made anew, or lies in another cluster.
+        evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
+            empty or is dropped. `plan_change` says what this does; what cannot go on is refused.
+        idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
+            clock, so that pending results of windowed joins come out; off by default. See the notes.
+        record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
+            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What
+            streams look up is not cached. It may be another one at each start: a batch that was not finished is
+            first finished as it was begun.
+        name : the query's name in Spark.
+        metrics_port : serve the query's numbers to Prometheus at this port of the driver, on all its addresses; or
+            "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.
+        progress : whether to show how far the query is in a line of the terminal or notebook that it is started in;
+            nothing is shown where there is neither. Needs the extra ``watch``.
+
+        Notes
+        -----
+        Time is that of the records: what a windowed join holds back comes out when a later record comes, which
+        may be never. With ``idle_after="1 minute"`` time goes on by itself when no record has come for a minute
+        by the wall clock: each partition's time is then its last one plus the wall clock that has gone by since.
+        This gives up that results depend on the records alone: a record that comes after such a rest with a
+        timestamp from before it (an outage of its producer, a clock that is behind) is late, its partners may
+        have been let go without it, and the same records read again, without the rest, give other results. A
+        batch that is replayed still gives the same. A batch runs every second, since the clock is a source of
+        the query; a checkpoint that was begun without the option cannot be continued with it, nor the other way
+        round. Test drivers have no such clock.
+
+        Raises
+        ------
+        ConfigError : an option, a setting of the session, a source or a sink does not fit, or a query runs on the
+            checkpoint.
+        CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
+        ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
+        SourceError : a topic that is read was deleted and made anew.
+        """
+        from watersmeet._spark.query.start import start
+        from watersmeet._spark.query.start_options import StartOptions
+
+        allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
+        options = StartOptions(
+            *(kafka, shards, tasks, trigger, available_now),
+            None if local_cache is None else os.fspath(local_cache),
+            *allowed,
+            evolve=evolve,
+            idle_after=idle_after,
+            record_cache=record_cache,
+            name=name,
+            metrics_port=metrics_port,
+            progress=progress,
+        )
+        return start(self.physical, spark, self._place(checkpoint), options)
+
+    def _place(self, checkpoint: Any) -> str:
+        """The checkpoint's folder, if there is anything to start."""
+        place = _folder(checkpoint)
+        if not without_dead_letters(self.plan).sinks:
+            raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
+        return place
+
+
+def check_topology(given: Any, call: str) -> None:
+    """Raise unless it is a topology that has been built.
+
+    Parameters
+    ----------
+    call : how what gets the topology is called, with {} where that stands.
+
+    Raises
+    ------
+    TopologyError : it is something else.
+    """
+    if not isinstance(given, Topology):
+        shown = type(given).__name__ if hasattr(given, "_construction") else f"{type(given).__name__}: {given!r:.80}"
+        raise TopologyError(
+            f"Here stands a Topology, which builder.build() gives, and not a {shown}.",
+            hint=f"Build it first: {call.format('builder.build()')}.",
+        )
+
+
+@answered
+def plan_change(
+    checkpoint: str | os.PathLike[str],
+    topology: Topology,
+    *,
+    kafka: Kafka | None = None,
+    allow_changed_functions: bool = False,
+) -> Change:
+    """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
+
+    Parameters
+    ----------
+    checkpoint : the folder that the query was started with; the query may run meanwhile.
+    topology : as it is to be from now on.
+    kafka : the connection: how many partitions topics have is then asked, and not taken from the checkpoint.
+    allow_changed_functions : as in `Topology.start`.
+
+    Returns
+    -------
+    Change : what is kept, starts empty, is dropped, is widened or refused, with reasons and hints; it prints as text.
+
+    Raises
+    ------
+    ConfigError : there is no session, no topology was started upon the folder, or its record says too little.
+
+    Examples
+    --------
+    >>> print(wm.plan_change("/data/orders", topology))  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    from watersmeet._spark.query.start import plan_change as planned
+    from watersmeet._spark.query.start_options import StartOptions
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("There is no Spark session.", hint="Make one first: spark = watersmeet.session(...).")
+    check_topology(topology, "wm.plan_change(checkpoint, {})")
+    options = StartOptions(kafka=kafka, allow_changed_functions=allow_changed_functions)
+    return planned(topology.physical, spark, os.fspath(checkpoint), options)
+
+
+def _folder(checkpoint: Any) -> str:
+    """The checkpoint's folder as text."""
+    given = os.fspath(checkpoint) if isinstance(checkpoint, os.PathLike) else checkpoint
+    if isinstance(given, str) and _DRIVE.match(given) and os.name != "nt":
+        rest = given[2:].replace("\\", "/").lstrip("/")
+        raise ConfigError(
+            f"A checkpoint is a folder of this machine or of a file system: checkpoint={given!r:.120} has a drive, "
+            "which is no scheme that Hadoop knows.",
+            hint=f"Write a path of this machine, checkpoint='/{rest}'; on Windows a drive is file:///{given[0]}:/{rest}.",
+        )
+    if isinstance(given, str) and given:
+        return given
+    raise ConfigError(
+        f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",
+        hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
+    )

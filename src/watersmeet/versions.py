@@ -1,0 +1,42 @@
+"""The versions of PySpark that watersmeet runs with, asked before anything of PySpark's is imported by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+LEAST_SPARK = (4, 1)
+"""The first version whose arbitrary-state processor has all that watersmeet uses."""
+
+
+def check_pyspark(found: str | None) -> None:
+    """Raise unless this version of PySpark will do.
+
+    Parameters
+    ----------
+    found : the installed version, as text; None: there is none.
+
+    Raises
+    ------
+    ImportError : it will not.
+    """
+    least = ".".join(map(str, LEAST_SPARK))
+    numbers = tuple(int(part) for part in (found or "0").split(".")[:2] if part.isdecimal())
+    if found is None or numbers < LEAST_SPARK:
+        what = "and there is none" if found is None else f"and this is PySpark {found}"
+        raise ImportError(f"watersmeet needs PySpark {least} or later, {what}.\nHint: pip install 'pyspark>={least}'")
+
+
+def pyspark_version() -> str | None:
+    """The version of PySpark that is there: of the package, which Spark's own folder (SPARK_HOME) may bring instead."""
+    try:
+        own = getattr(import_module("pyspark"), "__version__", None)
+    except ImportError:
+        return None
+    try:
+        return str(own) if own is not None else version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
+check_pyspark(pyspark_version())
