@@ -201,7 +201,7 @@ class ArrayFold(Fold):
             return pa.array(values, type=self.state)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
             raise FunctionError(
-                "A plain Python function gave what is not of the aggregate's type.",
+                "A plain Python function gave a value that is not of the aggregate's type.",
                 given=f"{error}; the type is {self.state}",
                 hint="wm.python(function, returns=...) says the type of its result.",
             ) from error

@@ -156,7 +156,7 @@ def _converted(value: Any, kind: pa.DataType) -> Any:
 def _not_of(kind: pa.DataType, value: Any, error: Exception | None = None) -> FunctionError:
     said = "" if error is None else f"{error}; "
     return FunctionError(
-        "A plain Python function gave what is not of the aggregate's type.",
+        "A plain Python function gave a value that is not of the aggregate's type.",
         given=f"{said}{value!r}; the type is {kind}",
         hint="wm.python(function, returns=...) says the type of its result.",
     )
