@@ -74,7 +74,7 @@ class StartOptions:
     def _check_idle_after(self) -> None:
         if self.idle_after_ms < 1_000:
             raise ConfigError(
-                "The input has rested when nothing came for a second or more.",
+                "The time for which the input rests must be 1 second or more.",
                 given=f"idle_after={self.idle_after!r}",
                 hint='idle_after="1 minute"',
             )
