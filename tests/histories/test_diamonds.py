@@ -114,7 +114,7 @@ def test_a_row_whose_tombstone_was_lost_refers_to_nothing(cuts: tuple[int, ...])
     builder = arrow_builder("histories")
     build(case.blueprint, builder, ArrowFunctions())
     driver = EngineDriver(builder.build())
-    for batch in case.batches():
+    for batch, _ in case.batches():
         for record in batch:
             driver.pipe(record.source, record.key, record.value, ts=record.ts)
         driver.run_batch()

@@ -18,7 +18,7 @@ from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import Function
 from watersmeet.generation import Generation
-from watersmeet.io.formats import DecimalFormat, Format
+from watersmeet.io.formats import Format
 from watersmeet.io.topics import OnError, Topic
 
 
@@ -146,7 +146,7 @@ def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:
 
 
 def _arrow_type(form: Any) -> pa.DataType:
-    if isinstance(form, DecimalFormat):
+    if hasattr(form, "precision"):
         return pa.decimal128(form.precision, form.scale)
     kinds = {"string": pa.string(), "bytes": pa.binary(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64()}
     kinds |= {"float": pa.float32(), "double": pa.float64()}
