@@ -145,11 +145,8 @@ class _Join:
     def _floor(self, side: int) -> Int64s:
         """Per domain, the ts below which no record to come can meet a row of this side."""
         rules, times = self._rules, self._times
-        # records of another domain see it by how far the rows of this one reach, which may be less than its time
-        now = np.minimum(times.end, np.maximum(times.reach_end(LEFT), times.reach_end(RIGHT)))
-        needed = now - rules.grace - max(rules.ahead[side], 0)
-        floor: Int64s = np.minimum(needed, times.reach_end(side) - rules.retention + 1)
-        return floor
+        needed = times.end - rules.grace - max(rules.ahead[side], 0)
+        return np.minimum(needed, times.reach_end(side) - rules.retention + 1)
 
     # -- results -------------------------------------------------------------------------------------------
 
