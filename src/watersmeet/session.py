@@ -66,4 +66,4 @@ def _check(app_name: Any, kafka: Any, jars: Any, config: Any) -> None:
     )
     for fits, name, given, wanted, example in checks:
         if not fits:
-            raise ConfigError(f"{name} is {wanted}, and not {name}={given!r:.80}.", hint=f"For example {example}.")
+            raise ConfigError(f"{name} must be {wanted}: {name}={given!r:.80}.", hint=f"For example {example}.")

@@ -185,7 +185,7 @@ def check_topology(given: Any, call: str) -> None:
     if not isinstance(given, Topology):
         shown = type(given).__name__ if hasattr(given, "_construction") else f"{type(given).__name__}: {given!r:.80}"
         raise TopologyError(
-            f"Here stands a Topology, which builder.build() gives, and not a {shown}.",
+            f"This call takes a Topology, which builder.build() gives, and not a {shown}.",
             hint=f"Build it first: {call.format('builder.build()')}.",
         )
 
@@ -238,8 +238,7 @@ def _folder(checkpoint: Any) -> str:
     if isinstance(given, str) and _DRIVE.match(given) and os.name != "nt":
         rest = given[2:].replace("\\", "/").lstrip("/")
         raise ConfigError(
-            f"A checkpoint is a folder of this machine or of a file system: checkpoint={given!r:.120} has a drive, "
-            "which is no scheme that Hadoop knows.",
+            f"The checkpoint has a drive, and Hadoop knows no such scheme: checkpoint={given!r:.120}.",
             hint=f"Write a path of this machine, checkpoint='/{rest}'; on Windows a drive is file:///{given[0]}:/{rest}.",
         )
     if isinstance(given, str) and given:

@@ -87,7 +87,7 @@ def test_a_plain_value_shows_its_type_where_nothing_else_says_it(initial: Any, a
 @pytest.mark.parametrize("initial", [{}, [], {"m": {}}, {"t": None}, [1, "a"]])
 def test_a_plain_value_that_does_not_show_its_type_is_answered_with_how_to_say_it(initial: Any) -> None:
     stream = arrow_builder("first").stream("in", key="string", value="string")
-    with pytest.raises(FunctionError, match="type of the aggregate is not known") as error:
+    with pytest.raises(FunctionError, match="does not say the type of the aggregate") as error:
         plain(stream, lambda: initial, python(lambda _, a: a))
     assert "wm.python(function, returns=" in str(error.value.hint)
 
@@ -98,5 +98,5 @@ def test_a_plain_value_of_another_type_is_refused_where_it_is_written(initial: A
     if initial == []:
         plain(stream, lambda: initial, python(lambda _, a: a, returns=kind))  # a map without pairs
         return
-    with pytest.raises(FunctionError, match="initializer gives what is not of the aggregate's type"):
+    with pytest.raises(FunctionError, match="initializer gives a value that is not of the aggregate's type"):
         plain(stream, lambda: initial, python(lambda _, a: a, returns=kind))

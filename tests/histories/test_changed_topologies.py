@@ -12,6 +12,7 @@ import pytest
 from watersmeet.testing.proof.histories.changed import changes
 from watersmeet.testing.proof.histories.changed.changes import Changed, check_changed, draw_changed
 from watersmeet.testing.proof.histories.changed.oracle import ChangedOracle
+from watersmeet.testing.proof.histories.kinds.registry import is_limited
 from watersmeet.testing.proof.oracle.graph import Topology
 
 PAIRS = 75
@@ -31,6 +32,13 @@ def test_what_goes_on_equals_the_oracle_that_was_given_the_same_change(seed: int
         assert outcome in ("equal", "refused", "otherwise"), (seed, changed, outcome, str(what))
     # four seeds are more than 200 changes
     assert found["equal"] > 50, found
+
+
+def test_a_change_of_topologies_with_a_limited_buffer_is_drawn_on_one_shard() -> None:
+    changes_drawn = drawn(0) + drawn(1)
+    limited = [each for each in changes_drawn if is_limited(each.old.blueprint) or is_limited(each.new.blueprint)]
+    assert {each.shards for each in limited} == {1}
+    assert {each.shards for each in changes_drawn} == {1, 2, 3}
 
 
 def test_what_is_new_on_streams_that_were_kept_gets_what_comes_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:

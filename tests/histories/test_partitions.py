@@ -20,7 +20,7 @@ from watersmeet.testing.proof.histories.check import cuts_of
 from watersmeet.testing.proof.histories.draw import case_of, draw_blueprint, draw_case
 from watersmeet.testing.proof.histories.draw_order import with_partitions
 from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.kinds.registry import holds_back, sources_of
+from watersmeet.testing.proof.histories.kinds.registry import holds_back, is_limited, sources_of
 from watersmeet.testing.proof.histories.report import page
 from watersmeet.testing.proof.histories.sequence import Merge, cuts_in_sequence
 from watersmeet.testing.proof.histories.settled import all_above
@@ -52,7 +52,9 @@ def cases(seed: str, count: int) -> Iterator[Case]:
 def test_what_partitions_hold_back_is_folded_alike_wherever_batches_end(piece: int) -> None:
     for case in cases(f"partitions/{piece}", COUNT // PIECES):
         every = tuple(range(1, len(case.records)))
-        for cut in (case, replace(case, cuts=(), shards=1), replace(case, cuts=every, shards=3, replay=False)):
+        # the limits of a buffer are those of one shard
+        shards = 1 if is_limited(case.blueprint) else 3
+        for cut in (case, replace(case, cuts=(), shards=1), replace(case, cuts=every, shards=shards, replay=False)):
             found = check(cut)
             assert found is None, page(found)
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.testing.proof.histories import Case, check
 from watersmeet.testing.proof.histories.draw import case_of, draw_blueprint, draw_case
+from watersmeet.testing.proof.histories.kinds.registry import is_limited
 from watersmeet.testing.proof.histories.report import page
 from watersmeet.testing.proof.histories.soak import run_chunk
 from watersmeet.testing.proof.histories.spark import bundle_of, check_bundle
@@ -76,6 +77,13 @@ def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
     assert any(record.key is None for record in records)
     assert any(record.ts < 0 for record in records)
     assert any(one == other for case in cases for one, other in pairwise(case.records))
+
+
+def test_a_bundle_with_a_limited_buffer_has_one_shard_for_spark_too() -> None:
+    cases = [case for number in range(20) for case in bundle_of(5, number, cases=1).cases]
+    limited = [case for case in cases if is_limited(case.blueprint)]
+    assert {case.shards for case in limited} == {1}
+    assert {case.shards for case in cases} == {1, 2, 3}
 
 
 @pytest.mark.spark

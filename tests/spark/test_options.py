@@ -39,8 +39,8 @@ CANARY = "canary-4711"
         (lambda: Writer(""), "A writer needs a format"),
         (lambda: Writer("kafka"), "Spark's own Kafka writer"),
         (lambda: ForeachBatch("print"), "ForeachBatch takes a function"),
-        (lambda: Kafka("h:1", max_records_per_batch=0), "The rate limit is a number"),
-        (lambda: Kafka("h:1", starting_offsets="middle"), "There is no such beginning"),
+        (lambda: Kafka("h:1", max_records_per_batch=0), "The limit of records per batch must be 1 or more"),
+        (lambda: Kafka("h:1", starting_offsets="middle"), "Topics cannot begin there"),
         (lambda: Kafka("h:1", source={"minPartitions": 9}), "The Kafka source cannot take this option"),
         (
             lambda: Kafka("h:1", source={"maxrecordsperpartition": 9}),

@@ -77,7 +77,7 @@ class Construction:
         store: object = node.store
         if store is not None and (not isinstance(store, str) or not store):
             raise TopologyError(
-                f"The name of a store is a text: store={store!r:.80}.", hint="For example store='counts'."
+                f"The name of a store must be a text: store={store!r:.80}.", hint="For example store='counts'."
             )
         if node.store is not None and node.store in self._stores:
             raise TopologyError(
@@ -155,7 +155,7 @@ class Construction:
             given: object = name
             if not isinstance(given, str) or not given:
                 raise TopologyError(
-                    f"The name of an operator is a text: name={name!r:.80}.", hint="For example name='counts'."
+                    f"The name of an operator must be a text: name={name!r:.80}.", hint="For example name='counts'."
                 )
             return name
         called = "-".join([stem, *self._above(inputs)])

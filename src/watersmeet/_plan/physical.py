@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema
 from watersmeet._plan.tables import TableRules
 from watersmeet.io.topics import TopicSink
-
-RootKind = Literal["source", "operator"]
 
 TIME_SIDE = -1
 """Side on which an operator is told the times of the sources."""

@@ -293,7 +293,7 @@ def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
             name = getattr(each, "__name__", "")
             shown = f"wm.{name}, a function" if name in NAMES else repr(each)
             raise TopologyError(
-                f"What {field!r} is to be is no aggregate: {shown:.120}.",
+                f"The value of {field!r} is no aggregate: {shown:.120}.",
                 hint=f"For example {field}={_meant(each, name)}; functions fold with aggregate(...).",
             )
 

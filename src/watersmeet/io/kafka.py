@@ -118,12 +118,12 @@ def _check_connection(servers: Any, limit: Any, start: Any) -> None:
         )
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ConfigError(
-            f"The rate limit is a number of records per batch: max_records_per_batch={limit!r}.",
+            f"The limit of records per batch must be 1 or more: max_records_per_batch={limit!r}.",
             hint="Leave it out, or give 1 or more.",
         )
     if start not in ("earliest", "latest"):
         raise ConfigError(
-            f"There is no such beginning: starting_offsets={start!r}.",
+            f"Topics cannot begin there: starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
 
@@ -132,7 +132,7 @@ def _retry_ms(given: Any) -> int:
     milliseconds = duration_ms(given, "retry_timeout")
     if milliseconds < 0:
         raise ConfigError(
-            "The time for which a batch is written again is not negative.",
+            "The time for which a batch is written again must not be negative.",
             given=f"retry_timeout={given!r}",
             hint='"5 minutes"; "0 seconds" writes it once.',
         )

@@ -113,7 +113,7 @@ def _sink_hint(given: Any) -> str:
     if kind == "Topic":
         return f"A Topic is an input: stream.to('{given.name}'), or wm.TopicSink('{given.name}')."
     if kind == "Kafka":
-        return "The connection is given at the start, kafka=wm.Kafka(...); here stands the topic: stream.to('topic')."
+        return "The connection is given at the start, kafka=wm.Kafka(...); an output is a topic: stream.to('topic')."
     if kind == "Rows" or hasattr(given, "isStreaming"):
         return (
             "A DataFrame is an input. Files are written by wm.Writer('parquet', path=...), tables by wm.CatalogTable."

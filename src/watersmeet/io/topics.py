@@ -145,7 +145,7 @@ class Topic:
                 check_policy(name, getattr(self, name))
         if not isinstance(self.headers, bool):
             raise TopologyError(
-                f"Records of a topic keep their headers or not: headers={self.headers!r}.",
+                f"The option headers must be True or False: headers={self.headers!r}.",
                 hint="Take headers=True or headers=False.",
             )
 

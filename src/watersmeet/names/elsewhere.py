@@ -111,7 +111,6 @@ _AGGREGATES = {
     **{name: f"count().{name}(...): an aggregate makes a table of the groups first" for name in ("to_stream", "to")},
     "to_table": "count(), reduce(...) or aggregate(...), which make a table",
 }
-_OPTIONS = "options by name"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "KStream": _STREAM,
     "KTable": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_OF_TOPICS = "Formats are given by name: key='long', value='string'"
 _KEY, _VALUE = "key=, a format such as 'long'", "value=, a format such as 'string' or wm.json('id long')"
 _STORE = "store= names the table that is kept"
 _OFFSETS = "wm.Kafka('host:9092', starting_offsets='earliest') says where topics begin, at the start"

@@ -67,7 +67,7 @@ class TopologyTestDriver:
         given: object = shards
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise TopologyError(
-                f"The number of shards is 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
+                f"The number of shards must be 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
             )
         sources = topology.plan.sources
         headers = topology.plan.headers

@@ -41,7 +41,7 @@ class BufferConfig(metaclass=Named):
                 )
         if self.when_full not in get_args(WhenFull):
             raise TopologyError(
-                f"There is no such thing to do when a buffer is full: when_full={self.when_full!r}.",
+                f"A full buffer cannot do this: when_full={self.when_full!r}.",
                 hint="Take 'emit', 'shut down' or 'grow'; or emit_early_when_full(), shut_down_when_full().",
             )
 

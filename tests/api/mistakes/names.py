@@ -114,7 +114,7 @@ ROWS: list[Row] = [
     ("clicks.write", "write", "wm.Writer"),
     ("clicks.show()", "show", "TopologyTestDriver"),
     ("clicks.drop('page')", "drop", "map_values .. dropFields"),
-    ("clicks.dropDuplicates()", "dropDuplicates", "to_table"),
+    ("clicks.dropDuplicates()", "dropDuplicates", "group_by_key().agg(first=wm.first("),
     ("clicks.distinct()", "distinct", ""),
     ("clicks.withWatermark('at', '1 hour')", "withWatermark", "grace"),
     ("clicks.rename({})", "rename", "map_values"),

@@ -106,6 +106,6 @@ ROWS: list[Row] = [
     ("wm.read_state(spark, folder, 'users')", "", "folder"),
     ("wm.stores(spark, folder)", "", "folder"),
     ("wm.plan_change(folder, builder)", "StreamsBuilder", "builder.build()"),
-    ("clicks.to('o')\nmp.plan_change(builder.build(), folder)", "Topology", "plan_change("),
+    ("clicks.to('o')\nwm.plan_change(builder.build(), folder)", "Topology", "plan_change("),
     ("wm.latest('/x')", "latest", "wm.latest("),
 ]

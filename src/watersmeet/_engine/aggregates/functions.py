@@ -19,10 +19,9 @@ from watersmeet._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.rows.columns import array_of, joined, valid
-from watersmeet._engine.rows.python_values import keeping, kept_as, python_values
+from watersmeet._engine.rows.python_values import keeping, kept_as, not_of, python_values
 from watersmeet._plan import folds
 from watersmeet._plan.folds import FunctionFold, Step
-from watersmeet.errors import FunctionError
 
 
 class ArrayFold(Fold):
@@ -200,11 +199,7 @@ class ArrayFold(Fold):
         try:
             return pa.array(values, type=self.state)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-            raise FunctionError(
-                "A plain Python function gave what is not of the aggregate's type.",
-                given=f"{error}; the type is {self.state}",
-                hint="wm.python(function, returns=...) says the type of its result.",
-            ) from error
+            raise not_of(self.state, error) from error
 
 
 def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]:

@@ -101,11 +101,6 @@ def where_null(values: pa.Array, there: Bools | None) -> pa.Array:
     return pc.if_else(pa.array(there), values, pa.scalar(None, values.type))
 
 
-def nulls_of(length: int, kind: pa.DataType) -> pa.Array:
-    """Nothing but nulls."""
-    return pa.nulls(length, kind)
-
-
 def spread(values: pa.Array, mask: Bools) -> pa.Array:
     """The values in the rows where `mask` is true, in their order; null elsewhere."""
     if len(values) == len(mask):

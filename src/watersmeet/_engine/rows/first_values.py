@@ -21,7 +21,7 @@ def of_type(given: Any, kind: pa.DataType) -> Any:
         return kept_as(kind)(given)
     except FunctionError as error:
         raise FunctionError(
-            "The initializer gives what is not of the aggregate's type.",
+            "The initializer gives a value that is not of the aggregate's type.",
             given=error.given,
             hint="Give a value of that type; or say the type in the aggregator: wm.python(function, returns=...).",
         ) from None
@@ -53,7 +53,7 @@ def is_known(kind: pa.DataType) -> bool:
 def unknown_type(given: str) -> FunctionError:
     """What is raised where nothing says the type of an aggregate."""
     return FunctionError(
-        "The type of the aggregate is not known by what the initializer gives.",
+        "The initializer's value does not say the type of the aggregate.",
         given=given,
         hint="Say it in the aggregator: wm.python(function, returns='map<string, long>'), 'array<string>', "
         "'struct<n: long>'; or give a Column of the type: F.array().cast('array<string>').",

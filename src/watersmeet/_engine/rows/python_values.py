@@ -3,6 +3,8 @@
 A fold meets an aggregate as it was given while a batch lasts, and as it was read back in the next one. So what a
 function gives is at once what it would be read back as (law 1): structs and maps are dictionaries, arrays are lists,
 numbers are those of their type, times are in UTC.
+
+Compiled folds, which no user's function sees, have plainer values (`expressions.scalars.values`).
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def _struct(kind: pa.DataType) -> Kept:
             return None
         given = value.asDict() if hasattr(value, "asDict") else value  # a Row of Spark's
         if not isinstance(given, dict) or not names.issuperset(given):
-            raise _not_of(kind, value)
+            raise not_of(kind, repr(value))
         return {name: of(given.get(name)) for name, of in fields}
 
     return kept
@@ -100,9 +102,9 @@ def _map(kind: pa.DataType) -> Kept:
         try:
             made = {of_key(key): of_item(item) for key, item in dict(value).items()}
         except (TypeError, ValueError):
-            raise _not_of(kind, value) from None
+            raise not_of(kind, repr(value)) from None
         if None in made:
-            raise _not_of(kind, value)
+            raise not_of(kind, repr(value))
         return made
 
     return kept
@@ -115,7 +117,7 @@ def _list(kind: pa.DataType) -> Kept:
         if value is None:
             return None
         if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
-            raise _not_of(kind, value)
+            raise not_of(kind, repr(value))
         return [of_item(item) for item in value]
 
     return kept
@@ -146,17 +148,17 @@ def _decimal(kind: pa.DataType) -> Kept:
 def _converted(value: Any, kind: pa.DataType) -> Any:
     """The value through an array; a number that the type has no place for is refused, not cut off."""
     if pa.types.is_integer(kind) and isinstance(value, float) and not value.is_integer():
-        raise _not_of(kind, value)
+        raise not_of(kind, repr(value))
     try:
         return pa.array([value], kind).to_pylist()[0]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _not_of(kind, value, error) from error
+        raise not_of(kind, f"{error}; {value!r}") from error
 
 
-def _not_of(kind: pa.DataType, value: Any, error: Exception | None = None) -> FunctionError:
-    said = "" if error is None else f"{error}; "
+def not_of(kind: pa.DataType, given: object) -> FunctionError:
+    """What is raised where a plain function gives a value that is not of the aggregate's type."""
     return FunctionError(
-        "A plain Python function gave what is not of the aggregate's type.",
-        given=f"{said}{value!r}; the type is {kind}",
+        "A plain Python function gave a value that is not of the aggregate's type.",
+        given=f"{given}; the type is {kind}",
         hint="wm.python(function, returns=...) says the type of its result.",
     )

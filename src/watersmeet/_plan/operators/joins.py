@@ -9,9 +9,6 @@ from watersmeet._plan.operators.spec import FLAG, STAMP, JoinParams, Made, Named
 
 N = TypeVar("N", TableTable, StreamTable)
 
-OPERANDS = ("key", "left", "right")
-"""What a joiner gets, by name of the result column."""
-
 
 def pairs(joiner: Function, left: Any, right: Any, *, old: bool) -> Results:
     """Results of a join: both values, and whether there is a joined one; with `old` the same of the result before."""

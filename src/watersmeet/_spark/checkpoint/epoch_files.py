@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watersmeet._spark.checkpoint.disk import Disk
+from watersmeet._spark.checkpoint.synced import sync
 
 FOLDER = "watersmeet/epochs"
 
@@ -34,10 +35,8 @@ class EpochsHere:
         """See `EpochFiles`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / f".{name}.{uuid.uuid4().hex}"
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        beside.write_text(text, encoding="utf-8")
+        sync(beside)
         try:
             # a link is refused where there is one of its name
             os.link(beside, self.folder / name)

@@ -161,7 +161,7 @@ def foreign(path: str) -> Iterator[None]:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise CorruptData(
-            "A file of the checkpoint is not what watersmeet and Spark write.",
+            "A file of the checkpoint has contents that neither watersmeet nor Spark writes.",
             given=f"{path}: {type(error).__name__}: {error}"[:300],
             hint=RESTORE,
         ) from error

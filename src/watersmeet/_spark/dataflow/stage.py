@@ -335,8 +335,3 @@ _STEPS: dict[type[Node], Any] = {
     Branch: Stage._branch,
     Peek: Stage._peek,
 }
-
-
-def is_step(node: Node) -> bool:
-    """Whether the node changes the rows that come through it, or shows them to somebody."""
-    return type(node) in _STEPS

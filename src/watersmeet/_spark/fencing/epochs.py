@@ -16,7 +16,8 @@ KEPT = 16
 _DIGITS = 10
 _END = ".ended"
 _ONE_QUERY = (
-    "Run one query per checkpoint. What is written is right; stop the other one before you start this one again."
+    "Run one query per checkpoint. The results that are written stay; stop the other query before you start this one "
+    "again."
 )
 
 

@@ -40,7 +40,7 @@ class StartOptions:
             self._check_idle_after()
         if self.trigger is not None and duration_ms(self.trigger, "trigger") < 0:
             raise ConfigError(
-                f"The interval between two batches is not negative: trigger={self.trigger!r}.",
+                f"The interval between two batches must not be negative: trigger={self.trigger!r}.",
                 hint='trigger="1 second"; left out, a batch follows the other.',
             )
         if self.trigger is not None and self.available_now:
@@ -53,11 +53,11 @@ class StartOptions:
             given = getattr(self, part)
             if given is not None and (not isinstance(given, int) or given < 1):
                 raise ConfigError(
-                    f"The number of {part} is 1 or more: {part}={given!r:.80}.", hint=f"Leave it out, or {part}=4."
+                    f"The number of {part} must be 1 or more: {part}={given!r:.80}.", hint=f"Leave it out, or {part}=4."
                 )
         if self.kafka is not None and not isinstance(self.kafka, Kafka):
             raise ConfigError(
-                f"The connection to a cluster is an wm.Kafka, and not {self._shown(self.kafka)}.",
+                f"The connection to a cluster must be a wm.Kafka, and not {self._shown(self.kafka)}.",
                 hint=f"Write kafka=wm.Kafka({self._address_of(self.kafka)!r}).",
             )
 
@@ -74,7 +74,7 @@ class StartOptions:
     def _check_idle_after(self) -> None:
         if self.idle_after_ms < 1_000:
             raise ConfigError(
-                "The input has rested when nothing came for a second or more.",
+                "The time for which the input rests must be 1 second or more.",
                 given=f"idle_after={self.idle_after!r}",
                 hint='idle_after="1 minute"',
             )

@@ -20,7 +20,7 @@ def check_session(given: Any, call: str) -> None:
     """
     if not (hasattr(given, "conf") and hasattr(given, "createDataFrame")):
         raise ConfigError(
-            f"Here stands a Spark session, and not {type(given).__name__}: {given!r:.80}.",
+            f"This call takes a Spark session, and not {type(given).__name__}: {given!r:.80}.",
             hint=f"Make one, spark = wm.session('app'), and call {call}.",
         )
     if _has_stopped(given):

@@ -14,7 +14,6 @@ something back, and leaves out what their markers say is in (docs/decisions/0015
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import pyarrow as pa
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import position_columns, stacked
 from watersmeet._engine.rows.position import sort_by_position
+from watersmeet._spark.background import in_background
 from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
 from watersmeet._spark.sinks.kafka_client import client_settings
 from watersmeet._spark.sinks.kafka_sink import send
@@ -164,7 +164,7 @@ class DriverCommit:
 
         Where it cannot have been run before, the producer is made ready while the job runs.
         """
-        self._taken = _in_background(partial(self._sender.holds, batch, plan))
+        self._taken = in_background(partial(self._sender.holds, batch, plan), "the driver's producer")
         self._faults = Faults(self._sender.retry_seconds)
         return batch <= self._planned and self._tried(self._holds, batch, plan)
 
@@ -243,20 +243,6 @@ class DriverCommit:
 
         found = has_it(self._sender_of, [task_name(self._identity, task) for task in held], batch, plan)
         return {task: content for (task, content), is_in in zip(held.items(), found, strict=True) if not is_in}
-
-
-def _in_background(call: Callable[[], bool]) -> Future[bool]:
-    """What is called in a thread that keeps no program from ending, as one of a pool would."""
-    found: Future[bool] = Future()
-
-    def run() -> None:
-        try:
-            found.set_result(call())
-        except BaseException as error:  # raised where it is waited for
-            found.set_exception(error)
-
-    threading.Thread(target=run, name="watersmeet: the driver's producer", daemon=True).start()
-    return found
 
 
 def _in_order(held: Mapping[int, bytes], slots: int | None) -> pa.Table:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib
 import logging
-import queue
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from watersmeet._spark.background import TookTooLong, within
 from watersmeet.errors import ConfigError, SinkError
 from watersmeet.extras import installing
 from watersmeet.io.kafka import Kafka
@@ -150,18 +149,9 @@ def returning(call: Callable[[], T], limit: float) -> T:
     ------
     SinkError : it has not come back.
     """
-    found: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            found.put((call(), None))
-        except BaseException as error:  # whatever it is, it is raised where it is waited for
-            found.put((None, error))
-
-    threading.Thread(target=run, name="watersmeet: a call of Kafka's client", daemon=True).start()
     try:
-        value, error = found.get(timeout=limit)
-    except queue.Empty:
+        return within(limit, call, "a call of Kafka's client")
+    except TookTooLong:
         raise passing(
             SinkError(
                 "Kafka's client does not come back from a call.",
@@ -169,9 +159,6 @@ def returning(call: Callable[[], T], limit: float) -> T:
                 hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
             )
         ) from None
-    if error is not None:
-        raise error
-    return cast(T, value)
 
 
 def explained(error: Any, what: str) -> SinkError:

@@ -143,7 +143,7 @@ def _type(origin: Rows, column: Column, role: str) -> DataType:
         near = get_close_matches(name, origin.frame.columns, n=1)
         meant = f"Did you mean {role}={near[0]!r}? " if near else ""
         raise TopologyError(
-            f"The {role} names what the DataFrame does not have: {role}={name!r}.",
+            f"The {role} is no column of the DataFrame: {role}={name!r}.",
             hint=f"{meant}Name it: {role}=... {_known(origin.frame)}",
         ) from None
 
@@ -160,7 +160,7 @@ def _timestamp(origin: Rows) -> Column:
     if isinstance(kind, LongType):
         return column
     raise TopologyError(
-        f"The timestamp is a timestamp, or a long of milliseconds since 1970, and {origin.timestamp!s:.80} is "
+        f"The timestamp must be a timestamp, or a long of milliseconds since 1970, and {origin.timestamp!s:.80} is "
         f"{kind.simpleString()}.",
         hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
     )

@@ -94,7 +94,7 @@ def _check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Iter
     changed = [name for name in others(known, now) if name in read]
     if changed:
         raise SourceError(
-            "A topic that this query reads was deleted and made anew: the checkpoint would go on in its middle.",
+            "A topic that this query reads was deleted and made anew: the checkpoint has the old one's offsets.",
             given="; ".join(f"topic {name}: its id was {known[name]}, it is {now[name]}" for name in changed),
             hint="Begin a new checkpoint: the state of this one belongs to the old topic's records. Where the new "
             "topic has the same records at the same offsets, as a copy of a whole cluster has, start with "

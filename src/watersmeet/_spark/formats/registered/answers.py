@@ -5,8 +5,7 @@ The client of confluent-kafka bounds only how long it waits for the next byte, a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from watersmeet._spark.formats.guarded.budgets import ANSWER_BYTES
@@ -20,10 +19,6 @@ _GRACE = 1.0
 """For what it does beside waiting, in seconds."""
 
 
-class TookTooLong(Exception):
-    """An answer was not there in time."""
-
-
 class TooLarge(Exception):
     """An answer has more bytes than are taken."""
 
@@ -35,31 +30,6 @@ def seconds_of(settings: Mapping[str, Any]) -> float:
     waits: float = sum(min(float(most), float(first) * 2.0**tried) for tried in range(retries)) / 1_000
     tries: float = (retries + 1) * float(settings.get("timeout") or 0)
     return len(str(settings.get("url", "")).split(",")) * (tries + waits) + _GRACE
-
-
-def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call gives, or raises.
-
-    Raises
-    ------
-    TookTooLong : neither in time.
-    """
-    given: list[T] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            given.append(call())
-        except BaseException as error:
-            raised.append(error)
-
-    # it may wait for a byte that never comes, and nothing ends a thread: the process does not wait for it
-    thread = threading.Thread(target=run, name="watersmeet-registry", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if given:
-        return given[0]
-    raise raised[0] if raised else TookTooLong
 
 
 def bounded(client: Any) -> Any:

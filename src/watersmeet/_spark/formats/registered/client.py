@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+from watersmeet._spark.background import TookTooLong, within
 from watersmeet._spark.formats.guarded.budgets import SCHEMA_REFERENCES
-from watersmeet._spark.formats.registered.answers import TookTooLong, bounded, seconds_of, within
+from watersmeet._spark.formats.registered.answers import bounded, seconds_of
 from watersmeet._spark.formats.registered.packages import needed
 from watersmeet._spark.session.credentials import REGISTRIES, received
 from watersmeet.errors import ConfigError, SourceError, WatersmeetError
@@ -192,7 +193,7 @@ class RegistryClient:
     ) -> T:
         errors = needed("confluent_kafka.schema_registry.error")
         try:
-            return within(self._seconds, call)
+            return within(self._seconds, call, "a call of the Schema Registry")
         except errors.SchemaRegistryError as error:
             if error.http_status_code == _NOT_FOUND and error.error_code in missing:
                 raise Missing(f"the registry has no {what}: {error.error_message}") from None

@@ -104,7 +104,7 @@ def latest(form: SchemaFormat) -> Registered:
             found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
         except Endless as error:
             raise TopologyError(
-                "The registry's schema cannot be read by.",
+                "The registry's schema cannot be used.",
                 given=f"{subject}: {error}, for the {form.part}s of the topic {form.topic!r}",
                 hint="Register it with references that lead somewhere, or give the schema itself.",
             ) from None

@@ -18,7 +18,7 @@ from watersmeet.testing.proof.histories.check import Difference, Steps, by_step,
 from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_records
 from watersmeet.testing.proof.histories.kinds.choices import Dice
 from watersmeet.testing.proof.histories.kinds.functions import ColumnFunctions
-from watersmeet.testing.proof.histories.kinds.registry import build, sinks_of
+from watersmeet.testing.proof.histories.kinds.registry import build, is_limited, sinks_of
 from watersmeet.testing.proof.histories.settled import out_of_step
 
 
@@ -49,7 +49,7 @@ def bundle_of(seed: int, number: int, *, parts: int = 5, cases: int = 20) -> Bun
     drawn = (draw_blueprint(dice, keys=keys, generation=generation) for _ in count())
     within = (b for b in drawn if not out_of_step(b))
     together = beside([next(within) for _ in range(parts)])
-    shards = dice.pick((1, 2, 3))
+    shards = 1 if is_limited(together) else dice.pick((1, 2, 3))
     records = [draw_records(dice, together, most=12 * parts) for _ in range(cases)]
     return Bundle(tuple(Case(together, piped, shards=shards) for piped in records), parts)
 

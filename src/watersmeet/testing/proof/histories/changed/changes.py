@@ -27,7 +27,7 @@ from watersmeet.testing.proof.histories.check import Steps, by_step, first_diffe
 from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_records
 from watersmeet.testing.proof.histories.kinds.choices import Choices, Dice
 from watersmeet.testing.proof.histories.kinds.functions import ArrowFunctions
-from watersmeet.testing.proof.histories.kinds.registry import KINDS, build
+from watersmeet.testing.proof.histories.kinds.registry import KINDS, build, is_limited
 from watersmeet.testing.proof.histories.settled import (
     all_above,
     first_unsettled,
@@ -156,7 +156,8 @@ def draw_around(dice: Choices, old: Part, new: Part) -> Changed:
     )
     count = len(before) + len(after)
     cuts = tuple(sorted(dice.number(0, count) for _ in range(dice.number(0, 4))))
-    return Changed(old, new, before, after, shards=dice.pick((1, 2, 3)), cuts=cuts)
+    limited = is_limited(old.blueprint) or is_limited(new.blueprint)
+    return Changed(old, new, before, after, shards=1 if limited else dice.pick((1, 2, 3)), cuts=cuts)
 
 
 def _below(choices: Choices, whole: Blueprint) -> set[int]:
