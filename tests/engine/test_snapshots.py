@@ -41,14 +41,17 @@ class BegunDriver(EngineDriver):
 class BegunBatch(Batch):
     """Stamps the rows of snapshots as `stamp_sources` does."""
 
-    def _partitioned(self, frame: pa.Table, root: Any, rows: list[Any]) -> pa.Table:
+    def _stamped(self, frames: dict[int, pa.Table], piped: list[Any]) -> dict[int, pa.Table]:
         assert isinstance(self._driver, BegunDriver)
-        later = np.array([row.step >= self._driver.begins for row in rows])
-        frame = super()._partitioned(frame, root, rows)
-        order_ts = np.full(len(rows), SNAPSHOT, dtype=np.int64)
-        part, ts = ints(frame, "srcpart")[later], ints(frame, "ts")[later]
-        order_ts[later] = Clock().stamp(part, ts, np.ones(len(ts), dtype=np.bool_))
-        return frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", pa.array(order_ts))
+        stamped = super()._stamped(frames, piped)
+        for root, frame in stamped.items():
+            # all of a snapshot's rows stand before time, and only the rows behind them move it
+            later = ints(frame, "offset") >= self._driver.begins
+            order_ts = np.full(len(frame), SNAPSHOT, dtype=np.int64)
+            part, ts = ints(frame, "srcpart")[later], ints(frame, "ts")[later]
+            order_ts[later] = Clock().stamp(part, ts, np.ones(len(ts), dtype=np.bool_))
+            stamped[root] = frame.set_column(frame.schema.get_field_index("order_ts"), "order_ts", pa.array(order_ts))
+        return stamped
 
 
 def stream_table(builder: Any) -> Any:

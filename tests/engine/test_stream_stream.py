@@ -22,6 +22,7 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._engine.time import held
+from watersmeet._engine.time.watermark import times, watermark_of
 from watersmeet.errors import TopologyError
 from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.testing.proof.engine import EngineDriver
@@ -179,6 +180,9 @@ def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     for edge in plan.edges:
         outlet = Outlet("", edge.id, 0, "key", "value", route=Route(reach_port=plan.reach_port(edge)))
         for routed_batch in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
+            inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
+        # Of a side without rows there is no source frame, so nothing is told.
+        for routed_batch in times(rows[edge.side], (watermark_of(plan, plan.operators[0]),), 1):
             inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
 

@@ -86,7 +86,7 @@ class _Join:
         met = np.zeros(len(close), dtype=np.bool_)
         for block in matches.blocks():  # blocks of pairs
             self._matched[block.event] = True
-            met[block.place[self._times.now[block.event] <= close[block.place]]] = True
+            met[block.place[self._now(block) <= close[block.place]]] = True
         if not rules.waits:
             return
         met &= np.array(rules.outer)[matches.side]
@@ -97,6 +97,15 @@ class _Join:
         later = close[waited] >= end
         if later.any():
             self._log.match(self._numbers[later], close[waited][later], matches.domain[waited][later])
+
+    def _now(self, block: MatchedRows) -> Int64s:
+        """The time of each pair's earlier row, when its event comes: that of the row's own domain lets it go."""
+        times, domain = self._times, self._matches.domain[block.place]
+        now: Int64s = times.now[block.event]
+        foreign = np.flatnonzero(domain != self._domain[block.event])
+        if len(foreign):
+            now[foreign] = times.elsewhere(block.event[foreign], times.index(domain[foreign]))
+        return now
 
     def _window_emission(self, close: Int64s) -> Iterator[pa.Table]:
         """Results of records whose window closes in this batch, in order of position."""

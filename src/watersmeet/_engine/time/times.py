@@ -137,6 +137,18 @@ class Times:
             stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
+    def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
+        """The time of another domain than its own, when each of these events is processed.
+
+        Only where every record that moves time is told (`told`).
+        """
+        now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._told.partition))
+        place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
+        for d in np.unique(domain):
+            own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            now[mine], _ = own.around([column[mine] for column in place], int(self.start[d]))
+        return now
+
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
         result = self._reached[side][domain]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys import keyform as form
@@ -14,16 +15,12 @@ _SIGN = np.uint64(1 << 63)
 
 def with_turns(turn: Int64s, encoded: pa.Array) -> pa.Array:
     """Each key behind its turn, as bytes of the same order."""
-    starts, lengths, content = form.spans(encoded)
-    ends = np.cumsum(lengths + TURN_BYTES)
-    begins = ends - lengths - TURN_BYTES
-    data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-    words = (turn.view(np.uint64) ^ _SIGN).astype(">u8").view(np.uint8).reshape(-1, TURN_BYTES)
-    data[begins[:, None] + np.arange(TURN_BYTES)] = words
-    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    data[np.repeat(begins + TURN_BYTES, lengths) + within] = content[np.repeat(starts, lengths) + within]
-    offsets = np.append(0, ends).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(turn), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    words = (turn.view(np.uint64) ^ _SIGN).astype(">u8")
+    offsets = np.arange(0, TURN_BYTES * (len(turn) + 1), TURN_BYTES, dtype=np.int32)
+    first = pa.Array.from_buffers(pa.binary(), len(turn), [None, pa.py_buffer(offsets), pa.py_buffer(words)])
+    # By Arrow, which copies the bytes: a number for each of them would take many times their room.
+    keys, nothing = encoded.cast(pa.binary()), pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(first, keys, nothing, null_handling="replace", null_replacement="")
 
 
 def turns(held: pa.Array) -> Int64s:

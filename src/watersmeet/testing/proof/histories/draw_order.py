@@ -12,7 +12,7 @@ from zlib import crc32
 from watersmeet.testing.proof.histories.blueprint import Blueprint, Op, Ref
 from watersmeet.testing.proof.histories.case import Case
 from watersmeet.testing.proof.histories.kinds.choices import Choices
-from watersmeet.testing.proof.histories.kinds.registry import KINDS, holds_back, oracle_of, sources_of
+from watersmeet.testing.proof.histories.kinds.registry import KINDS, holds_back, is_limited, oracle_of, sources_of
 from watersmeet.testing.proof.histories.sequence import merged
 from watersmeet.testing.proof.histories.settled import all_above, out_of_step
 from watersmeet.testing.proof.oracle.domains import in_place
@@ -49,16 +49,20 @@ def fold_behind(
 
 
 def with_partitions(choices: Choices, case: Case) -> Case:
-    """Perhaps with 1 to 3 partitions for each input: as a rule each key stands in one of them, in all inputs alike."""
+    """Perhaps with 1 to 3 partitions for each input: as a rule each key stands in one of them, in all inputs alike.
+
+    Sometimes each record stands in any, where what is kept has a rule for that.
+    """
     count = choices.pick((0, 0, 1, 2, 2, 3))
     if not count:
         return case
     if count > 1 and not _judged_alike(case.blueprint):
         count = 1
     salt = choices.number(0, 7)
+    anywhere = count > 1 and _may_share_keys(case.blueprint) and choices.chance(30)
     records = tuple(
         record._replace(
-            partition=choices.number(0, count - 1) if record.key is None else _part(record.key, salt, count)
+            partition=choices.number(0, count - 1) if anywhere or record.key is None else _part(record.key, salt, count)
         )
         for record in case.records
     )
@@ -90,3 +94,9 @@ def _judged_alike(blueprint: Blueprint) -> bool:
     _, nodes = oracle_of(blueprint)
     joins = [node for node in nodes if isinstance(node, StreamTableJoin) and node.goes_by_time]
     return all(in_place(join) == in_place(table) for join in joins for table in join._looked_up)
+
+
+def _may_share_keys(blueprint: Blueprint) -> bool:
+    """Whether a key may stand in several partitions: windows and histories that partitions share know no rule yet."""
+    unruled = any({"windows", "history"} & op.params.keys() for op in blueprint.ops)
+    return blueprint.generation == "current" and not unruled and not is_limited(blueprint)

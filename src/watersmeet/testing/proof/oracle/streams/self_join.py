@@ -35,10 +35,10 @@ class SelfJoin(Node):
         self.reach(self._topology, record.ts)
         self._time = max(self._time, record.ts)
         before, after = self._spec.before_ms, self._spec.after_ms
-        for ts, value in self._store.fetch(record.key, record.ts - before, record.ts + after):
+        for ts, value, _ in self._store.fetch(record.key, record.ts - before, record.ts + after):
             self.forward(Record(record.key, self._joiner(record.value, value), max(ts, record.ts)))
         paired = not self._meets_itself(record)
-        for ts, value in self._store.fetch(record.key, record.ts - after, record.ts + before):
+        for ts, value, _ in self._store.fetch(record.key, record.ts - after, record.ts + before):
             if ts > record.ts and not paired:
                 self._pair(record)
                 paired = True

@@ -16,6 +16,8 @@ from watersmeet.testing.proof.oracle.windows.window_store import JoinStore
 
 LEFT, RIGHT = 0, 1
 _NOTHING_PENDING = 2**63 - 1
+_Waiting = tuple[int, int, bytes, int]
+"""Timestamp, rank of the side, key, and time domain: what waits is let go by the time of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,7 @@ class StreamStreamJoin(Node):
         )
         self._earliest = _NOTHING_PENDING
         self._next_emit = 0
-        self._pending: dict[tuple[int, int, bytes], tuple[Key, list[Value]]] = {}
-        self._domain_of: dict[tuple[int, int, bytes], int] = {}
+        self._pending: dict[_Waiting, tuple[Key, list[Value]]] = {}
         for port, side in enumerate(sides):
             side.feed(self, port)
 
@@ -103,12 +104,10 @@ class StreamStreamJoin(Node):
     def _join(self, record: Record, port: int) -> None:
         other = 1 - port
         back, forward = self._spec.reach(port if self._semantics.swaps_right_window else LEFT)
-        shown = None
-        if self._semantics.repaired(14):
-            shown = self._clock.time - self._spec.grace_ms - max(self._spec.reach(other)[1], 0)
-        matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown, self._domain)
-        for ts, value in matches:
-            self._pending.pop((ts, _rank(other), key_bytes(record.key)), None)
+        shown = (lambda domain: self._shown_from(other, domain)) if self._semantics.repaired(14) else None
+        matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown)
+        for ts, value, domain in matches:
+            self._pending.pop((ts, _rank(other), key_bytes(record.key), domain), None)
             joined = max(record.ts, ts) if self._semantics.max_timestamps else record.ts
             self._emit(record.key, joined, port, record.value, value)
         if not matches and self._spec.outer(port):
@@ -116,9 +115,15 @@ class StreamStreamJoin(Node):
                 self._emit(record.key, record.ts, port, record.value, None)
             else:
                 self._earliest = min(self._earliest, record.ts)
-                place = (record.ts, _rank(port), key_bytes(record.key))
+                place = (record.ts, _rank(port), key_bytes(record.key), self._domain)
                 self._pending.setdefault(place, (record.key, []))[1].append(record.value)
-                self._domain_of[place] = self._domain
+
+    def _shown_from(self, side: int, domain: int) -> int:
+        """From which timestamp on a side's records of a domain are seen, since an on-time partner may come."""
+        now = self._clock.time
+        if domain != self._domain:
+            now = max(store.newest(domain) for store in self._stores)
+        return now - self._spec.grace_ms - max(self._spec.reach(side)[1], 0)
 
     def _unjoined_at_once(self, record: Record, port: int) -> bool:
         if self._eager:
@@ -154,21 +159,22 @@ class StreamStreamJoin(Node):
         if not self._semantics.repaired(1):
             return None
         now, lag = self._clock.of_sources, self._clock.lag
-        mine = (place for place in self._pending if self._domain_of[place] == self._clock.domain)
+        mine = (place for place in self._pending if place[3] == self._clock.domain)
         closed = (place for place in mine if self._last_moment(place) + lag < now)
-        return min(((min(self._turn(place) + lag, now - 1), *place) for place in closed), default=None)
+        return min(((min(self._turn(place) + lag, now - 1), *place[:3]) for place in closed), default=None)
 
     @property
     def _domain(self) -> int:
         return self._clock.domain if isinstance(self._clock, SourceTime) else 0
 
-    def _turn(self, place: tuple[int, int, bytes]) -> int:
+    def _turn(self, place: _Waiting) -> int:
         if self._spec.how == "outer":
             return place[0] + self._longest_wait()
         return self._last_moment(place)
 
     def _let_go(self, place: Place) -> None:
-        self._emit_pending(place[1:])
+        _, ts, rank, key = place
+        self._emit_pending((ts, rank, key, self._domain))
 
     def _emit_closed(self) -> None:
         for place in sorted(self._pending):
@@ -184,19 +190,19 @@ class StreamStreamJoin(Node):
     def _longest_wait(self) -> int:
         return max(self._spec.before_ms, self._spec.after_ms) + self._spec.grace_ms
 
-    def _last_moment(self, place: tuple[int, int, bytes]) -> int:
+    def _last_moment(self, place: _Waiting) -> int:
         """The last time at which a partner may still come."""
         return place[0] + self._spec.reach(_rank(place[1]))[1] + self._spec.grace_ms
 
-    def _closed(self, place: tuple[int, int, bytes]) -> bool:
+    def _closed(self, place: _Waiting) -> bool:
         return self._last_moment(place) < self._clock.time
 
-    def _emit_pending(self, place: tuple[int, int, bytes]) -> None:
+    def _emit_pending(self, place: _Waiting) -> None:
         key, values = self._pending.pop(place)
         for value in values:
             self._emit(key, place[0], _rank(place[1]), value, None)
 
-    def _emit_late(self, place: tuple[int, int, bytes]) -> None:
+    def _emit_late(self, place: _Waiting) -> None:
         """As the engine does, when a record has come."""
         with self._clock.letting_go(self._last_moment(place)):
             self._emit_pending(place)

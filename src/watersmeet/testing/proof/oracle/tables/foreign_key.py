@@ -109,6 +109,8 @@ class SubscriptionSend(Node):
 class SubscriptionJoin(Node):
     """Stages B and C: keeps subscriptions (port 0) and answers them, as when a right row changes (port 1)."""
 
+    keeps_partition = False
+
     def __init__(self, topology: Topology, subscriptions: Node, right: Table) -> None:
         """Stand behind the subscription topic, beside the right table."""
         super().__init__()
@@ -168,6 +170,8 @@ class SubscriptionJoin(Node):
 
 class ResponseJoin(Node):
     """Stage D: joins an answer with the left row, if that row is still the one that asked."""
+
+    keeps_partition = False
 
     def __init__(self, responses: Node, left: Table, how: str, joiner: Joiner) -> None:
         """Stand behind the response topic."""

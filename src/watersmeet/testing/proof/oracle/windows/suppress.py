@@ -1,8 +1,8 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key, the
-latest change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the record that moves
-time past it.
+Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key and time
+domain, the latest change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the
+record that moves time past it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class _Pending:
     before: Value
     topic: str
     """Of the input record that caused the change."""
-    domain: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,11 @@ class Suppress(Table):
         self._room = room
         self._before = topology.semantics.repaired(28)
         self._clock = self._made_clock()
-        self._pending: dict[Key, _Pending] = {}
+        self._pending: dict[tuple[int, Key], _Pending] = {}
         self._sent: dict[Key, int] = {}
-        self._shown: dict[Key, Stored] | None = {} if parent.versioned else None
+        self._shown: dict[Key, Stored] | None = None
+        if parent.versioned or isinstance(self._clock, SourceTime):
+            self._shown = {}
         self.misleads = parent.versioned or parent.misleads
         parent.require_old(force=True)
         parent.feed(self)
@@ -105,10 +106,11 @@ class Suppress(Table):
         """What has been emitted so far: the value before the held back change, else the parent's.
 
         Behind a versioned table it is kept: what comes late there is sent here, and stands in a table without a past.
+        So it is where partitions have times of their own, as a key may wait in several of them.
         """
         if self._shown is not None:
             return self._shown.get(key)
-        pending = self._pending.get(key)
+        pending = self._pending.get((self._domain, key))
         if pending is None:
             return self._parent.get(key)
         ts = self._sent.get(key, -1) if self._topology.semantics.repaired(30) else -1
@@ -119,33 +121,33 @@ class Suppress(Table):
         self._clock.move(record.ts, port)
         if self._before:
             self._release()
-        held = self._pending.get(record.key)
+        held = self._pending.get((self._domain, record.key))
         if held is None:
             time = record.ts
             if self._window_close:
                 assert isinstance(record.key, Windowed)
                 time = record.key.end
-            self._pending[record.key] = _Pending(time, record, record.old, self._topology.topic, self._domain)
+            self._pending[self._domain, record.key] = _Pending(time, record, record.old, self._topology.topic)
         else:
             held.record, held.topic = record, self._topology.topic
         self._release()
-        while self._pending and self._is_full():
+        while self._here() and self._is_full():
             if self._room is not None and self._room.refuses:
                 raise EngineFailsError("the buffer is full")
-            self._send(min(self._pending, key=lambda key: (self._pending[key].time, self._key_order(key))))
+            self._send(min(self._here(), key=lambda entry: (entry[1].time, self._key_order(entry[0])))[0])
 
     def _is_full(self) -> bool:
         room = self._room
         if room is None:
             return False
-        if len(self._pending) > room.records or room.size == float("inf"):
-            return len(self._pending) > room.records
+        if len(self._here()) > room.records or room.size == float("inf"):
+            return len(self._here()) > room.records
         estimated = not self._topology.semantics.repaired(33)
         sizes = (
             _estimated(self._key_order(key), held)
             if estimated
             else room.size_of(self._key_order(key), held.record.value)
-            for key, held in self._pending.items()
+            for key, held in self._here()
         )
         return sum(sizes) > room.size
 
@@ -174,7 +176,7 @@ class Suppress(Table):
 
     def _here(self) -> list[tuple[Key, _Pending]]:
         """What is held back in the present time domain."""
-        return [(key, held) for key, held in self._pending.items() if held.domain == self._domain]
+        return [(key, held) for (domain, key), held in self._pending.items() if domain == self._domain]
 
     def _place(self, key: Key, held: _Pending) -> Place:
         """Where an entry has its turn: at the last moment of its wait."""
@@ -195,7 +197,7 @@ class Suppress(Table):
                 return
 
     def _send(self, key: Key) -> None:
-        held = self._pending.pop(key)
+        held = self._pending.pop((self._domain, key))
         change = held.record
         if change.value is not None or not self._window_close:
             told = held.before if self._topology.semantics.repaired(37) else change.old
