@@ -167,7 +167,11 @@ class Topology:
         """The checkpoint's folder, if there is anything to start."""
         place = _folder(checkpoint)
         if not without_dead_letters(self.plan).sinks:
-            raise TopologyError("The topology writes nothing.", hint="End it with stream.to(...).")
+            names = ", ".join(repr(source.name) for source in self.plan.sources)
+            raise TopologyError(
+                f"The topology writes nothing: what it reads ({names:.120}) goes nowhere.",
+                hint="End it with stream.to(...).",
+            )
         return place
 
 

@@ -227,7 +227,7 @@ def all_types(b: wm.StreamsBuilder) -> None:
 
     both = left.filter(lambda v: ~(v["n"] == 2)).left_join(right, joined).filter(lambda v: v["n"] == 1)
     by_day = both.map_values(lambda k, v: F.struct(k.alias("key"), v["part"]["at"], v["at"].alias("then"), v["tags"]))
-    by_day.left_join(right, lambda one, two: F.struct(one, two["local"], two["notes"])).to("nested")
+    by_day.left_join(right, lambda one, two: F.struct(one.alias("one"), two["local"], two["notes"])).to("nested")
     both.left_join(right, lambda one, two: F.coalesce(two, two)).to("whole")
 
 

@@ -85,7 +85,7 @@ def test_pending_results_come_out_when_the_input_rests_and_are_not_repeated_by_a
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"idle_after": "10 ms"}, "a second or more"),
+        ({"idle_after": "10 ms"}, "1 second or more"),
         ({"idle_after": "1 minute", "available_now": True}, "does not wait for the input to rest"),
     ],
 )

@@ -105,19 +105,13 @@ class StreamsBuilder(InputReading):
 
         Raises
         ------
-        TopologyError : it reads nothing, or gives nothing (it has no output, nor a store that was named), or has
-            policies for an operator or output that it has not.
+        TopologyError : it reads nothing, or has policies for an operator or output that it has not. That it writes
+            nothing is said at a start: a test driver, or a look at its stores, needs no output.
         """
         plan = self._construction.plan()
         plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named.values())))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
-        if not plan.sinks and not any(node.store for node in plan.nodes):
-            names = ", ".join(repr(source.name) for source in plan.sources)
-            raise TopologyError(
-                f"The topology writes nothing: what it reads ({names:.120}) goes nowhere.",
-                hint="End it with stream.to('topic'); a table that is only looked at has a name: store='...'.",
-            )
         check_named(plan)
         functions = self._construction.functions
         return Topology(with_dead_letters(plan, functions), functions)

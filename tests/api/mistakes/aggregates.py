@@ -123,11 +123,6 @@ ROWS: list[Row] = [
     ("clicks.map_values(lambda v: v, name='')", "name=''", "name='"),
     ("clicks.to_table(store=5)", "store=5", "store='"),
     ("clicks.to_table(store='users')", "'users'", "store="),
-    (
-        "b = wm.StreamsBuilder('b')\nb.stream('t', key='long', value='long').map_values(lambda v: v)\nb.build()",
-        "writes nothing",
-        "to('topic')",
-    ),
     ("wm.StreamsBuilder('x').build()", "reads nothing", "builder.stream"),
     ("clicks.to('o'); builder.build(); clicks.to('p')", "has been built", "before build()"),
     ("clicks.to('o'); t = builder.build(); builder.stream('n', key='long', value='long')", "has been built", "before"),
