@@ -128,6 +128,7 @@ def run_oracle(case: Case) -> tuple[Steps, bool]:
 
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
     """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
+    topology.partitioned = case.partitioned
     for number, record in enumerate(case.records, start=1):
         results = list(topology.pipe(record.source, record.key, record.value, record.ts, record.partition))
         arrived = topology.arrived

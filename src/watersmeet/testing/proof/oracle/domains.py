@@ -12,7 +12,7 @@ from watersmeet.testing.proof.oracle.graph import Node, Topology
 
 
 def in_place(node: Node) -> bool:
-    """Whether partitions have times of their own at this operator."""
+    """Whether partitions have times of their own at this operator, if inputs have partitions at all."""
     if not node.keeps_partition:
         return False
     sides: dict[int, set[Node]] = {}
@@ -25,9 +25,14 @@ def in_place(node: Node) -> bool:
     return alone and all(in_place(root) for roots in sides.values() for root in roots if _read(root))
 
 
+def has_domains(topology: Topology, node: Node) -> bool:
+    """Whether partitions have times of their own at this operator, in this run."""
+    return topology.partitioned and in_place(node)
+
+
 def domain_of(topology: Topology, node: Node) -> int:
     """The time domain of what the operator is processing."""
-    return topology.partition if in_place(node) else 0
+    return topology.partition if has_domains(topology, node) else 0
 
 
 def is_operator(node: Node) -> bool:

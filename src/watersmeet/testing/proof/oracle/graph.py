@@ -224,6 +224,8 @@ class Topology:
         self.place: Place | None = None
         """Of what is being let go, where it has its turn."""
         self.arrived = False
+        self.partitioned = False
+        """Whether inputs have partitions, which may have times of their own; else all records are of one time."""
         self.partition = 0
         """Of the present record, or of what is being let go."""
         self.partitions: set[int] = {0}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
-from watersmeet.testing.proof.oracle.domains import in_place, is_operator
+from watersmeet.testing.proof.oracle.domains import has_domains, in_place, is_operator
 from watersmeet.testing.proof.oracle.graph import Node, Place, Topology
 
 
@@ -67,7 +67,7 @@ class SourceTime:
     @property
     def domain(self) -> int:
         """The time domain of what is processed: its partition, where these have times of their own."""
-        return self._topology.partition if self._in_place else 0
+        return self._topology.partition if self._has_domains else 0
 
     @property
     def of_sources(self) -> int:
@@ -80,13 +80,13 @@ class SourceTime:
         return self._time.get(self.domain, -1)
 
     @cached_property
-    def _in_place(self) -> bool:
-        return in_place(self.node)
+    def _has_domains(self) -> bool:
+        return has_domains(self._topology, self.node)
 
     def forget_topics(self) -> None:
         """Find out anew whose records move its time."""
         self._topics = None
-        self.__dict__.pop("_in_place", None)
+        self.__dict__.pop("_has_domains", None)
 
     def move(self, ts: int, port: int) -> bool:
         """A record has come; what time lets go is gone by now, so nothing is to be looked for."""
@@ -113,7 +113,7 @@ def topics_together(topology: Topology, node: Node) -> frozenset[str]:
     """The topics that reach this operator or one that it has one time with."""
     together = {node}
     groups = [{timed.node, *_behind(timed.node, deaf=True)} for timed in topology.timed if timed.waits]
-    if in_place(node):
+    if has_domains(topology, node):
         alone = [timed.node for timed in topology.timed if timed.waits and in_place(timed.node)]
         groups = [{each, *filter(in_place, _behind(each, deaf=True))} for each in alone]
     while overlapping := [group for group in groups if group & together and not group <= together]:
