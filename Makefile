@@ -47,11 +47,11 @@ mutants: setup ## every pitfall put into the engine, one at a time: the net must
 	@$(PYTEST) --proof tests/mutants $(ARGS)
 
 conformance: setup ## every recording of Kafka Streams through Spark, a quarter of an hour; RUNNER=engine: without
-	@$(PY) -m watersmeet.testing.proof.conformance --runner $(RUNNER) $(ARGS) \
+	@$(PY) -m proof.conformance --runner $(RUNNER) $(ARGS) \
 		tests/recordings/vectors/* tests/recordings/histories/*
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
-	@$(PY) -m watersmeet.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
+	@$(PY) -m proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes

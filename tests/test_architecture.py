@@ -18,6 +18,7 @@ from tests.trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "watersmeet"
+PROOF = ROOT / "proof"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
@@ -95,13 +96,21 @@ def part_of(name: str) -> str | None:
     return part if part and known else "__init__"
 
 
+def of_the_proof(name: str) -> bool:
+    """Whether a name is one of the proof, which is not shipped."""
+    return name.partition(".")[0] == "proof"
+
+
 def layer_breaches(source: str, module: str) -> list[str]:
     """Imports from a higher layer, and parts that have no layer."""
+    if not module.startswith("watersmeet."):
+        return []  # the proof stands above the package
     own = module.split(".")[1]
     if own not in LAYER_OF:
         return [f"{module}: watersmeet.{own} has no layer: put it into LAYERS"]
     targets = [(line, part_of(name)) for line, name in imported(source, module, types_too=False)]
-    return [
+    found = [f"{module}:{line} imports {name}" for line, name in imported(source, module) if of_the_proof(name)]
+    return found + [
         f"{module}:{line} imports watersmeet.{part}, a higher layer"
         for line, part in targets
         if part is not None and LAYER_OF.get(part, len(LAYERS)) > LAYER_OF[own]
@@ -110,6 +119,8 @@ def layer_breaches(source: str, module: str) -> list[str]:
 
 def package_breaches(source: str, module: str) -> list[str]:
     """PySpark where it may not be, and in the engine anything but numpy, pyarrow and the standard library."""
+    if not module.startswith("watersmeet."):
+        return []
     own = part_of(module) or "__init__"
     tops = [(line, name.partition(".")[0]) for line, name in imported(source, module)]
     free = own in WITH_PYSPARK or module in WITH_PYSPARK_TOO
@@ -121,13 +132,17 @@ def package_breaches(source: str, module: str) -> list[str]:
 
 def oracle_breaches(source: str, module: str) -> list[str]:
     """What the oracle borrows from the very code that it judges: only the vocabulary is common to both."""
-    if not module.startswith("watersmeet.testing.proof.oracle"):
+    if not module.startswith("proof.oracle"):
         return []
     return [
         f"{module}:{line} imports {name}"
         for line, name in imported(source, module)
-        if not name.startswith("watersmeet.testing.proof.oracle")
-        and (LAYER_OF.get(part_of(name) or "", 0) > 0 or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"})
+        if not name.startswith("proof.oracle")
+        and (
+            of_the_proof(name)
+            or LAYER_OF.get(part_of(name) or "", 0) > 0
+            or name.partition(".")[0] in {"numpy", "pyarrow", "pyspark"}
+        )
     ]
 
 
@@ -187,9 +202,9 @@ def _module_of(name: str, names: set[str]) -> str | None:
 
 
 def modules() -> list[tuple[str, str]]:
-    """Source and dotted name of every module of the package."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return [(file.read_text(), ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)) for file in files]
+    """Source and dotted name of every module of the package and of its proof."""
+    files = [(root, file) for root in (PACKAGE, PROOF) for file in sorted(root.rglob("*.py"))]
+    return [(file.read_text(), ".".join(file.relative_to(root.parent).with_suffix("").parts)) for root, file in files]
 
 
 RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches]
@@ -245,6 +260,7 @@ BAD = [
     (layer_breaches, "watersmeet._spark.dataflow.compile", "def late():\n    from watersmeet.kstream import KStream"),
     (layer_breaches, "watersmeet._engine.operators.table", "from ..._spark import state"),
     (layer_breaches, "watersmeet.errors", "from . import names, _plan"),
+    (layer_breaches, "watersmeet.testing.driver", "from proof.oracle import Topology"),
     (layer_breaches, "watersmeet._engine.__init__", "from ..builder import StreamsBuilder"),
     (package_breaches, "watersmeet._engine.operators.table", "import pandas as pd"),
     (package_breaches, "watersmeet._engine.operators.table", "from pyspark.sql import DataFrame"),
@@ -258,11 +274,11 @@ BAD = [
     (layer_breaches, "watersmeet.unheard_of", "import struct"),
     (
         oracle_breaches,
-        "watersmeet.testing.proof.oracle.tables.table",
+        "proof.oracle.tables.table",
         "from watersmeet._engine.matching.match import pairs",
     ),
-    (oracle_breaches, "watersmeet.testing.proof.oracle.tables.table", "from watersmeet.testing.driver import run"),
-    (oracle_breaches, "watersmeet.testing.proof.oracle.tables.table", "import numpy as np"),
+    (oracle_breaches, "proof.oracle.tables.table", "from watersmeet.testing.driver import run"),
+    (oracle_breaches, "proof.oracle.tables.table", "import numpy as np"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "spark._jvm.System.gc()"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "getattr(frame, '_jdf')"),
@@ -291,14 +307,14 @@ GOOD = [
     (package_breaches, "watersmeet.kstream", "from pyspark.sql import Column"),
     (
         oracle_breaches,
-        "watersmeet.testing.proof.oracle.tables.table",
+        "proof.oracle.tables.table",
         "from watersmeet.generation import Generation\nimport struct",
     ),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
     (
         engine_test_breaches,
         "tests.engine.test_table",
-        "from watersmeet.testing.proof.oracle import Topology\nimport numpy",
+        "from proof.oracle import Topology\nimport numpy",
     ),
 ]
 

@@ -2,7 +2,7 @@
 
 Owns the one calling rule of watersmeet: a function's last parameters are the values, and with one parameter
 more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
-(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`watersmeet.testing.proof.arrow`).
+(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`proof.arrow`).
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import watersmeet as wm
+from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 from watersmeet.errors import MissingName, TopologyError, WatersmeetError
 from watersmeet.names import ELSEWHERE, public
 from watersmeet.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
-from watersmeet.testing.proof.arrow import arrow_builder
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 KINDS = {"KStream": wm.KStream, "KTable": wm.KTable, "WTable": wm.WTable, "GlobalKTable": wm.GlobalKTable}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import watersmeet as wm
+from proof.arrow import arrow_builder
 from watersmeet._spark.checkpoint import policies
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
 
 LATE, BAD = wm.DeadLetter("late"), wm.DeadLetter("bad")
 

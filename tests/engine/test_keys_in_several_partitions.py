@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from proof.arrow import arrow_builder
 from tests.engine.stream_kit import METHOD, PLUS
 from tests.engine.test_places_of_held_results import CONCATENATED, Row, run
-from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.windows import BufferConfig, EmitStrategy, JoinWindows, Suppressed, TimeWindows
 
 WINDOWS = JoinWindows(10, 10, 0)

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import watersmeet.aggregates as wm
+from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
 from watersmeet._engine.aggregates.kinds import part_of
 from watersmeet._engine.aggregates.named import NamedFold
@@ -22,7 +23,6 @@ from watersmeet._engine.aggregates.scans import ROUNDS, Groups
 from watersmeet._engine.aggregates.types import struct_of, types_of
 from watersmeet._plan import folds
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
 
 NUMBERS = st.sampled_from([None, 0, 1, 2, 3, 7, -5, 2**40])
 STEPS = st.lists(st.tuples(st.just("in"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)), max_size=20)

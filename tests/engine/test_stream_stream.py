@@ -12,6 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.layout import setting_of
+from proof.recordings import History, Step
+from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine.exchange.routing import Outlet, Route, pack
 from watersmeet._engine.keys.keys import hash_keys
@@ -24,11 +29,6 @@ from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._engine.time import held
 from watersmeet._engine.time.watermark import times, watermark_of
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.layout import setting_of
-from watersmeet.testing.proof.recordings import History, Step
-from watersmeet.testing.proof.runners.engine import EngineRunner
 from watersmeet.windows import JoinWindows
 
 # -- time --------------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.kit import LIBRARY, PLUS, Said, Step, by_step, driver_of, run
 from watersmeet.aggregates import python
 from watersmeet.errors import FunctionError, TopologyError, WatersmeetError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 
 DAY = 86_400_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.testing.proof.histories import Case, Input, Op, Ref, check
-from watersmeet.testing.proof.histories.blueprint import Blueprint
-from watersmeet.testing.proof.histories.report import page
+from proof.histories import Case, Input, Op, Ref, check
+from proof.histories.blueprint import Blueprint
+from proof.histories.report import page
 
 FOUND = {
     "a foreign key finds what suppress has sent of a change that came late": Case(

@@ -12,18 +12,18 @@ from itertools import pairwise
 
 import pytest
 
+from proof.histories import Case, check
+from proof.histories.blueprint import Blueprint, Ref
+from proof.histories.case import Input, of_json, to_json
+from proof.histories.check import cuts_of
+from proof.histories.draw import case_of, draw_blueprint, draw_case
+from proof.histories.draw_order import with_partitions
+from proof.histories.kinds.choices import Dice
+from proof.histories.kinds.registry import holds_back, is_limited, sources_of
+from proof.histories.report import page
+from proof.histories.sequence import Merge, cuts_in_sequence
+from proof.histories.settled import all_above
 from tests.histories.ops import op
-from watersmeet.testing.proof.histories import Case, check
-from watersmeet.testing.proof.histories.blueprint import Blueprint, Ref
-from watersmeet.testing.proof.histories.case import Input, of_json, to_json
-from watersmeet.testing.proof.histories.check import cuts_of
-from watersmeet.testing.proof.histories.draw import case_of, draw_blueprint, draw_case
-from watersmeet.testing.proof.histories.draw_order import with_partitions
-from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.kinds.registry import holds_back, is_limited, sources_of
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.sequence import Merge, cuts_in_sequence
-from watersmeet.testing.proof.histories.settled import all_above
 
 COUNT = 120
 PIECES = 4

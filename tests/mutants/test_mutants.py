@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof import engine
+from proof.histories.driver import RoughDriver
 from tests.mutants.aggregates import OF_AGGREGATES
 from tests.mutants.foreign_keys import (
     double_tombstone,
@@ -45,8 +47,6 @@ from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan import rewrite
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet.errors import StateError
-from watersmeet.testing.proof import engine
-from watersmeet.testing.proof.histories.driver import RoughDriver
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]
