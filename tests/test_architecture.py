@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
-    frozenset({"handle", "kstream", "ktable", "global_ktable", "wtable", "grouped", "joins", "suppress"}),
+    frozenset({"handles"}),
     frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
@@ -35,17 +35,15 @@ GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
     frozenset(
         {
-            "watersmeet.kstream",
-            "watersmeet.ktable",
-            "watersmeet.wtable",
-            "watersmeet.joins.wtables",
-            *(f"watersmeet.grouped.{name}" for name in GROUPED),
+            "watersmeet.handles.kstream",
+            "watersmeet.handles.ktable",
+            "watersmeet.handles.wtable",
+            "watersmeet.handles.joins.wtables",
+            *(f"watersmeet.handles.grouped.{name}" for name in GROUPED),
         }
     ),
 )
-WITH_PYSPARK = frozenset(
-    {"_spark", "kstream", "ktable", "wtable", "grouped", "builder", "topology", "session", "prepare"}
-)
+WITH_PYSPARK = frozenset({"_spark", "handles", "builder", "topology", "session", "prepare"})
 WITH_PYSPARK_TOO = frozenset(
     f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
 )
@@ -257,7 +255,11 @@ BAD = [
     (layer_breaches, "watersmeet._engine.operators.table", "from watersmeet._spark.dataflow.state import Store"),
     (layer_breaches, "watersmeet._plan.nodes", "from watersmeet import _engine"),
     (layer_breaches, "watersmeet._engine.operators.table", "import watersmeet"),
-    (layer_breaches, "watersmeet._spark.dataflow.compile", "def late():\n    from watersmeet.kstream import KStream"),
+    (
+        layer_breaches,
+        "watersmeet._spark.dataflow.compile",
+        "def late():\n    from watersmeet.handles.kstream import KStream",
+    ),
     (layer_breaches, "watersmeet._engine.operators.table", "from ..._spark import state"),
     (layer_breaches, "watersmeet.errors", "from . import names, _plan"),
     (layer_breaches, "watersmeet.testing.driver", "from proof.oracle import Topology"),
@@ -293,18 +295,22 @@ GOOD = [
         "watersmeet._engine.operators.table",
         "from watersmeet._plan.nodes import Table\nfrom . import runs",
     ),
-    (layer_breaches, "watersmeet.ktable", "if TYPE_CHECKING:\n    from watersmeet.builder import StreamsBuilder"),
+    (
+        layer_breaches,
+        "watersmeet.handles.ktable",
+        "if TYPE_CHECKING:\n    from watersmeet.builder import StreamsBuilder",
+    ),
     (
         layer_breaches,
         "watersmeet.builder",
-        "from watersmeet.kstream import KStream\nfrom watersmeet._spark import compile",
+        "from watersmeet.handles.kstream import KStream\nfrom watersmeet._spark import compile",
     ),
     (
         package_breaches,
         "watersmeet._engine.operators.table",
         "import numpy as np\nimport pyarrow.compute as pc\nimport struct",
     ),
-    (package_breaches, "watersmeet.kstream", "from pyspark.sql import Column"),
+    (package_breaches, "watersmeet.handles.kstream", "from pyspark.sql import Column"),
     (
         oracle_breaches,
         "proof.oracle.tables.table",

@@ -19,11 +19,11 @@ from proof.runners.library import Library
 from proof.runners.vectors import history
 from watersmeet.aggregates import python
 from watersmeet.builder import StreamsBuilder
-from watersmeet.grouped.streams import KGroupedStream
-from watersmeet.grouped.tables import KGroupedTable
-from watersmeet.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
+from watersmeet.handles.grouped.streams import KGroupedStream
+from watersmeet.handles.grouped.tables import KGroupedTable
+from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
 from watersmeet.windows import (
     DAY_MS,
     BufferConfig,

@@ -31,11 +31,11 @@ from proof.runners.library import Library, as_written
 from proof.runners.windowed_vectors import aggregated, is_windowed, unsupported_windows
 from watersmeet.aggregates import python
 from watersmeet.builder import StreamsBuilder
-from watersmeet.global_ktable import GlobalKTable
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
+from watersmeet.handles.global_ktable import GlobalKTable
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
+from watersmeet.handles.wtable import WTable
 from watersmeet.windows import JoinWindows
-from watersmeet.wtable import WTable
 
 Vector = Mapping[str, Any]
 OUTPUT = "out"

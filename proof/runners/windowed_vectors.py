@@ -8,9 +8,9 @@ from typing import Any
 from proof.oracle.vectors.windows import operators_of
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from watersmeet.aggregates import python
-from watersmeet.kstream import KStream
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.wtable import WTable
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
-from watersmeet.wtable import WTable
 
 Params = Mapping[str, Any]
 

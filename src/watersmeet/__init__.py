@@ -66,11 +66,14 @@ from watersmeet.errors import (
     WrongCall,
 )
 from watersmeet.generation import Generation
-from watersmeet.global_ktable import GlobalKTable
-from watersmeet.grouped.cogrouped import CogroupedKStream
-from watersmeet.grouped.streams import KGroupedStream
-from watersmeet.grouped.tables import KGroupedTable
-from watersmeet.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.handles.global_ktable import GlobalKTable
+from watersmeet.handles.grouped.cogrouped import CogroupedKStream
+from watersmeet.handles.grouped.streams import KGroupedStream
+from watersmeet.handles.grouped.tables import KGroupedTable
+from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
+from watersmeet.handles.wtable import WTable
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
@@ -81,8 +84,6 @@ from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import avro, json_schema, protobuf
 from watersmeet.io.topics import DeadLetter, Topic, TopicSink
 from watersmeet.io.windowed_formats import session_windowed, time_windowed
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
 from watersmeet.names import missing
 from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
@@ -97,7 +98,6 @@ from watersmeet.windows import (
     UnlimitedWindows,
     previous,
 )
-from watersmeet.wtable import WTable
 
 __all__ = [
     "Backfill",

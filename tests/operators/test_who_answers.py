@@ -84,7 +84,7 @@ GOOD = [
         "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]",
     ),
     ("watersmeet._spark.dataflow.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
-    ("watersmeet.kstream", "if isinstance(node, GlobalView):\n    pass"),
+    ("watersmeet.handles.kstream", "if isinstance(node, GlobalView):\n    pass"),
     ("watersmeet._plan.explain", "text = f'{node.stem} {node.name}'"),
 ]
 

@@ -22,8 +22,8 @@ from proof.oracle.windows.wtable_joins import (
     WTableTableJoin,
     WTableWTableJoin,
 )
+from watersmeet.handles.wtable import WTable
 from watersmeet.windows import Previous, TimeWindows, UnlimitedWindows
-from watersmeet.wtable import WTable
 
 WINDOW = "struct<start:bigint,end:bigint>"
 STEP = 10

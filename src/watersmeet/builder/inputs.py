@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.inputs import Inputs
-from watersmeet.global_ktable import GlobalKTable
+from watersmeet.handles.global_ktable import GlobalKTable
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.topics import OnError, OnUndecodable, Topic
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 

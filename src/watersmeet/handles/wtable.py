@@ -12,16 +12,16 @@ from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import How, Node, SelectKey, Shape, ToStream
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
-from watersmeet.grouped.tables import KGroupedTable, regrouped
-from watersmeet.handle import Handle
+from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
+from watersmeet.handles.handle import Handle
+from watersmeet.handles.suppress import suppress_node
 from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
 from watersmeet.names import answering
-from watersmeet.suppress import suppress_node
 from watersmeet.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
-    from watersmeet.kstream import KStream
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.kstream import KStream
+    from watersmeet.handles.ktable import KTable
 
 Shift = Previous | Function
 """What `shift=` takes: `wm.previous(n)`, or a function of the window that gives another one."""
@@ -172,7 +172,7 @@ class WTable(Handle):
         ------
         TopologyError : no such key.
         """
-        from watersmeet.kstream import KStream
+        from watersmeet.handles.kstream import KStream
 
         construction = self._construction
         shape = Shape("stream", self.key_type, self.value_type)
@@ -211,7 +211,7 @@ class WTable(Handle):
     def _join(
         self, other: Any, joiner: Function, how: How, shift: Shift | None, keep: Duration | None, name: str | None
     ) -> WTable:
-        from watersmeet.joins.wtables import window_join_node
+        from watersmeet.handles.joins.wtables import window_join_node
 
         return self._like(window_join_node(self, other, joiner, how, shift, keep, name))
 

@@ -15,8 +15,8 @@ from watersmeet._plan.nodes import SessionWindowAggregate, SlidingWindowAggregat
 from watersmeet._plan.operators import OPERATORS
 from watersmeet.aggregates import Aggregate
 from watersmeet.errors import TopologyError
-from watersmeet.grouped.base import Grouped
-from watersmeet.grouped.folding import (
+from watersmeet.handles.grouped.base import Grouped
+from watersmeet.handles.grouped.folding import (
     FoldFunction,
     Folding,
     Group,
@@ -31,7 +31,7 @@ from watersmeet.names import answering
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
-    from watersmeet.wtable import WTable
+    from watersmeet.handles.wtable import WTable
 
 W = TypeVar("W", bound="Windowing")
 NODES: dict[type, type[WindowAggregate]] = {
@@ -78,7 +78,7 @@ class Windowing(Grouped):
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
         make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
-        from watersmeet.wtable import WTable, wait_of
+        from watersmeet.handles.wtable import WTable, wait_of
 
         node = self._node(make, folding, name, stem, store)
         return WTable(self._group.construction, node, self._windows, wait_of(self._windows))

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, overload
 from watersmeet._plan.nodes import ForeignKey, How, OneToMany, SelectKey, Shape, TableTable, ToStream
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
-from watersmeet.global_ktable import GlobalKTable, lookup_node
-from watersmeet.grouped.tables import KGroupedTable, regrouped
-from watersmeet.handle import Handle, same_type, type_text
+from watersmeet.handles.global_ktable import GlobalKTable, lookup_node
+from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
+from watersmeet.handles.handle import Handle, same_type, type_text
+from watersmeet.handles.joins.wtables import pointing_node, points
+from watersmeet.handles.suppress import suppress_node
+from watersmeet.handles.wtable import WTable
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import described
 from watersmeet.io.topics import Delivery, TopicSink
-from watersmeet.joins.wtables import pointing_node, points
 from watersmeet.names import answering
-from watersmeet.suppress import suppress_node
 from watersmeet.windows import Duration, Suppressed
-from watersmeet.wtable import WTable
 
 if TYPE_CHECKING:
-    from watersmeet.kstream import KStream
+    from watersmeet.handles.kstream import KStream
 
 
 @answering
@@ -58,7 +58,7 @@ class KTable(Handle):
 
     def to_stream(self, *, name: str | None = None) -> KStream:
         """The changes of the table as a stream; a tombstone becomes a record with a null value."""
-        from watersmeet.kstream import KStream
+        from watersmeet.handles.kstream import KStream
 
         shape = Shape("stream", self.key_type, self.value_type)
         name = self._construction.name(name, "to_stream")

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import StreamAggregate
 from watersmeet.errors import TopologyError
-from watersmeet.grouped.base import Grouped
-from watersmeet.grouped.folding import FoldFunction, Part, cogrouping
-from watersmeet.grouped.windowed import (
+from watersmeet.handles.grouped.base import Grouped
+from watersmeet.handles.grouped.folding import FoldFunction, Part, cogrouping
+from watersmeet.handles.grouped.windowed import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
     cogrouped_windows,
 )
-from watersmeet.handle import same_type, type_text
+from watersmeet.handles.handle import same_type, type_text
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Windows
 
 if TYPE_CHECKING:
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.ktable import KTable
 
 
 @answering

@@ -11,7 +11,7 @@ from typing import Any
 from watersmeet._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, How, Shape
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, belonging, names_of, wants
-from watersmeet.handle import Handle, same_type, type_text
+from watersmeet.handles.handle import Handle, same_type, type_text
 from watersmeet.names import answering
 
 

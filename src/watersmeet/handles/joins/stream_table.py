@@ -10,8 +10,8 @@ from watersmeet.functions import Function
 from watersmeet.windows import Duration, duration_ms
 
 if TYPE_CHECKING:
-    from watersmeet.handle import Handle
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.handle import Handle
+    from watersmeet.handles.ktable import KTable
 
 
 def table_join_node(

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from watersmeet._plan.nodes import How, Node, Shape, StreamWTable, TableWTable, WTableJoin, WTableTable, WTableWTable
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
-from watersmeet.handle import Handle, same_type, type_text
+from watersmeet.handles.handle import Handle, same_type, type_text
+from watersmeet.handles.wtable import Shift, WTable
 from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, UnlimitedWindows, Windows, duration_ms
 from watersmeet.windows.durations import not_negative
-from watersmeet.wtable import Shift, WTable
 
 N = TypeVar("N", bound=WTableJoin)
 
@@ -28,7 +28,7 @@ def window_join_node(
     ------
     TopologyError : the windows are not of one definition, or it is not known how long they are wanted.
     """
-    from watersmeet.ktable import KTable  # which joins with windows too
+    from watersmeet.handles.ktable import KTable  # which joins with windows too
 
     if how == "outer" and shift is not None:
         raise TopologyError(

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import Aggregated, Node, Shape
-from watersmeet.grouped.folding import Folding, Group
-from watersmeet.handle import type_text
+from watersmeet.handles.grouped.folding import Folding, Group
+from watersmeet.handles.handle import type_text
 from watersmeet.names import NoValue, answering
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.ktable import KTable
 
 
 @answering
@@ -50,7 +50,7 @@ class Grouped(NoValue):
         history: Duration | None = None,
     ) -> KTable:
         """The table of the aggregates, attached."""
-        from watersmeet.ktable import KTable
+        from watersmeet.handles.ktable import KTable
 
         return KTable(self._group.construction, self._node(make, folding, name, stem, store, history))
 

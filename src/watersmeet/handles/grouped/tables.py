@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from watersmeet._plan.nodes import Regroup, Shape, TableAggregate
 from watersmeet.aggregates import Aggregate
 from watersmeet.functions import Function, adapt
-from watersmeet.grouped.base import Grouped
-from watersmeet.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
-from watersmeet.handle import Handle
+from watersmeet.handles.grouped.base import Grouped
+from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
+from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.ktable import KTable
 
 
 def regrouped(table: Handle, selector: Function, name: str | None) -> KGroupedTable:

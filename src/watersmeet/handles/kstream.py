@@ -23,20 +23,20 @@ from watersmeet._plan.nodes import (
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, check_branches
 from watersmeet.generation import Generation
-from watersmeet.global_ktable import GlobalKTable, lookup_node
-from watersmeet.grouped.streams import StreamGrouping
-from watersmeet.handle import Handle, refuse_table, type_text
+from watersmeet.handles.global_ktable import GlobalKTable, lookup_node
+from watersmeet.handles.grouped.streams import StreamGrouping
+from watersmeet.handles.handle import Handle, refuse_table, type_text
+from watersmeet.handles.joins.stream_stream import stream_join_node
+from watersmeet.handles.joins.stream_table import refuse_given, refuse_grace, table_join_node
+from watersmeet.handles.joins.wtables import pointing_node, points
+from watersmeet.handles.ktable import KTable
+from watersmeet.handles.wtable import WTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import described, reading
 from watersmeet.io.topics import Delivery, TopicSink
-from watersmeet.joins.stream_stream import stream_join_node
-from watersmeet.joins.stream_table import refuse_given, refuse_grace, table_join_node
-from watersmeet.joins.wtables import pointing_node, points
-from watersmeet.ktable import KTable
 from watersmeet.names import answering
 from watersmeet.windows import Duration, JoinWindows
-from watersmeet.wtable import WTable
 
 
 @answering

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from watersmeet._plan.nodes import SelectKey, Shape, StreamAggregate
 from watersmeet.aggregates import Aggregate
 from watersmeet.functions import Function, adapt
-from watersmeet.grouped.base import Grouped
-from watersmeet.grouped.cogrouped import CogroupedKStream
-from watersmeet.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
-from watersmeet.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
-from watersmeet.handle import Handle
+from watersmeet.handles.grouped.base import Grouped
+from watersmeet.handles.grouped.cogrouped import CogroupedKStream
+from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
+from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
+from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Windows
 
 if TYPE_CHECKING:
-    from watersmeet.ktable import KTable
+    from watersmeet.handles.ktable import KTable
 
 
 @answering

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from watersmeet._plan.nodes import Node, Suppress
 from watersmeet.errors import TopologyError
-from watersmeet.handle import Handle
+from watersmeet.handles.handle import Handle
 from watersmeet.windows import Suppressed, Windows
 
 

@@ -9,7 +9,7 @@ from watersmeet._plan.nodes import How, Node, Shape, StreamStream
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.generation import Generation
-from watersmeet.handle import Handle
+from watersmeet.handles.handle import Handle
 from watersmeet.windows import JoinWindows
 
 
