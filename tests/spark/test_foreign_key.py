@@ -18,7 +18,7 @@ from proof.recordings import History, read
 from proof.runners.spark import SparkRunner
 from proof.runners.vectors import new_values
 from tests.spark.test_streaming import Collector, put, reader, run
-from watersmeet._spark.formats.formats import ENCODING, encode_combined
+from watersmeet._spark.formats.columns import ENCODING, encode_combined
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.settings import overridden
 from watersmeet.errors import FunctionError, TopologyError

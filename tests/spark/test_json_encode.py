@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from tests.spark.test_json import WIDE, Texts
-from watersmeet._spark.formats.json import encode_json
+from watersmeet._spark.formats.columns import encode_json
 from watersmeet._spark.formats.json_decode import one_by_one
 from watersmeet._spark.formats.json_encode import encoded
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from pyspark.sql import DataFrame
 
 from watersmeet._engine.databases.columns import DatabaseColumn
 from watersmeet._engine.databases.last import last_changes
@@ -82,11 +81,6 @@ class LastChanges:
 def place(number: int) -> str:
     """What a column is called on its way."""
     return f"c{number}"
-
-
-def last_of(frame: DataFrame, changes: LastChanges) -> DataFrame:
-    """The pieces of a frame of keys and values."""
-    return frame.select("key", "value").mapInArrow(changes, CHANGES)
 
 
 def _told(content: bytes, small: bool) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.databases.changes import LastChanges, last_of
+from watersmeet._spark.databases.changes import CHANGES, LastChanges
 from watersmeet._spark.databases.checks import Mark, check_writer, has_batch, take_over
 from watersmeet._spark.databases.postgres import PostgresTable
 from watersmeet._spark.databases.sqlite import SqliteTable
@@ -63,7 +63,8 @@ class KeptTable:
     ) -> None:
         """See `TableWriter`."""
         tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        pieces = last_of(rows, LastChanges(self._columns, self._target.dialect, limit(tasks)))
+        last = LastChanges(self._columns, self._target.dialect, limit(tasks))
+        pieces = rows.select("key", "value").mapInArrow(last, CHANGES)
         # once: the levels' state is saved with it
         pieces = pieces.persist(StorageLevel.MEMORY_AND_DISK)
         try:

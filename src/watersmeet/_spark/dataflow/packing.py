@@ -12,7 +12,6 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 
 from watersmeet._engine.exchange.clock import Clock, refuse_far
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, stamp_piped, stamp_sources
@@ -34,6 +33,7 @@ from watersmeet._spark.sinks.encoding import Encodings, packed
 from watersmeet._spark.sinks.ends import end_rows
 from watersmeet._spark.sinks.sequence import SEQUENCE, Numbers
 from watersmeet._spark.sources.spool import LARGE, in_order
+from watersmeet._worker import task
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
@@ -103,9 +103,9 @@ class Pack:
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
-        yield from wire_batches(count_rows(drops, self.metrics, _task()))
+        yield from wire_batches(count_rows(drops, self.metrics, task.partition()))
         if self.measures:
-            yield from wire_batches(self.measures.wire(tally, _task()))
+            yield from wire_batches(self.measures.wire(tally, task.partition()))
         if self.ends:
             yield from wire_batches(told_ends(self.labels))
         give_back()
@@ -284,12 +284,6 @@ def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> 
     for what, count in drops.items():
         if count:
             yield place, metrics.index(what), None, count
-
-
-def _task() -> int:
-    """Number of the task that this is, among those of its stage."""
-    context = TaskContext.get()
-    return context.partitionId() if context else 0
 
 
 def told_ends(labels: Labels) -> Iterator[WireRow]:

@@ -1,13 +1,12 @@
-"""Formats: their types, and as Spark columns, values to bytes, and bytes of plain formats to values.
+"""Formats: their types, and who reads and writes them in the workers.
 
 Law 6: a null is a tombstone and nothing else is; bytes that are not of the format give a null value together
-with a reason, so that they can never pass for one. All but the plain formats are read in the workers (`serdes`).
+with a reason, so that they can never pass for one. What Spark's own expressions read and write is in
+`_spark/formats/columns.py`.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -30,9 +29,6 @@ from watersmeet._spark.formats.serdes import NumberSerde, Serde
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 
-ENCODING = {"spark.sql.ansi.enabled": "false"}
-"""What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
-
 
 def family_of(form: Format) -> Family:
     """What answers for a format."""
@@ -40,8 +36,8 @@ def family_of(form: Format) -> Family:
 
 
 _PRIMITIVE: dict[str, plain.Primitive] = {
-    "bytes": plain.Bytes(BinaryType(), serdes.BytesSerde()),
-    "string": plain.Text(StringType(), serdes.TextSerde()),
+    "bytes": plain.Primitive(BinaryType(), serdes.BytesSerde()),
+    "string": plain.Primitive(StringType(), serdes.TextSerde()),
     "int": plain.Primitive(IntegerType(), NumberSerde("int")),
     "long": plain.Primitive(LongType(), NumberSerde("long")),
 }
@@ -101,28 +97,6 @@ def describe_format(form: Format | None) -> str:
     return "by type" if form is None else family_of(form).described(form)
 
 
-# -- from bytes --------------------------------------------------------------------------------------------
-
-
-def decode(form: Format, raw: Column) -> tuple[Column, Column]:
-    """(value, reason) of bytes of a plain format: reason is null where they are of it, and where they are null."""
-    reason = reason_of(form, raw)
-    return value_of(form, raw, reason), reason
-
-
-def reason_of(form: Format, raw: Column) -> Column:
-    """First step: why bytes are not of the format. Who keeps each step in a column of its own has it computed once."""
-    return _PRIMITIVE[form.kind].reason_of(form, raw)
-
-
-def value_of(form: Format, raw: Column, reason: Column) -> Column:
-    """Second step: the value; null where there is a reason."""
-    return _PRIMITIVE[form.kind].value_of(form, raw, reason)
-
-
-# -- to bytes ----------------------------------------------------------------------------------------------
-
-
 def check_writable(form: Format, kind: DataType, what: str) -> None:
     """Raise unless the format writes values of this type.
 
@@ -152,22 +126,3 @@ def written_by_workers(form: Format, kind: DataType) -> bool:
 def refuses(form: Format) -> bool:
     """Whether there are values of its type that the format does not write, as a text that is no UUID."""
     return family_of(form).refuses(form)
-
-
-def encode(form: Format, value: Column, kind: DataType | None = None) -> Column:
-    """The bytes of values, as Kafka's serializers write them; a null stays null. Needs `ENCODING`.
-
-    Parameters
-    ----------
-    kind : type of the values; None: the format's own.
-    """
-    return family_of(form).encode(form, value, kind)
-
-
-def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Column:
-    """The bytes of a one-to-many join's keys as KIP-213 lays them out, so that "a" is no prefix of "ab".
-
-    That is the length of the prefix's bytes as 4 bytes big-endian, these bytes, and those of the suffix.
-    """
-    prefix, suffix = encode(prefix_form, key["prefix"]), encode(suffix_form, key["suffix"])
-    return F.concat(encode(Format("int"), F.octet_length(prefix)), prefix, suffix)

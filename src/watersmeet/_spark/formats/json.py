@@ -1,12 +1,10 @@
-"""JSON text of values, as a Spark column, and which types JSON has values of.
+"""Which types JSON has values of, and what of them a text can leave out.
 
 Reading is the workers' (`json_decode`): Spark's own reader swallows or changes much of what is not of the type (law 6).
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,22 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-_WRITE = {
-    "timeZone": "UTC",
-    # Spark's own formats end at milliseconds, the types at microseconds
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "ignoreNullFields": "false",
-}
 _PLAIN = (BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType)
 _LEAVES = (*_PLAIN, StringType, BinaryType, DateType, TimestampType, TimestampNTZType)
-
-
-def encode_json(value: Column) -> Column:
-    """UTF-8 of the JSON text of a value; null for null."""
-    # to_json takes no plain strings and numbers: write {"v":...} and cut the value out of it
-    text = F.to_json(F.struct(value.alias("v")), _WRITE)
-    return F.when(value.isNotNull(), F.substring(text, F.lit(6), F.length(text) - 6).cast("binary"))
 
 
 def readable(kind: DataType) -> bool:

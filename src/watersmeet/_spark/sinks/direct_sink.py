@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from watersmeet._engine.keys.big_endian import as_bytes
@@ -25,7 +24,6 @@ from watersmeet._spark.dataflow.wire import Exits
 from watersmeet._spark.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from watersmeet._spark.formats.serdes import Serde
 from watersmeet._spark.formats.windowed import WindowedSerde
-from watersmeet._spark.session.origins import unnamed
 from watersmeet._spark.session.worker import give_back, settle
 from watersmeet._spark.sinks.encoding import ENCODED_KEY
 from watersmeet._spark.sinks.ends import LAST
@@ -71,12 +69,6 @@ def serdes_of(sink: Sink, encoded: Collection[str] = ()) -> dict[str, Serde]:
     forms = {name: (_format(given, kind), kind) for name, (given, kind) in parts.items()}
     written = {name: each for name, each in forms.items() if name != "value" or name not in encoded}
     return {name: serde_of(form, kind) for name, (form, kind) in written.items() if not is_primitive(form)}
-
-
-@unnamed()
-def in_order(frame: DataFrame) -> DataFrame:
-    """Wire rows as `WriteDirectly` needs them: Spark gives the first of a task when it has the last."""
-    return frame.sortWithinPartitions("label")
 
 
 @dataclass(frozen=True)

@@ -9,25 +9,22 @@ this where rows come as blobs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import TaskContext
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from watersmeet._engine.rows.columns import array, position_columns, stacked
 from watersmeet._engine.rows.position import parts_by_position
 from watersmeet._spark.checkpoint.synced import sync
 from watersmeet._spark.dataflow.wire import Exits
 from watersmeet._spark.session.worker import give_back, settle
-from watersmeet._spark.sinks.selection import Selection
-from watersmeet._spark.sinks.sequence import SEQUENCE, Numbers, of_batch
+from watersmeet._spark.sinks.sequence import SEQUENCE, Numbers
 from watersmeet._spark.sinks.shards import Shards
+from watersmeet._worker import task
 from watersmeet.errors import SinkError
 
 WRITTEN = "sink int, file string"
@@ -103,10 +100,8 @@ class _File:
                 given=str(folder),
                 hint="Write to a folder that all machines have in common under one name.",
             )
-        context = TaskContext.get()
-        task, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        self._name = part_name(task)
-        self._final, self._beside = folder / self._name, folder / f".{self._name}.{attempt}"
+        self._name = part_name(task.partition())
+        self._final, self._beside = folder / self._name, folder / f".{self._name}.{task.attempt_id()}"
         self._writer = output.writer(self._beside)
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -209,19 +204,6 @@ class FilesFromColumns:
                 given = {name: rows.column(name) for name in rows.schema.names}
                 given |= {"key": given[f"key{number}"], "value": given[f"value{number}"]}
                 yield number, _visible(given, output.schema, len(rows))
-
-
-def columns_of(frame: DataFrame, selections: Sequence[Selection], batch: int) -> DataFrame:
-    """All that `FilesFromColumns` needs of the frame that the sinks read, in one pass over it."""
-    columns = []
-    for number, chosen in enumerate(selections):
-        columns += [
-            F.coalesce(chosen.condition, F.lit(False)).alias(f"mine{number}"),
-            F.col(chosen.key).alias(f"key{number}"),
-            F.col(chosen.value).alias(f"value{number}"),
-        ]
-    columns += [F.col("ts"), *([of_batch(batch)] if SEQUENCE in frame.columns else [])]
-    return frame.select(*columns, *(["headers"] if "headers" in frame.columns else []))
 
 
 def _visible(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""All Kafka sinks of a topology in one pass: encoded records, and the function that writes a task's.
+"""The function that writes a task's records to Kafka, those of all topics in one pass.
 
 Each task writes its rows in their order, to all topics, in one transaction (or plainly), or hands them back where they
 are few; the function always reads its input to the end, because the state of the levels before it is saved when it has.
@@ -13,27 +13,17 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from watersmeet._engine.keys.murmur import murmur2
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, stacked, valid
 from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
-from watersmeet._spark.formats.dead_letters import HEADERS
-from watersmeet._spark.formats.formats import ENCODING, check_writable, encode, encode_combined, format_for
-from watersmeet._spark.session.credentials import received
-from watersmeet._spark.session.settings import overridden
-from watersmeet._spark.sinks.encoding import ENCODED_KEY
 from watersmeet._spark.sinks.ends import LAST
 from watersmeet._spark.sinks.producers import BY_KEY, Headers, Sender, sender
-from watersmeet._spark.sinks.selection import Selection
 from watersmeet._spark.sinks.transactions.retries import Transaction
+from watersmeet._worker import task
+from watersmeet._worker.secrets import received
 from watersmeet.errors import SinkError
-from watersmeet.io.formats import Format
-from watersmeet.io.topics import TopicSink
 
 WRITTEN = "task int, held binary"
 """What a task says: its number, and the records that it has not written itself, as a blob."""
@@ -69,14 +59,14 @@ class KafkaWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
-        task = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        held = self._write(task, (batch for batch in batches if len(batch)))
+        number = task.partition()
+        held = self._write(number, (batch for batch in batches if len(batch)))
         content = blob.encode(stacked(held)) if held else None
-        yield pa.RecordBatch.from_pydict({"task": [task], "held": [content]}, schema=_WRITTEN_ARROW)
+        yield pa.RecordBatch.from_pydict({"task": [number], "held": [content]}, schema=_WRITTEN_ARROW)
 
-    def _write(self, task: int, batches: Iterator[pa.RecordBatch]) -> list[pa.Table]:
+    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> list[pa.Table]:
         """The records that are not written here, few or none."""
-        name = None if self.group is None else f"{self.group}-{task}"
+        name = None if self.group is None else f"{self.group}-{number}"
         held: list[pa.Table] = []
         out: Transaction | None = None
         fresh = whole = False
@@ -192,86 +182,3 @@ def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
     if low is None or low >= 0:
         return batch, False
     return batch.filter(pc.greater_equal(topics, 0)), low == LAST
-
-
-def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], ends: str | None = None) -> DataFrame:
-    """Encoded records of all these sinks, of each row in the sinks' order.
-
-    Columns are topic (number of the sink), key, value, ts and, where the frame has them, headers; where a sink's
-    keys are combined or windowed, also prefix: the bytes that decide the partition, null where the key does. End rows,
-    told by the column `ends`, keep their number in `topic`.
-    """
-    placed = any(chosen.combined or _placed_by(sink) for sink, chosen in sinks)
-    letters = any(chosen.headers for _, chosen in sinks)
-    parts_of = ["key", "value", *(["prefix"] if placed else []), *(["headers"] if letters else [])]
-    carried = ["ts", *(["headers"] if "headers" in frame.columns and not letters else [])]
-    # the frame's own numbers of end rows are negative
-    number = F.lit(0) if ends is None else F.least(F.coalesce(F.col(ends).cast("int"), F.lit(0)), F.lit(0))
-    with overridden(frame.sparkSession, ENCODING):
-        if len(sinks) == 1:
-            # a row is a record or an end, in which all columns are null
-            (sink, chosen) = sinks[0]
-            _, *columns = _record(frame, 0, sink, chosen, parts_of)
-            return frame.filter((number < 0) | chosen.condition).select(number.alias("topic"), *columns, *carried)
-        parts = [
-            F.when((number == 0) & chosen.condition, F.struct(*_record(frame, place, sink, chosen, parts_of)))
-            for place, (sink, chosen) in enumerate(sinks)
-        ]
-        if ends is not None:
-            nothing = [F.lit(None).cast(HEADERS if name == "headers" else "binary").alias(name) for name in parts_of]
-            parts.append(F.when(number < 0, F.struct(number.alias("topic"), *nothing)))
-        several = frame.select(*carried, F.explode(F.array_compact(F.array(*parts))).alias("record"))
-        return several.select("record.*", *carried)
-
-
-def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:
-    """Raise unless each sink's formats can write what the frame has."""
-    for sink, chosen in sinks:
-        for part in ("key", "value"):
-            if part not in chosen.encoded:
-                _format(frame, sink, chosen, part)
-
-
-def _record(frame: DataFrame, number: int, sink: TopicSink, chosen: Selection, parts: Sequence[str]) -> list[Column]:
-    encoded = {"value": _encoded(frame, sink, chosen, "value"), "prefix": F.lit(None).cast("binary")}
-    headers = chosen.headers or ("headers" if "headers" in frame.columns else None)
-    encoded["headers"] = F.lit(None).cast(HEADERS) if headers is None else F.col(headers)
-    if chosen.combined:
-        prefix, suffix = (format_for(field.dataType) for field in _key_fields(frame, chosen))
-        encoded["prefix"] = encode(prefix, F.col(chosen.key)["prefix"])
-    elif (within := _placed_by(sink)) is not None:
-        # as Kafka Streams' WindowedStreamPartitioner
-        key, *_ = _key_fields(frame, chosen)
-        encoded["prefix"] = encode(within, F.col(chosen.key)["key"], key.dataType)
-    if "key" in chosen.encoded:
-        encoded["key"] = F.col(f"{chosen.key.removesuffix('_key')}_{ENCODED_KEY}")
-    elif chosen.combined and sink.key is None:
-        encoded["key"] = encode_combined(prefix, suffix, F.col(chosen.key))
-    else:
-        encoded["key"] = _encoded(frame, sink, chosen, "key")
-    return [F.lit(number).cast("int").alias("topic"), *(encoded[part].alias(part) for part in parts)]
-
-
-def _placed_by(sink: TopicSink) -> Format | None:
-    return sink.key.placed_by if isinstance(sink.key, Format) else None
-
-
-def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:
-    """Prefix and suffix of combined keys; key, start and end of windowed ones."""
-    kind = frame.schema[chosen.key].dataType
-    assert isinstance(kind, StructType)
-    return kind.fields
-
-
-def _encoded(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Column:
-    name = getattr(chosen, part)
-    if part in chosen.encoded:
-        return F.col(name)
-    return encode(_format(frame, sink, chosen, part), F.col(name), frame.schema[name].dataType)
-
-
-def _format(frame: DataFrame, sink: TopicSink, chosen: Selection, part: str) -> Format:
-    kind = frame.schema[getattr(chosen, part)].dataType
-    format: Format = getattr(sink, part) or format_for(kind)
-    check_writable(format, kind, f"{part}s of the sink {sink.name!r}")
-    return format

@@ -5,13 +5,14 @@ A selection says it as columns, so that all Kafka sinks can be served in one pas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet._engine.rows.columns import HELD_KEY, ROOT_POSITION
-from watersmeet._spark.sinks.sequence import SEQUENCE, of_batch
+from watersmeet._spark.sinks.sequence import ROW_BITS, SEQUENCE
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,25 @@ class Selection:
             columns += [F.col(SEQUENCE) if batch is None else of_batch(batch)]
         columns += [F.col("headers")] if "headers" in frame.columns else []
         return frame.filter(self.condition).select(*columns)
+
+
+def columns_of(frame: DataFrame, selections: Sequence[Selection], batch: int) -> DataFrame:
+    """All that `FilesFromColumns` needs of the frame that the sinks read, in one pass over it."""
+    columns = []
+    for number, chosen in enumerate(selections):
+        columns += [
+            F.coalesce(chosen.condition, F.lit(False)).alias(f"mine{number}"),
+            F.col(chosen.key).alias(f"key{number}"),
+            F.col(chosen.value).alias(f"value{number}"),
+        ]
+    columns += [F.col("ts"), *([of_batch(batch)] if SEQUENCE in frame.columns else [])]
+    return frame.select(*columns, *(["headers"] if "headers" in frame.columns else []))
+
+
+def of_batch(batch: int) -> Column:
+    """The column in a batch whose number the driver knows: where threads are shared, its tasks are not told it."""
+    row = F.col(SEQUENCE).bitwiseAND(F.lit((1 << ROW_BITS) - 1))
+    return (row + F.lit(batch << ROW_BITS)).alias(SEQUENCE)
 
 
 def _is_path(name: str) -> bool:

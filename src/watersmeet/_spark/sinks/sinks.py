@@ -29,16 +29,18 @@ from watersmeet._spark.formats.dead_letters import HEADERS
 from watersmeet._spark.formats.serdes import Serde
 from watersmeet._spark.query.drain import StopBarrier
 from watersmeet._spark.session.credentials import handed_over
+from watersmeet._spark.session.origins import unnamed
 from watersmeet._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from watersmeet._spark.sinks.direct_sink import WriteDirectly, can_write_directly, in_order, serdes_of
+from watersmeet._spark.sinks.direct_sink import WriteDirectly, can_write_directly, serdes_of
 from watersmeet._spark.sinks.driver_commit import DriverCommit, Written, is_once, limit, writers
 from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
 from watersmeet._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
-from watersmeet._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns, columns_of
+from watersmeet._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns
 from watersmeet._spark.sinks.kafka_client import MARKS, check_topics, client_settings
-from watersmeet._spark.sinks.kafka_sink import WRITTEN, KafkaWrite, check_formats, kafka_rows
+from watersmeet._spark.sinks.kafka_rows import check_formats, kafka_rows
+from watersmeet._spark.sinks.kafka_sink import WRITTEN, KafkaWrite
 from watersmeet._spark.sinks.producers import refuse_later
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.sinks.selection import Selection, columns_of
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.io.databases import TableTarget
 from watersmeet.io.dataframes import ForeachBatch, Writer
@@ -149,6 +151,12 @@ class DirectSinks:
     topics: tuple[TopicSink, ...] = ()
     serdes: tuple[Mapping[str, Serde], ...] = ()
     files: tuple[FileOutput, ...] = ()
+
+
+@unnamed()
+def in_order(frame: DataFrame) -> DataFrame:
+    """Wire rows as `WriteDirectly` needs them: Spark gives the first of a task when it has the last."""
+    return frame.sortWithinPartitions("label")
 
 
 def can_be_direct(spark: SparkSession, plan: Plan) -> bool:

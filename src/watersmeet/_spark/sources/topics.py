@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.formats import columns as of_columns
 from watersmeet._spark.formats import formats
 from watersmeet._spark.formats.arrow_types import arrow_schema
 from watersmeet._spark.formats.dead_letters import RAW_HEADERS
@@ -245,7 +246,7 @@ def _by_spark(
 ) -> DataFrame:
     """The rows with keys and values decoded by Spark."""
     # What is needed more than once has a column of its own, so that it is computed once.
-    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
+    frame = frame.withColumns({p.fault: of_columns.reason_of(p.form, p.raw) for p in parts})
     decoded = [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts]]
     decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
     return frame.select(*columns, *decoded)
@@ -289,7 +290,7 @@ class _Part:
 
     @property
     def value(self) -> Column:
-        return formats.value_of(self.form, self.raw, F.col(self.fault))
+        return of_columns.value_of(self.form, self.raw, F.col(self.fault))
 
     @property
     def complaint(self) -> Column:

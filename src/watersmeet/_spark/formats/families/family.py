@@ -10,10 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.types import DataType, StringType
 
 from watersmeet._spark.formats.serdes import Serde
 
@@ -73,26 +70,6 @@ class Family(ABC):
         """
         return f'Take the format "{other}", or change the values with .cast("{self.type_of(form).simpleString()}").'
 
-    def encode(self, form: Any, value: Column, kind: DataType | None) -> Column:
-        """The bytes of values as a Spark column; a null stays null.
-
-        Parameters
-        ----------
-        kind : type of the values; None: the format's own.
-        """
-        write = _writer(self.serde_of(form, kind))
-        written: Column = F.arrow_udf(write, BinaryType())(value)  # type: ignore[call-overload]
-        return written
-
 
 FamilyOf = Callable[[Any], Family]
 """A format's family: what those that hold other formats are made with."""
-
-
-def _writer(serde: Serde) -> Callable[[pa.Array], pa.Array]:
-    """What writes values where Spark has no expression for it, and no wire rows are there to write straight from."""
-
-    def write(values: pa.Array) -> pa.Array:
-        return serde.write(values).cast(pa.binary())
-
-    return write

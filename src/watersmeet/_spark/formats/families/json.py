@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column
 from pyspark.sql.types import DataType
 
 from watersmeet._spark.formats.families.family import Family
-from watersmeet._spark.formats.json import encode_json, nullable, readable
+from watersmeet._spark.formats.json import nullable, readable
 from watersmeet._spark.formats.serdes import JsonSerde, Serde
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
@@ -55,10 +54,6 @@ class Json(Family):
     def hint(self, form: Format, other: str) -> str:
         """As of each family."""
         return "A sink's JSON needs no schema: wm.json()."
-
-    def encode(self, form: Format, value: Column, kind: DataType | None) -> Column:
-        """By Spark's own expression: it also writes types that cannot be read."""
-        return encode_json(value)
 
 
 def _schema(form: Format) -> DataType:

@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from watersmeet._spark.formats.guarded import net, notes, trial
 from watersmeet._spark.formats.registered.client import forked
@@ -28,6 +27,7 @@ from watersmeet._spark.formats.serdes import (
     TextSerde,
     UuidSerde,
 )
+from watersmeet._worker.task import attempt_id, tried_before
 
 _PLAIN = (BooleanSerde, BytesSerde, DecimalSerde, NumberSerde, TextSerde, UuidSerde)
 """Arrow's kernels over the bytes: there is nothing to look out for."""
@@ -46,8 +46,7 @@ def read(serde: Serde, raw: pa.Array, what: str = "", frame: pa.Table | None = N
     if frame is None or isinstance(serde, _PLAIN) or not hasattr(os, "fork"):
         return net.read(serde, raw)
     spans = _spans(frame, raw)
-    task, tried_before = _task()
-    if tried_before or any(notes.overlap(note, what, spans) for note in _dead(task)):
+    if tried_before() or any(notes.overlap(note, what, spans) for note in _dead(attempt_id())):
         return _carefully(serde, raw)
     with notes.decoding(what, spans):
         return net.read(serde, raw)
@@ -57,12 +56,6 @@ def fault(serde: Serde, raw: bytes) -> str:
     """Why bytes are not of the format."""
     killed = _KILLERS.get(_digest(raw)) if _KILLERS else None
     return net.fault(serde, raw) if killed is None else killed
-
-
-def _task() -> tuple[int, bool]:
-    """The task that this is, and whether it has been tried before."""
-    context = TaskContext.get()
-    return (0, False) if context is None else (context.taskAttemptId(), context.attemptNumber() > 0)
 
 
 @lru_cache(maxsize=1)

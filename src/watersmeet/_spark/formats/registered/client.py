@@ -17,7 +17,7 @@ from watersmeet._spark.background import TookTooLong, within
 from watersmeet._spark.formats.guarded.budgets import SCHEMA_REFERENCES
 from watersmeet._spark.formats.registered.answers import bounded, seconds_of
 from watersmeet._spark.formats.registered.packages import needed
-from watersmeet._spark.session.credentials import REGISTRIES, received
+from watersmeet._worker.secrets import REGISTRIES, received
 from watersmeet.errors import ConfigError, SourceError, WatersmeetError
 
 T = TypeVar("T")

@@ -19,7 +19,8 @@ from watersmeet._plan.physical import Physical
 from watersmeet._spark.formats.registered import schemas
 from watersmeet._spark.formats.registered.client import Handed, Missing, RegistryClient
 from watersmeet._spark.formats.registered.language import BadSchema
-from watersmeet._spark.session.credentials import REGISTRIES, handed_over
+from watersmeet._spark.session.credentials import handed_over
+from watersmeet._worker.secrets import REGISTRIES
 from watersmeet.errors import ChangedTopology, ConfigError
 from watersmeet.io.formats import Format, WrappingFormat
 from watersmeet.io.registry import SchemaRegistry
