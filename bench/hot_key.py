@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.operator import kept_table
 from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.operators.operator import kept_table
 from watersmeet._engine.rows.columns import PARTITION_BITS, position_columns
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State

@@ -30,6 +30,7 @@ from proof.layout import layout_of
 from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
+from watersmeet._engine.exchange.watermark import times, told_clock
 from watersmeet._engine.operators.level import run_operator, tables_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import (
@@ -45,7 +46,6 @@ from watersmeet._engine.rows.position import places_of, sort_by_position
 from watersmeet._engine.rows.types import HEADERS
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.time.watermark import times, told_clock
 from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet.errors import TopologyError
 from watersmeet.topology import Topology

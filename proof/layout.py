@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Outlet
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.exchange.watermark import watermark_of
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.state.layout import arrow_type
-from watersmeet._engine.time.watermark import watermark_of
 from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet.topology import Topology

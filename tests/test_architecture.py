@@ -25,6 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names", "extras", "versions"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
+    frozenset({"_worker"}),
     frozenset({"_spark"}),
     frozenset({"handles"}),
     frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
@@ -43,7 +44,7 @@ MUTUAL: tuple[frozenset[str], ...] = (
         }
     ),
 )
-WITH_PYSPARK = frozenset({"_spark", "handles", "builder", "topology", "session", "prepare"})
+WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare"})
 WITH_PYSPARK_TOO = frozenset(
     f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
 )
@@ -52,11 +53,13 @@ ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_mod
 # both ways (law 8); and what the start of a changed topology does with files, which says so where it cannot.
 WITH_JVM = frozenset(
     {
-        "watersmeet._spark.functions.analysed_plan",
+        "watersmeet._spark.analysis.analysed_plan",
         "watersmeet._spark.metrics.observed",
         "watersmeet._spark.checkpoint.disk",
     }
 )
+# What needs no session.
+WORKERS_PYSPARK = ("pyspark.sql.types", "pyspark.errors")
 # Ways past the public API, which Spark Connect and managed Spark do not have.
 JVM_NAMES = frozenset(
     {"py4j", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_jsq", "_jc", "_jreader", "_jwrite", "_jconf"}
@@ -205,7 +208,38 @@ def modules() -> list[tuple[str, str]]:
     return [(file.read_text(), ".".join(file.relative_to(root.parent).with_suffix("").parts)) for root, file in files]
 
 
-RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches]
+def worker_breaches(source: str, module: str) -> list[str]:
+    """What a worker needs a session for: of PySpark it has types and errors, and the task in one file."""
+    if part_of(module) != "_worker":
+        return []
+    free = (*WORKERS_PYSPARK, "pyspark.TaskContext") if module == "watersmeet._worker.task" else WORKERS_PYSPARK
+    return [
+        f"{module}:{line} imports {name}"
+        for line, name in imported(source, module)
+        if name.partition(".")[0] == "pyspark" and not name.startswith(free)
+    ]
+
+
+def folder_of(module: str) -> str:
+    """The folder that a module lies in, as a package."""
+    return module.rpartition(".")[0]
+
+
+def mutual_folders(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of folders that import each other; a folder and one within it are no pair: one leads to the other."""
+    names = {module.removesuffix(".__init__"): folder_of(module) for _, module in found}
+    reads: set[tuple[str, str]] = set()
+    for source, module in found:
+        targets = {_module_of(name, set(names)) for _, name in imported(source, module)}
+        reads |= {(folder_of(module), names[target]) for target in targets if target is not None}
+    return sorted(
+        (one, other)
+        for one, other in reads
+        if one < other and (other, one) in reads and not f"{other}.".startswith(f"{one}.")
+    )
+
+
+RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches, worker_breaches]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -217,6 +251,18 @@ def test_every_module_of_the_package_keeps_the_rule(rule):
 
 def test_no_modules_import_one_another_in_a_circle_not_even_for_types():
     assert circles(modules()) == []
+
+
+def test_no_two_folders_import_each_other():
+    assert mutual_folders(modules()) == []
+
+
+def test_two_folders_that_import_each_other_are_found_whichever_modules_do():
+    one, other, inner = "watersmeet.a.x", "watersmeet.b.y", "watersmeet.a.c.z"
+    there, back = ("from watersmeet.b import y", one), ("def late():\n    import watersmeet.a.w", other)
+    assert mutual_folders([there, back, ("", "watersmeet.a.w")]) == [("watersmeet.a", "watersmeet.b")]
+    assert mutual_folders([there, ("", other)]) == []
+    assert mutual_folders([("from watersmeet.a.c import z", one), ("from watersmeet.a import x", inner)]) == []
 
 
 def test_a_circle_is_found_also_where_it_is_for_types_alone_or_within_a_function():
@@ -252,7 +298,7 @@ for name in {inner!r}:
 
 
 BAD = [
-    (layer_breaches, "watersmeet._engine.operators.table", "from watersmeet._spark.dataflow.state import Store"),
+    (layer_breaches, "watersmeet._engine.operators.table", "from watersmeet._worker.state import Store"),
     (layer_breaches, "watersmeet._plan.nodes", "from watersmeet import _engine"),
     (layer_breaches, "watersmeet._engine.operators.table", "import watersmeet"),
     (
@@ -281,6 +327,9 @@ BAD = [
     ),
     (oracle_breaches, "proof.oracle.tables.table", "from watersmeet.testing.driver import run"),
     (oracle_breaches, "proof.oracle.tables.table", "import numpy as np"),
+    (worker_breaches, "watersmeet._worker.formats.serdes", "from pyspark.sql import Column"),
+    (worker_breaches, "watersmeet._worker.packing.packing", "from pyspark import TaskContext"),
+    (layer_breaches, "watersmeet._worker.packing.packing", "from watersmeet._spark.dataflow import stage"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "spark._jvm.System.gc()"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "getattr(frame, '_jdf')"),
@@ -311,6 +360,8 @@ GOOD = [
         "import numpy as np\nimport pyarrow.compute as pc\nimport struct",
     ),
     (package_breaches, "watersmeet.handles.kstream", "from pyspark.sql import Column"),
+    (worker_breaches, "watersmeet._worker.formats.serdes", "from pyspark.sql.types import DataType"),
+    (worker_breaches, "watersmeet._worker.task", "from pyspark import TaskContext"),
     (
         oracle_breaches,
         "proof.oracle.tables.table",

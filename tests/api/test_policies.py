@@ -10,7 +10,7 @@ import pytest
 
 import watersmeet as wm
 from proof.arrow import arrow_builder
-from watersmeet._spark.checkpoint import policies
+from watersmeet._spark.query import policies
 from watersmeet.errors import TopologyError
 
 LATE, BAD = wm.DeadLetter("late"), wm.DeadLetter("bad")

@@ -19,6 +19,7 @@ from proof.recordings import History, Step
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine.exchange.routing import Outlet, Route, pack
+from watersmeet._engine.exchange.watermark import times, watermark_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching import matches
 from watersmeet._engine.operators.level import run_operator
@@ -27,7 +28,6 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._engine.time import held
-from watersmeet._engine.time.watermark import times, watermark_of
 from watersmeet.errors import TopologyError
 from watersmeet.windows import JoinWindows
 

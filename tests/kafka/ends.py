@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructType
 
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.sinks.ends import end_rows
 from watersmeet._spark.sinks.sinks import BatchSinks
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.wire.ends import end_rows
 
 ENDS = "ends"
 

@@ -19,9 +19,9 @@ from dev.broker import KafkaBroker
 from tests.kafka.ends import ENDS, ClosingSinks, closed
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.sinks.producers import BY_KEY, TransactionalSender
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import prepared
+from watersmeet._worker.writers.producers import BY_KEY, TransactionalSender
 from watersmeet.errors import SinkError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from dev.broker import KafkaBroker, free_ports
 from tests.kafka.ends import ENDS, ClosingSinks
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.sinks.kafka_client import check_topics
-from watersmeet._spark.sinks.kafka_sink import PLACED_ROWS
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import BatchSinks
+from watersmeet._worker.writers.kafka_client import check_topics
+from watersmeet._worker.writers.kafka_sink import PLACED_ROWS
 from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
 from watersmeet.io.dataframes import ForeachBatch
 from watersmeet.io.kafka import Kafka

@@ -19,12 +19,12 @@ from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
 from watersmeet._plan.nodes import Kind, Shape, Source
 from watersmeet._spark.dataflow.compile import Layout, compile_plan
-from watersmeet._spark.dataflow.wire import Labels, target_count
-from watersmeet._spark.formats.deserializers import HINT
-from watersmeet._spark.formats.formats import type_of
 from watersmeet._spark.sources import topics as kafka_topics
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.sources import partition_counts, scan
+from watersmeet._worker.formats.deserializers import HINT
+from watersmeet._worker.formats.formats import type_of
+from watersmeet._worker.wire.wire import Labels, target_count
 from watersmeet.errors import ConfigError, SourceError
 from watersmeet.io.formats import json
 from watersmeet.io.kafka import Kafka

@@ -32,10 +32,11 @@ from tests.mutants.foreign_keys import (
 from tests.mutants.net import NETS, caught
 from tests.mutants.window_aggregates import OF_WINDOWS
 from tests.mutants.wtables import OF_WTABLES
+from watersmeet._engine import operator
 from watersmeet._engine.exchange import routing
 from watersmeet._engine.keys import keys
 from watersmeet._engine.matching import matches
-from watersmeet._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
+from watersmeet._engine.operators import foreign_key_send, level, stream_stream, subscriptions, table_table
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state import merge, runs
 from watersmeet._engine.state import table as state_table

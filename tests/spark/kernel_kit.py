@@ -21,7 +21,7 @@ from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 
 ERRORS = 24
 

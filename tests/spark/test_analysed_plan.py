@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.formats.arrow_types import loosened
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._worker.formats.arrow_types import loosened
 
 DDL = "key string, n int, big long, d double, at timestamp, p struct<name:string,age:long>, parts array<int>"
 STAMP = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456, datetime.UTC)

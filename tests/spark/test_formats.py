@@ -20,8 +20,9 @@ from pyspark.sql.types import (
 )
 
 import watersmeet as wm
-from watersmeet._spark.formats import columns, formats
+from watersmeet._spark.formats import columns
 from watersmeet._spark.session.settings import overridden
+from watersmeet._worker.formats import formats
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
 import watersmeet as wm
-from watersmeet._spark.formats import columns, formats
-from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats import columns
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.io.formats import Format
 
 pytestmark = pytest.mark.usefixtures("spark")

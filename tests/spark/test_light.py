@@ -13,8 +13,8 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from watersmeet._spark.dataflow.light import light
 from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.state import MAP, VALUE, SparkChunkStore
-from watersmeet._spark.dataflow.wire import Labels
+from watersmeet._worker.state import MAP, VALUE, SparkChunkStore
+from watersmeet._worker.wire.wire import Labels
 
 ASKED = """
 import pickle, sys

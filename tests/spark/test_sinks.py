@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import BatchSinks, prepared
 from watersmeet.errors import ConfigError
 from watersmeet.io.dataframes import ForeachBatch, Writer

@@ -23,18 +23,18 @@ from watersmeet._engine.rows.position import places_of
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
 from watersmeet._plan.physical import Physical
+from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.dataflow.fusion import Fusion
-from watersmeet._spark.dataflow.letters import Letters, on_errors, ways_of
 from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
-from watersmeet._spark.dataflow.packing import Pack, WireRow
 from watersmeet._spark.dataflow.places import told
 from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.wire import Exits, Labels, metric_names, target_count
-from watersmeet._spark.functions.analysed_plan import special
-from watersmeet._spark.query.counting import add
 from watersmeet._spark.session import settings
-from watersmeet._spark.sinks.encoding import encodings_of
+from watersmeet._spark.session.counting import add
+from watersmeet._worker.packing.packing import Pack, WireRow
+from watersmeet._worker.wire.encoding import encodings_of
+from watersmeet._worker.wire.letters import Letters, on_errors, ways_of
+from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
 from watersmeet.testing.stores import Entry, Kept, stores_of

@@ -15,11 +15,11 @@ from pyspark.sql.types import BinaryType, LongType
 
 from watersmeet._engine.rows.columns import array
 from watersmeet._plan.nodes import Source
-from watersmeet._spark.formats.dead_letters import HEADERS, Origin
-from watersmeet._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
-from watersmeet._spark.formats.formats import serde_of
-from watersmeet._spark.formats.guarded import guard
 from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet._worker.formats.dead_letters import HEADERS, Origin
+from watersmeet._worker.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
+from watersmeet._worker.formats.formats import serde_of
+from watersmeet._worker.formats.guarded import guard
 from watersmeet.errors import SourceError, TopologyError
 from watersmeet.io.topics import DeadLetter, Topic
 from watersmeet.testing.values import arrow_rows

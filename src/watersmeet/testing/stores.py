@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType
 
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.keys.keybytes import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import REACH
@@ -23,8 +23,8 @@ from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.operators.stream_versioned_table import AsOfParams
 from watersmeet._plan.operators.versioned_table import VersionedParams
-from watersmeet._spark.formats.arrow_types import spark_type
 from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet._worker.formats.arrow_types import spark_type
 from watersmeet.errors import TopologyError
 from watersmeet.testing.values import arrow_rows, python_rows
 

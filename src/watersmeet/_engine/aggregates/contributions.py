@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.fold import Fold, Folded, Work, in_time
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events, Failed, failed_rows, sent
+from watersmeet._engine.operator import Events, Failed, failed_rows, sent
 from watersmeet._engine.rows.columns import array_of, gather, ints, joined
 from watersmeet._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, taken
 from watersmeet._engine.state.lookups import Lookup

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
 from watersmeet._engine.operators import (
     foreign_key_receive,
     foreign_key_send,
@@ -28,7 +29,6 @@ from watersmeet._engine.operators.aggregates import (
     suppress,
     time_window_aggregate,
 )
-from watersmeet._engine.operators.operator import Dropped, Failed, OperatorContext, kept_table
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events, OperatorContext
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import LET_GO, ROOT_POSITION, held_together, ints, let_go, partitions
 from watersmeet._engine.rows.position import order_by
 from watersmeet._engine.state.runs import State

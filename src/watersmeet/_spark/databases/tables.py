@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet._spark.databases.catalog import MergedTable
 from watersmeet._spark.databases.kept import KeptTable
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
 from watersmeet.io.origins import SinkTarget
 

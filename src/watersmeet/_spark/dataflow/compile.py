@@ -24,33 +24,33 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from watersmeet._engine.exchange.watermark import Watermark, watermark_of
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import HELD_KEY
-from watersmeet._engine.time.watermark import Watermark, watermark_of
 from watersmeet._plan.dead_letters import letter_sources
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.fused import Fused
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
-from watersmeet._spark.dataflow.letters import on_errors, ways_of
 from watersmeet._spark.dataflow.light import light
-from watersmeet._spark.dataflow.measures import Measures
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from watersmeet._spark.dataflow.packing import Pack, Unpack, wide_schema_names
 from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
-from watersmeet._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, metric_names
-from watersmeet._spark.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._spark.formats.dead_letters import HEADERS, OnError, letter_headers
-from watersmeet._spark.formats.deserializers import Deserializers
-from watersmeet._spark.sinks.encoding import ENCODED_KEY, encodings_of
-from watersmeet._spark.sinks.selection import Selection
-from watersmeet._spark.sinks.sequence import SEQUENCE
-from watersmeet._spark.sinks.shards import UnpackExits
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.scans import Scan
+from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
+from watersmeet._worker.formats.dead_letters import HEADERS, OnError, letter_headers
+from watersmeet._worker.formats.deserializers import Deserializers
+from watersmeet._worker.packing.fused import Fused
+from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
+from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
+from watersmeet._worker.wire.letters import on_errors, ways_of
+from watersmeet._worker.wire.measures import Measures
+from watersmeet._worker.wire.sequence import SEQUENCE
+from watersmeet._worker.wire.wire import WIRE, Exits, Labels, encoded_parts, metric_names
+from watersmeet._worker.writers.shards import UnpackExits
 
 LOG = logging.getLogger("watersmeet.functions")
 """Says of each function where it runs, and why Spark evaluates it where it does."""

@@ -19,12 +19,12 @@ from watersmeet._engine.expressions.reduced import fields_read, reduced
 from watersmeet._engine.expressions.tree import Expression
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.fused import Fused, StageColumns
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
-from watersmeet._spark.dataflow.wire import encoded_parts
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.packing.fused import Fused, StageColumns
+from watersmeet._worker.wire.wire import encoded_parts
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 _WORDS = {

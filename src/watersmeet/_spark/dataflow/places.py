@@ -14,8 +14,8 @@ from watersmeet._engine.rows.types import with_nulls
 from watersmeet._plan.nodes import Node, Source
 from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.fusion import BySpark, Fusion
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.dead_letters import OnError
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.dead_letters import OnError
 from watersmeet.errors import ConfigError
 from watersmeet.io.topics import Topic
 

@@ -20,21 +20,21 @@ import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
 from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.operators.operator import OperatorContext
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.rows.sizes import RESULT_BYTES
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
-from watersmeet._spark.dataflow.fused import Fused
-from watersmeet._spark.dataflow.letters import Letters, Ways
-from watersmeet._spark.dataflow.measures import Measures, Tally
-from watersmeet._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
-from watersmeet._spark.dataflow.state import SparkChunkStore
-from watersmeet._spark.dataflow.wire import END, Labels, output_port
-from watersmeet._spark.session.worker import CACHE, give_back, say, settle
-from watersmeet._spark.sinks.encoding import Encodings, packed
+from watersmeet._worker.packing.fused import Fused
+from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._worker.process import CACHE, give_back, say, settle
+from watersmeet._worker.state import SparkChunkStore
+from watersmeet._worker.wire.encoding import Encodings, packed
+from watersmeet._worker.wire.letters import Letters, Ways
+from watersmeet._worker.wire.measures import Measures, Tally
+from watersmeet._worker.wire.wire import END, Labels, output_port
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""

@@ -1,1 +1,1 @@
-"""Keys and values as bytes, and types as Spark, Arrow and Python have them."""
+"""What Spark alone does with formats: columns, values of a test, and what a registry is asked at the start."""

@@ -7,14 +7,15 @@ with a reason, so that they can never pass for one. All but the plain formats ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
-from watersmeet._spark.formats.formats import serde_of
-from watersmeet._spark.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
+from watersmeet._worker.formats.formats import serde_of
+from watersmeet._worker.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_width
 from watersmeet.io.formats import Format
 
 ENCODING = {"spark.sql.ansi.enabled": "false"}
@@ -39,30 +40,48 @@ def decode(form: Format, raw: Column) -> tuple[Column, Column]:
 
 def reason_of(form: Format, raw: Column) -> Column:
     """First step: why bytes are not of the format. Who keeps each step in a column of its own has it computed once."""
-    if form.kind == "bytes":
-        return F.lit(None).cast("string")
-    if form.kind == "string":
-        return F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT))
-    length = F.octet_length(raw)
-    said = F.concat(F.lit(wrong_width(form.kind, "")), length.cast("string"))
-    return F.when(length != WIDTHS[form.kind], said)
+    return _PLAIN[form.kind].reason(raw)
 
 
 def value_of(form: Format, raw: Column, reason: Column) -> Column:
     """Second step: the value; null where there is a reason."""
-    if form.kind == "bytes":
-        return raw
-    made = raw.cast("string") if form.kind == "string" else _number(form.kind, raw)
-    return F.when(reason.isNull() & raw.isNotNull(), made)
+    return F.when(reason.isNull() & raw.isNotNull(), _PLAIN[form.kind].value(raw))
 
 
-def _number(kind: str, raw: Column) -> Column:
-    # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
-    digits = F.when(F.octet_length(raw) == WIDTHS[kind], F.hex(raw))
-    number = F.conv(digits, 16, -10).cast("bigint")
-    if WIDTHS[kind] == WIDTHS["long"]:
-        return number
-    return F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+@dataclass(frozen=True)
+class _Plain:
+    """What Spark reads a plain format with: why bytes are not of it, and the value of those that are."""
+
+    reason: Callable[[Column], Column]
+    value: Callable[[Column], Column]
+
+
+def _number(kind: str) -> _Plain:
+    width = WIDTHS[kind]
+
+    def reason(raw: Column) -> Column:
+        length = F.octet_length(raw)
+        return F.when(length != width, F.concat(F.lit(wrong_width(kind, "")), length.cast("string")))
+
+    def value(raw: Column) -> Column:
+        # base -10 makes the bits of 8 bytes a signed number; 4 bytes never reach its sign
+        number = F.conv(F.when(F.octet_length(raw) == width, F.hex(raw)), 16, -10).cast("bigint")
+        if width == WIDTHS["long"]:
+            return number
+        return F.when(number >= 2**31, number - 2**32).otherwise(number).cast("int")
+
+    return _Plain(reason, value)
+
+
+_PLAIN = {
+    "bytes": _Plain(lambda raw: F.lit(None).cast("string"), lambda raw: raw),
+    "string": _Plain(
+        lambda raw: F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT)), lambda raw: raw.cast("string")
+    ),
+    "int": _number("int"),
+    "long": _number("long"),
+}
+"""By a format's kind."""
 
 
 # -- to bytes ----------------------------------------------------------------------------------------------
@@ -75,8 +94,9 @@ def encode(form: Format, value: Column, kind: DataType | None = None) -> Column:
     ----------
     kind : type of the values; None: the format's own.
     """
-    if form.kind in _EXPRESSIONS:
-        return _EXPRESSIONS[form.kind](value)
+    expression = _EXPRESSIONS.get(form.kind)
+    if expression is not None:
+        return expression(value)
     written: Column = F.arrow_udf(_writer(serde_of(form, kind)), BinaryType())(value)  # type: ignore[call-overload]
     return written
 

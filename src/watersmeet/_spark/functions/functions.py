@@ -31,14 +31,14 @@ from watersmeet._engine.expressions.tree import Operand
 from watersmeet._engine.rows.first_values import of_type, typed
 from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.formats.arrow_types import arrow_type, spark_type
-from watersmeet._spark.formats.formats import check_writable, describe_format, format_for
-from watersmeet._spark.formats.json import nullable
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
-from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
+from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
+from watersmeet._worker.formats.json_types import nullable
 from watersmeet.errors import ConfigError, FunctionError, WatersmeetError
 from watersmeet.functions import Function, names_of, own
 from watersmeet.io.bootstrap import Bootstrap
@@ -56,7 +56,7 @@ class ColumnFunctions:
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
         """Types of a topic's formats, or of the columns that key and value of a DataFrame name."""
         if isinstance(origin, Topic):
-            from watersmeet._spark.formats.formats import type_of
+            from watersmeet._worker.formats.formats import type_of
 
             key, value = Format.of(origin.key), Format.of(origin.value)
             if isinstance(key.schema, str) or isinstance(value.schema, str):

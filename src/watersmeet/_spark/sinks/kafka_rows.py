@@ -8,12 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.formats.columns import ENCODING, encode, encode_combined
-from watersmeet._spark.formats.dead_letters import HEADERS
-from watersmeet._spark.formats.formats import check_writable, format_for
 from watersmeet._spark.session.settings import overridden
-from watersmeet._spark.sinks.encoding import ENCODED_KEY
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet._worker.formats.formats import check_writable, format_for
+from watersmeet._worker.wire.encoding import ENCODED_KEY
 from watersmeet.io.formats import Format
 from watersmeet.io.topics import TopicSink
 

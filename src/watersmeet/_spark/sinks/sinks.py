@@ -22,25 +22,25 @@ from watersmeet._plan.logical import Plan
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.databases.tables import TableWriter, table_writers
 from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.dataflow.wire import Exits
+from watersmeet._spark.dataflow.selection import Selection, columns_of
 from watersmeet._spark.fencing.asked import Lease, Nobodys, always, untold
-from watersmeet._spark.fencing.plans import BatchPlan
-from watersmeet._spark.formats.dead_letters import HEADERS
-from watersmeet._spark.formats.serdes import Serde
-from watersmeet._spark.query.drain import StopBarrier
 from watersmeet._spark.session.credentials import handed_over
 from watersmeet._spark.session.origins import unnamed
+from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
-from watersmeet._spark.sinks.direct_sink import WriteDirectly, can_write_directly, serdes_of
-from watersmeet._spark.sinks.driver_commit import DriverCommit, Written, is_once, limit, writers
 from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
-from watersmeet._spark.sinks.file_sink import WRITTEN as FILES_WRITTEN
-from watersmeet._spark.sinks.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns
-from watersmeet._spark.sinks.kafka_client import MARKS, check_topics, client_settings
 from watersmeet._spark.sinks.kafka_rows import check_formats, kafka_rows
-from watersmeet._spark.sinks.kafka_sink import WRITTEN, KafkaWrite
-from watersmeet._spark.sinks.producers import refuse_later
-from watersmeet._spark.sinks.selection import Selection, columns_of
+from watersmeet._worker.batch_plan import BatchPlan
+from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet._worker.formats.serdes import Serde
+from watersmeet._worker.wire.wire import Exits
+from watersmeet._worker.writers.direct_sink import WriteDirectly, can_write_directly, serdes_of
+from watersmeet._worker.writers.driver_commit import DriverCommit, Written, is_once, limit, writers
+from watersmeet._worker.writers.file_sink import WRITTEN as FILES_WRITTEN
+from watersmeet._worker.writers.file_sink import FileOutput, FilesFromBlobs, FilesFromColumns
+from watersmeet._worker.writers.kafka_client import MARKS, check_topics, client_settings
+from watersmeet._worker.writers.kafka_sink import WRITTEN, KafkaWrite
+from watersmeet._worker.writers.producers import refuse_later
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.io.databases import TableTarget
 from watersmeet.io.dataframes import ForeachBatch, Writer

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.batches import last_committed
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import TOPICS
-from watersmeet._spark.functions.analysed_plan import streams_in
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.rows import columns_of, order_columns
 from watersmeet.errors import ChangedTopology

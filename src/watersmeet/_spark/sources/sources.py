@@ -15,11 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.dead_letters import HEADERS
-from watersmeet._spark.functions.analysed_plan import streams_in
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.beginnings import beginnings
 from watersmeet._spark.sources.bootstrap import Begins, begin_of
@@ -27,6 +25,8 @@ from watersmeet._spark.sources.rows import row_types, rows_of
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.starting_offsets import starting_offsets
 from watersmeet._spark.sources.topics import partition_counts, read_topics
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.kafka import Kafka

@@ -22,10 +22,12 @@ from pyspark.sql.types import ByteType, StructField, StructType
 
 from watersmeet._plan.nodes import Source
 from watersmeet._spark.formats import columns as of_columns
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.formats.dead_letters import RAW_HEADERS
-from watersmeet._spark.formats.deserializers import (
+from watersmeet._spark.session.connector import kafka_package
+from watersmeet._spark.session.origins import unnamed
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.dead_letters import RAW_HEADERS
+from watersmeet._worker.formats.deserializers import (
     NEGATIVE_TIMESTAMP,
     RAW,
     UNDECODABLE,
@@ -34,9 +36,7 @@ from watersmeet._spark.formats.deserializers import (
     Deserializers,
     refused,
 )
-from watersmeet._spark.session.connector import kafka_package
-from watersmeet._spark.session.origins import unnamed
-from watersmeet._spark.sinks import kafka_client
+from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka

@@ -16,9 +16,9 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
-from watersmeet._spark.session.worker import give_back, settle
 from watersmeet._spark.stores.keys import Keys
 from watersmeet._spark.stores.shown import Shown
+from watersmeet._worker.process import give_back, settle
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from watersmeet._plan import folds
 from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
 from watersmeet._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, TableSchema
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.formats import dead_letters
-from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats import dead_letters
+from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet.windows import SlidingWindows, TimeWindows
 
 _TIME = TimestampType()

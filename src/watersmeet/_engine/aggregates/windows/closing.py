@@ -18,7 +18,7 @@ from watersmeet._engine.aggregates.fold import Fold
 from watersmeet._engine.aggregates.windows.windowed import Ends, windowed
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table

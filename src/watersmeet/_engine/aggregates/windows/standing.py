@@ -18,7 +18,7 @@ from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.closing import Closing
 from watersmeet._engine.aggregates.windows.windowed import Ends, numbered, under_windows
 from watersmeet._engine.arrays import Bools, Int64s, order_of
-from watersmeet._engine.operators.operator import Events
+from watersmeet._engine.operator import Events
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.sizes import Picked, row_bytes
 from watersmeet._engine.state.table import Table

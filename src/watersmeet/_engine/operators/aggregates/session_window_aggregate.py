@@ -20,7 +20,7 @@ from watersmeet._engine.aggregates.windows.sessions import Merged, Records, Stor
 from watersmeet._engine.aggregates.windows.standing import Changes, Shard
 from watersmeet._engine.aggregates.windows.windowed import late_rows
 from watersmeet._engine.arrays import Int64s, order_of
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate

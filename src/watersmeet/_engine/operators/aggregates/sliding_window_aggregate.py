@@ -20,7 +20,7 @@ from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, S
 from watersmeet._engine.aggregates.windows.standing import Changes, Shard
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate

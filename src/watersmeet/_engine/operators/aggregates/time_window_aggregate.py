@@ -16,7 +16,7 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.closing import Closing
 from watersmeet._engine.aggregates.windows.windowed import domains, in_windows, late_rows, meta_of
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate

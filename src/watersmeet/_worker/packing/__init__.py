@@ -1,0 +1,1 @@
+"""Rows become blobs, one for each operator and shard."""

@@ -1,0 +1,1 @@
+"""Records and files, as a task writes them."""
