@@ -96,6 +96,7 @@ class StreamStreamJoin(Node):
         """Before KIP-77: null values look up too, and a left join listens to its left side alone."""
         if record.key is None:
             return
+        self._clock.move(record.ts, port)
         if port == LEFT or self._spec.how != "left":
             self._join(record, port)
         if record.value is not None:
