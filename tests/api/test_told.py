@@ -64,9 +64,7 @@ def test_help_shows_each_parameter_of_joins_inputs_and_outputs(handle: type) -> 
     assert told
     for method in told:
         text = inspect.getdoc(method) or ""
-        named = {
-            name for names in re.findall(r"^(\w+(?:, \w+)*) : ", text, re.MULTILINE) for name in names.split(", ")
-        }
+        named = {name for names in re.findall(r"^(\w+(?:, \w+)*) : ", text, re.MULTILINE) for name in names.split(", ")}
         if named:  # a method of few words has them in its first sentence
             assert set(inspect.signature(method).parameters) - {"self"} <= named, method
         assert not ELSEWHERE.search(text), method

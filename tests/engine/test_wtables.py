@@ -329,7 +329,7 @@ def test_what_belongs_to_a_join_with_another_right_side_is_refused() -> None:
         "windows=Join": lambda: stream.join(whole, PLUS, windows, key=lambda value: value),
     }
     for said, join in joins.items():
-        with pytest.raises(TopologyError, match="takes no (windows|key|generation): ") as error:
+        with pytest.raises(TopologyError, match=r"takes no (windows|key|generation): ") as error:
             join()
         assert said in str(error.value)
 

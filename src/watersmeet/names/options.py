@@ -112,6 +112,8 @@ _SPREAD = "A function of (value) or (key, value): {}(lambda value: ...)"
 USES: dict[str, str] = {
     "join": f"For example {_JOINED}",
     "left_join": f"For example {_JOINED.replace('join', 'left_join')}",
+    "KStream.outer_join": "For example one.outer_join(other, lambda left, right: ..., "
+    "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute'))",
     "outer_join": "For example one.outer_join(other, lambda left, right: ...)",
     "one_to_many_join": "For example one.one_to_many_join(many, lambda one, many: ..., key=lambda value: value['one'])",
     **{name: f"For example {_READS.format(name)}" for name in ("stream", "table", "global_table")},
