@@ -29,6 +29,8 @@ def parameters_of(told: Callable[..., Any]) -> Callable[[F], F]:
     """
 
     def completed(function: F) -> F:
+        if function.__doc__ is None or told.__doc__ is None:
+            return function  # `python -OO` has no docstrings
         head, own = _parts(ELSEWHERE.sub("", inspect.getdoc(function) or ""))
         _, others = _parts(inspect.getdoc(told) or "")
         names = list(inspect.signature(function).parameters)
