@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import watersmeet as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import LIBRARY, PLUS, REF
 from watersmeet.errors import TopologyError
+from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.kinds import JOINS
-from watersmeet.handles.side import CALLED
+from watersmeet.handles.side import CALLED, require_same_key
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
@@ -122,3 +124,15 @@ def test_handles_of_each_kind_are_refused_where_no_join_takes_them() -> None:
         with pytest.raises(TopologyError, match=f"and other is the {CALLED[right]} '") as error:  # type: ignore[index]
             found[left].join(found[right], PLUS, **options)
         assert error.value.hint
+
+
+def test_types_that_differ_in_what_can_be_null_alone_are_told_with_it() -> None:
+    one, other = (pa.struct([pa.field("a", pa.int64(), nullable=nullable)]) for nullable in (True, False))
+    stream = handles()["stream"]
+    sides = [
+        replace(side, node=replace(side.node, shape=replace(side.node.shape, key=kind)))
+        for side, kind in ((side_of(stream), one), (side_of(stream), other))
+        if side is not None
+    ]
+    with pytest.raises(TopologyError, match=r"'stream' has struct<a: int64>, 'stream' has struct<a: int64 not null>"):
+        require_same_key(*sides, "join")

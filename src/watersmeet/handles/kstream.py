@@ -17,7 +17,7 @@ from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, require_same_key, type_text
+from watersmeet.handles.side import Side, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -188,9 +188,10 @@ def _merged(left: Side, other: Any) -> Side:
         )
     require_same_key(left, right, "merge")
     if right.value_type != left.value_type:
+        its, others = told_apart(left.value_type, right.value_type)
         raise TopologyError(
-            "The two sides of the merge have different value types: "
-            f"{left.name!r} has {type_text(left.value_type)}, {right.name!r} has {type_text(right.value_type)}.",
+            f"The two sides of the merge have different value types: {left.name!r} has {its}, {right.name!r} has "
+            f"{others}.",
             hint="Bring both to one type with map_values.",
         )
     return right
