@@ -69,7 +69,7 @@ class JoinKind:
 
     attach: Callable[[Side, Side, Join], Node]
     forms: tuple[How, ...] = ("inner", "left")
-    instead: str = ""
+    instead: str | None = None
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     takes: tuple[str, ...] = ()
 
