@@ -22,10 +22,6 @@ def mistakes(builder: wm.StreamsBuilder, frame: DataFrame, spark: SparkSession) 
     """Each line behind `# refused` is one mistake."""
     stream = builder.stream("a", key="long", value="string")
     table = builder.table("b", key="long", value="string")
-    other = builder.stream("other", key="long", value="string")
-    whole = builder.global_table("whole", key="string", value="string")
-    counts = stream.group_by_key().windowed_by(wm.TimeWindows.of_size_with_no_grace("1 hour")).count()
-    windows = wm.JoinWindows.of_time_difference_with_no_grace("5 minutes")
     builder.stream("c", key="long")  # refused: a topic needs a format for its values
     builder.stream("d", key="lng", value="string")  # refused: no such format
     builder.stream(wm.Topic("o", "lng", "string"))  # refused: no such format
@@ -43,6 +39,24 @@ def mistakes(builder: wm.StreamsBuilder, frame: DataFrame, spark: SparkSession) 
     stream.through("l", format="string")  # refused: no such parameter
     table.to("m", "long")  # refused: by name alone
     table.to(wm.TopicSink("n"), key="long")  # refused: a TopicSink carries its options
+    table.mapValues(lambda value: value)  # refused: no such method
+    builder.build().start(spark)  # refused: no checkpoint
+    builder.build().start(spark, "/cp")  # refused: by name alone
+    builder.build().start(spark, checkpoint="/cp", shards="4")  # refused: a number
+    builder.build().start(spark, checkpoint="/cp", kafka="localhost:9092")  # refused: a connection
+    builder.build().start(spark, checkpoint="/cp", available_know=True)  # refused: no such option
+    wm.session("app", kafka="yes")  # refused: yes or no
+    wm.session("app", sparkconf={})  # refused: no such parameter
+
+
+def mistakes_of_joins(builder: wm.StreamsBuilder) -> None:
+    """The same for joins, whose options follow from their right side, and for tables by key and window."""
+    stream = builder.stream("a", key="long", value="string")
+    table = builder.table("b", key="long", value="string")
+    other = builder.stream("other", key="long", value="string")
+    whole = builder.global_table("whole", key="string", value="string")
+    counts = stream.group_by_key().windowed_by(wm.TimeWindows.of_size_with_no_grace("1 hour")).count()
+    windows = wm.JoinWindows.of_time_difference_with_no_grace("5 minutes")
     stream.join(table, joined, windows)  # refused: windows are of two streams
     stream.join(table, joined, key=named)  # refused: a record finds a table's row by its own key
     stream.join(other, joined)  # refused: two streams need windows
@@ -61,11 +75,3 @@ def mistakes(builder: wm.StreamsBuilder, frame: DataFrame, spark: SparkSession) 
     counts.to("q")  # refused: it has to be converted first
     counts.to(wm.DatabaseTable("sqlite:////r.db", table="r"), key="string")  # refused: a database has no formats
     whole.join(table, joined, key=named)  # refused: a global table drives nothing
-    table.mapValues(lambda value: value)  # refused: no such method
-    builder.build().start(spark)  # refused: no checkpoint
-    builder.build().start(spark, "/cp")  # refused: by name alone
-    builder.build().start(spark, checkpoint="/cp", shards="4")  # refused: a number
-    builder.build().start(spark, checkpoint="/cp", kafka="localhost:9092")  # refused: a connection
-    builder.build().start(spark, checkpoint="/cp", available_know=True)  # refused: no such option
-    wm.session("app", kafka="yes")  # refused: yes or no
-    wm.session("app", sparkconf={})  # refused: no such parameter
