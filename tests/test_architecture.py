@@ -31,19 +31,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
-# Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
-GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
-MUTUAL: tuple[frozenset[str], ...] = (
-    frozenset(
-        {
-            "watersmeet.handles.kstream",
-            "watersmeet.handles.ktable",
-            "watersmeet.handles.wtable",
-            "watersmeet.handles.joins.wtables",
-            *(f"watersmeet.handles.grouped.{name}" for name in GROUPED),
-        }
-    ),
-)
+# Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do. At run
+# time `handles/made.py` makes a handle by its kind, so that here, too, imports go one way.
+NAME_EACH_OTHER = "watersmeet.handles."
 WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare"})
 WITH_PYSPARK_TOO = frozenset(
     f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
@@ -175,18 +165,42 @@ def engine_test_breaches(source: str, module: str) -> list[str]:
     return found
 
 
+def private_reaches(source: str, module: str) -> list[str]:
+    """What a handle takes from within another: private names on anything but itself that the module does not define."""
+    if not module.startswith(NAME_EACH_OTHER):
+        return []
+    tree = tree_of(source)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            of_itself = ast.unparse(node.value) in {"self", "cls", "super()"}
+            if of_itself and isinstance(node.ctx, ast.Store):
+                own.add(node.attr)
+            elif not of_itself:
+                found.append((node.lineno, node.attr))
+    return [f"{module}:{line} reaches for {name}" for line, name in found if name not in own]
+
+
 def circles(found: list[tuple[str, str]]) -> list[str]:
     """Circles of imports among (source, module) pairs: those for types, and those within functions, count.
 
-    A circle that goes through modules of one room (`MUTUAL`) alone is none.
+    Only handles may name one another in a circle, for types alone.
     """
     names = {module.removesuffix(".__init__") for _, module in found}
     reads: dict[str, set[str]] = {}
     for source, module in found:
-        targets = {_module_of(name, names) for _, name in imported(source, module)}
         own = module.removesuffix(".__init__")
-        room = next((room for room in MUTUAL if own in room), frozenset())
-        reads[own] = {name for name in targets if name is not None and name != own and name not in room}
+        at_run_time, targets = (
+            {_module_of(name, names) for _, name in imported(source, module, types_too=types_too)} - {None, own}
+            for types_too in (False, True)
+        )
+        reads[own] = {
+            name
+            for name in targets
+            if name is not None
+            and not (name not in at_run_time and all(each.startswith(NAME_EACH_OTHER) for each in (own, name)))
+        }
     while True:
         # what reads nothing that is left lies on no circle
         ends = {name for name, targets in reads.items() if not targets & reads.keys()}
@@ -239,7 +253,7 @@ def mutual_folders(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     )
 
 
-RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches, worker_breaches]
+RULES = [layer_breaches, package_breaches, oracle_breaches, jvm_breaches, worker_breaches, private_reaches]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -249,7 +263,7 @@ def test_every_module_of_the_package_keeps_the_rule(rule):
     assert [breach for source, name in found for breach in rule(source, name)] == []
 
 
-def test_no_modules_import_one_another_in_a_circle_not_even_for_types():
+def test_no_modules_import_one_another_in_a_circle_not_even_for_types_but_handles():
     assert circles(modules()) == []
 
 
@@ -274,6 +288,19 @@ def test_a_circle_is_found_also_where_it_is_for_types_alone_or_within_a_function
     assert circles([reads_b, types]) == [a, b]
     assert circles([reads_b, late]) == [a, b]
     assert circles([reads_b, ("from watersmeet import c", b), ("from . import a", c)]) == [a, b, c]
+
+
+def test_handles_may_name_one_another_for_types_and_not_at_run_time():
+    a, b = "watersmeet.handles.a", "watersmeet.handles.b"
+    reads_b, types = (
+        ("from watersmeet.handles.b import B", a),
+        "if TYPE_CHECKING:\n    from watersmeet.handles.a import A",
+    )
+    assert circles([reads_b, (types, b)]) == []
+    assert circles([reads_b, (f"{types}\ndef late():\n    from watersmeet.handles.a import A", b)]) == [a, b]
+    assert (
+        circles([("from watersmeet.handles.b import B", "watersmeet.a"), (types, b), ("import watersmeet.a", a)]) == []
+    )
 
 
 def test_tests_of_the_engine_need_no_spark():
@@ -333,6 +360,8 @@ BAD = [
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "from py4j.java_gateway import JavaObject"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "spark._jvm.System.gc()"),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "getattr(frame, '_jdf')"),
+    (private_reaches, "watersmeet.handles.joins.tables", "def joined(left, right):\n    return right._node"),
+    (private_reaches, "watersmeet.handles.ktable", "class T:\n    def to(self):\n        self.to_stream()._sink(1)"),
     (engine_test_breaches, "tests.engine.test_table", "import pyspark"),
     (engine_test_breaches, "tests.engine.test_table", "from watersmeet._spark import state"),
     (engine_test_breaches, "tests.engine.test_table", "from watersmeet import StreamsBuilder"),
@@ -368,6 +397,12 @@ GOOD = [
         "from watersmeet.generation import Generation\nimport struct",
     ),
     (jvm_breaches, "watersmeet._spark.dataflow.compile", "'''No py4j here.'''\n_joined = 1"),
+    (
+        private_reaches,
+        "watersmeet.handles.handle",
+        "class H:\n    def _side(self): ...\ndef side_of(h): return h._side",
+    ),
+    (private_reaches, "watersmeet.handles.ktable", "class T:\n    def to(self):\n        return self._side"),
     (
         engine_test_breaches,
         "tests.engine.test_table",

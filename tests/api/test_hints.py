@@ -72,7 +72,7 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
         "stream.select_key(...).join(table",
         lambda n: n.stream.select_key(REF).join(n.table, PLUS),
     ),
-    (lambda n: n.stream.join(n.table, PLUS, WINDOWS), "Leave them out", lambda n: n.stream.join(n.table, PLUS)),
+    (lambda n: n.stream.join(n.table, PLUS, WINDOWS), "Leave windows= out", lambda n: n.stream.join(n.table, PLUS)),
     (
         lambda n: n.stream.join(n.other, PLUS),
         "JoinWindows.of_time_difference_and_grace(",

@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused() -> None:
         left.join(right, PLUS)
     with pytest.raises(TopologyError, match="gives another type"):
         left.join(right, PLUS, key=REF)
-    with pytest.raises(TopologyError, match="Only a join with a global table"):
+    with pytest.raises(TopologyError, match="the table 'table' takes no key: key="):
         left.join(table, PLUS, key=REF)
     with pytest.raises(TopologyError, match="has no outer form"):
         table.outer_join(right, PLUS)

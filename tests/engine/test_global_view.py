@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused() -> None:
     one, two, three = globals_of(builder)
     (table,) = tables(builder, "table")
     number = builder.global_table("number", key="long", value="string")
-    with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: Let the other one drive"):
+    with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: A global table drives nothing"):
         one.join(table, PLUS, key=REF)
     with pytest.raises(TopologyError, match="gives another type"):
         one.join(number, PLUS, key=REF)

@@ -155,7 +155,7 @@ def test_the_join_of_two_streams_needs_windows_and_a_known_generation() -> None:
         left.join(right, PLUS)
     with pytest.raises(TopologyError, match="no such generation"):
         left.join(right, PLUS, JoinWindows(1, 1, 0), generation="newest")
-    with pytest.raises(TopologyError, match="does not take these arguments"):
+    with pytest.raises(TopologyError, match="takes no windows: windows=JoinWindows"):
         left.join(table, PLUS, JoinWindows(1, 1, 0))
 
 

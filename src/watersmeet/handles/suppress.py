@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from watersmeet._plan.nodes import Node, Suppress
 from watersmeet.errors import TopologyError
-from watersmeet.handles.handle import Handle
-from watersmeet.windows import Suppressed, Windows
+from watersmeet.handles.side import Side
+from watersmeet.windows import Suppressed
 
 
-def suppress_node(table: Handle, suppressed: Suppressed, name: str | None, windows: Windows | None = None) -> Node:
-    """The node, attached; `windows` are those of a table by key and window.
+def suppress_node(table: Side, suppressed: Suppressed, name: str | None) -> Node:
+    """The node, attached.
 
     Raises
     ------
@@ -23,13 +23,12 @@ def suppress_node(table: Handle, suppressed: Suppressed, name: str | None, windo
             f"suppress takes a Suppressed, which says until when, and not {suppressed!r:.80}.",
             hint="Take suppress(wm.Suppressed.until_time_limit('10 seconds', wm.BufferConfig.unbounded())).",
         )
-    construction = table._construction
     node = Suppress(
-        construction.name(name, Suppress.stem, table.name),
+        table.construction.name(name, Suppress.stem, table.name),
         (table.name,),
-        table._node.shape,
+        table.node.shape,
         limit_ms=suppressed.limit_ms,
-        windows=windows,
+        windows=table.windows,
         buffer=suppressed.buffer,
     )
-    return table._attach(node)
+    return table.construction.add(node)

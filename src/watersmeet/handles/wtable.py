@@ -9,28 +9,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import How, Node, SelectKey, Shape, ToStream
+from watersmeet._plan.nodes import Node, SelectKey
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
+from watersmeet.handles import made
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
-from watersmeet.handles.handle import Handle
+from watersmeet.handles.joins.of_windows import WindowJoins
+from watersmeet.handles.made import made_as
+from watersmeet.handles.outputs import changes_of, written
+from watersmeet.handles.side import Side
 from watersmeet.handles.suppress import suppress_node
 from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
 from watersmeet.names import answering
-from watersmeet.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
+from watersmeet.windows import Suppressed, Windows
 
 if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
-    from watersmeet.handles.ktable import KTable
 
-Shift = Previous | Function
-"""What `shift=` takes: `wm.previous(n)`, or a function of the window that gives another one."""
 KeyName = Literal["start", "key"]
 """The conversions that need no function: a struct of the key and the window's start, and the key alone."""
 
 
+@made_as("wtable")
 @answering
-class WTable(Handle):
+class WTable(WindowJoins):
     """A changing table whose rows have a key and a window: what windowed aggregates return.
 
     Its keys are structs of `key`, `start` and `end`, the ends of the window in ms since 1970. It cannot be written to a
@@ -42,6 +44,10 @@ class WTable(Handle):
         super().__init__(construction, node)
         self._windows = windows
         self._wait_ms = wait_ms
+
+    @property
+    def _side(self) -> Side:
+        return Side(self._construction, self._node, self._windows, self._wait_ms)
 
     def filter(self, predicate: Function, *, name: str | None = None) -> WTable:
         """The rows for which the predicate holds; a row that stops holding is deleted.
@@ -85,7 +91,7 @@ class WTable(Handle):
         How many users have seen a page in each hour, of views by user and hour:
         `hours.group_by(lambda key, views: (key["start"], views)).count()`.
         """
-        return regrouped(self, selector, name)
+        return regrouped(self._side, selector, name)
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> WTable:
         """The table with changes held back, of each key and window the last one sent (KIP-328; section 22).
@@ -99,64 +105,8 @@ class WTable(Handle):
         ------
         TopologyError : the table has no windows that close.
         """
-        node = suppress_node(self, suppressed, name, self._windows)
+        node = suppress_node(self._side, suppressed, name)
         return WTable(self._construction, node, self._windows, self._wait_ms + (suppressed.limit_ms or 0))
-
-    def join(
-        self,
-        other: KTable | WTable,
-        joiner: Function,
-        *,
-        shift: Shift | None = None,
-        keep: Duration | None = None,
-        name: str | None = None,
-    ) -> WTable:
-        """Inner join: a row for each key and window that meets one of the other side (section 20).
-
-        Parameters
-        ----------
-        other : a table with the same type of key: all live windows of a key meet its row. Or a table by key and window:
-            equal windows meet, or with `shift` a window of this table and the one that is its shift.
-        joiner : Column function of (left, right) or (key, left, right) that makes the value. The key is the struct of
-            key, start and end of this table's window.
-        shift : `wm.previous(n)`, or a Column function of (window) that gives a struct of the longs `start` and `end`;
-            where it gives null, the window meets none.
-        keep : how long after its end and grace a window still joins, a duration ("14 days"); default the longer of a
-            day and what `previous(n)` looks back, with the window's size. A function as shift needs it said.
-        name : name of the operator.
-
-        Raises
-        ------
-        TopologyError : the windows are not of one definition, or it is not known how long they are wanted.
-        """
-        return self._join(other, joiner, "inner", shift, keep, name)
-
-    def left_join(
-        self,
-        other: KTable | WTable,
-        joiner: Function,
-        *,
-        shift: Shift | None = None,
-        keep: Duration | None = None,
-        name: str | None = None,
-    ) -> WTable:
-        """As `join`, and what meets none is joined with null. Parameters as for `join`."""
-        return self._join(other, joiner, "left", shift, keep, name)
-
-    def outer_join(
-        self,
-        other: WTable,
-        joiner: Function,
-        *,
-        shift: None = None,
-        keep: Duration | None = None,
-        name: str | None = None,
-    ) -> WTable:
-        """Outer join of equal windows: a row for each that one of the tables has; one side may be null.
-
-        It takes no shift: a right row that meets none would have no window of this table to stand under.
-        """
-        return self._join(other, joiner, "outer", shift, keep, name)
 
     def to_stream(self, *, key: KeyName | Function | None = None, name: str | None = None) -> KStream:
         """The changes of the table as a stream; a tombstone becomes a record with a null value.
@@ -172,19 +122,15 @@ class WTable(Handle):
         ------
         TopologyError : no such key.
         """
-        from watersmeet.handles.kstream import KStream
-
-        construction = self._construction
-        shape = Shape("stream", self.key_type, self.value_type)
-        node = self._attach(ToStream(construction.name(name, ToStream.stem), (self.name,), shape))
+        construction, node = self._construction, changes_of(self._side, name)
         if key is None:
-            return KStream(construction, node)
+            return made.stream(construction, node)
         selector = self._selector(key)
         kind = construction.functions.value_type(selector, self._types(), "key selector")
-        shape, called = replace(shape, key=kind), f"{node.name}-key"
-        return KStream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
+        shape, called = replace(node.shape, key=kind), f"{node.name}-key"
+        return made.stream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
 
-    def to(self, target: DatabaseTable | CatalogTable, *, name: str | None = None, **options: Any) -> None:
+    def to(self, target: DatabaseTable | CatalogTable, *, name: str | None = None) -> None:
         """Keep the table in one of a database or catalog; the key's columns are those of the key, `start` and `end`.
 
         Parameters
@@ -197,23 +143,15 @@ class WTable(Handle):
         ------
         TopologyError : it is neither, or the name is taken.
         """
-        if isinstance(target, TableTarget):
-            self.to_stream()._sink(target, {}, name)
-            return
-        raise TopologyError(
-            "A table by key and window cannot be written as it is.",
-            given=f"{self!r}.to({target!r})",
-            hint="Convert it first: wtable.to_stream().to(...) writes structs of key, start and end; "
-            'to_stream(key="start") makes structs of key and start, to_stream(key="key") leaves the key alone, and '
-            "to_stream(key=lambda key, window: ...) gives what you like.",
-        )
-
-    def _join(
-        self, other: Any, joiner: Function, how: How, shift: Shift | None, keep: Duration | None, name: str | None
-    ) -> WTable:
-        from watersmeet.handles.joins.wtables import window_join_node
-
-        return self._like(window_join_node(self, other, joiner, how, shift, keep, name))
+        given: Any = target
+        if not isinstance(given, TableTarget):
+            raise TopologyError(
+                f"A table by key and window cannot be written as it is: target={given!r:.120}.",
+                hint="Convert it first: wtable.to_stream().to(...) writes structs of key, start and end; "
+                'to_stream(key="start") makes structs of key and start, to_stream(key="key") leaves the key alone, and '
+                "to_stream(key=lambda key, window: ...) gives what you like.",
+            )
+        written(self._side, given, {}, name)
 
     def _like(self, node: Node) -> WTable:
         return WTable(self._construction, node, self._windows, self._wait_ms)
@@ -231,14 +169,6 @@ class WTable(Handle):
                 windowed, {"key": parts(windowed)[0], "start": functions.field(parts(windowed)[1], "start")}
             )
         raise TopologyError(
-            "to_stream makes no such key.",
-            given=f"key={key!r}",
+            f"to_stream makes no such key: key={key!r:.80}.",
             hint='Use "start", "key", or a function: to_stream(key=lambda key, window: ...).',
         )
-
-
-def wait_of(windows: Windows) -> int:
-    """How long behind a window's end its row may change, in ms: the grace, and of sessions the gap."""
-    if isinstance(windows, UnlimitedWindows):
-        return 0
-    return windows.grace_ms + (windows.gap_ms if isinstance(windows, SessionWindows) else 0)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import Aggregated, Node, Shape
+from watersmeet.handles import made
 from watersmeet.handles.grouped.folding import Folding, Group
-from watersmeet.handles.handle import type_text
+from watersmeet.handles.side import type_text
 from watersmeet.names import NoValue, answering
 from watersmeet.windows import Duration
 
@@ -50,9 +51,7 @@ class Grouped(NoValue):
         history: Duration | None = None,
     ) -> KTable:
         """The table of the aggregates, attached."""
-        from watersmeet.handles.ktable import KTable
-
-        return KTable(self._group.construction, self._node(make, folding, name, stem, store, history))
+        return made.table(self._group.construction, self._node(make, folding, name, stem, store, history))
 
     def _node(
         self,
@@ -74,3 +73,8 @@ class Grouped(NoValue):
             history_ms=self._group.construction.history_ms(history),
         )
         return self._group.construction.add(node)
+
+
+def group_of(given: Any) -> Group | None:
+    """What is grouped; None: what is given is nothing grouped."""
+    return given._group if isinstance(given, Grouped) else None

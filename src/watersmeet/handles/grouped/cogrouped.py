@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import StreamAggregate
 from watersmeet.errors import TopologyError
-from watersmeet.handles.grouped.base import Grouped
+from watersmeet.handles.grouped.base import Grouped, group_of
 from watersmeet.handles.grouped.folding import FoldFunction, Part, cogrouping
 from watersmeet.handles.grouped.windowed import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
     cogrouped_windows,
 )
-from watersmeet.handles.handle import same_type, type_text
+from watersmeet.handles.side import same_type, type_text
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Windows
 
@@ -41,17 +41,16 @@ class CogroupedKStream(Grouped):
         grouped : a grouped stream with the same type of key.
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
         """
-        given: Any = grouped
-        if not isinstance(given, Grouped) or isinstance(given, CogroupedKStream):
+        group = None if isinstance(grouped, CogroupedKStream) else group_of(grouped)
+        if group is None:
             raise TopologyError(
-                f"cogroup takes a grouped stream, and not {given!r:.120}.",
+                f"cogroup takes a grouped stream, and not {grouped!r:.120}.",
                 hint="Group it first: cogroup(stream.group_by_key(), lambda value, aggregate: ...).",
             )
-        group = grouped._group
         if group.construction is not self._group.construction or not same_type(group.key, self._group.key):
             raise TopologyError(
-                "Streams that are cogrouped belong to one builder and have one type of key.",
-                given=f"{type_text(group.key)} of {group.inputs[-1]!r}, and {type_text(self._group.key)}",
+                f"Streams that are cogrouped belong to one builder and have one type of key: {group.inputs[-1]!r} has "
+                f"{type_text(group.key)}, {self._group.inputs[-1]!r} has {type_text(self._group.key)}.",
                 hint="Group both by keys of one type: group_by(lambda value: ...).",
             )
         return CogroupedKStream((*self._parts, (group, aggregator)))

@@ -21,7 +21,7 @@ from watersmeet._plan.nodes import Arguments, Shape, UserFunction
 from watersmeet.aggregates import NAMES, Aggregate, PythonFunction
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, takes
-from watersmeet.handles.handle import type_text
+from watersmeet.handles.side import type_text
 
 FoldFunction = Function | PythonFunction
 """A function of Columns, or `wm.python(function)`."""

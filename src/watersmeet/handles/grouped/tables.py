@@ -10,7 +10,7 @@ from watersmeet.aggregates import Aggregate
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
-from watersmeet.handles.handle import Handle
+from watersmeet.handles.side import Side
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from watersmeet.handles.ktable import KTable
 
 
-def regrouped(table: Handle, selector: Function, name: str | None) -> KGroupedTable:
+def regrouped(table: Side, selector: Function, name: str | None) -> KGroupedTable:
     """A table by group; `selector` gives pairs of a group and what is grouped."""
-    construction = table._construction
+    construction = table.construction
     selector = adapt(selector, ("key", "value"), "group selector")
-    key, value = construction.functions.pair_type(selector, table._types(), "group selector")
+    key, value = construction.functions.pair_type(selector, table.types, "group selector")
     name = construction.name(name, Regroup.stem)
     shape, above = Shape("stream", key, value), (table.name,)
     old = construction.add(Regroup(f"{name}-old", above, shape, selector=selector, half="old"))

@@ -15,6 +15,7 @@ from watersmeet._plan.nodes import SessionWindowAggregate, SlidingWindowAggregat
 from watersmeet._plan.operators import OPERATORS
 from watersmeet.aggregates import Aggregate
 from watersmeet.errors import TopologyError
+from watersmeet.handles import made
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.folding import (
     FoldFunction,
@@ -67,8 +68,7 @@ class Windowing(Grouped):
             )
         if strategy.on_close and isinstance(self._windows, UnlimitedWindows):
             raise TopologyError(
-                "UnlimitedWindows never close, so nothing would ever be emitted on close.",
-                given=repr(strategy),
+                f"UnlimitedWindows never close, so nothing would ever be emitted on close: {strategy!r}.",
                 hint="EmitStrategy.on_window_update(), or windows that close: wm.TimeWindows, wm.SlidingWindows, "
                 "wm.SessionWindows.",
             )
@@ -78,10 +78,8 @@ class Windowing(Grouped):
 
     def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
         make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
-        from watersmeet.handles.wtable import WTable, wait_of
-
         node = self._node(make, folding, name, stem, store)
-        return WTable(self._group.construction, node, self._windows, wait_of(self._windows))
+        return made.wtable(self._group.construction, node, self._windows, wait_of(self._windows))
 
     def _result_key(self) -> Any:
         return self._group.functions.windowed_type(self._group.key)
@@ -166,10 +164,17 @@ class SessionWindowedKStream(WindowedStream):
 
 
 @answering
-class TimeWindowedCogroupedKStream(Windowing):
-    """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
+class CogroupedWindowing(Windowing):
+    """What both kinds of windowed cogrouped streams share."""
 
-    _parts: tuple[Part, ...]
+    def __init__(self, parts: tuple[Part, ...], windows: Windows) -> None:
+        super().__init__(parts[0][0], windows)
+        self._parts = parts
+
+
+@answering
+class TimeWindowedCogroupedKStream(CogroupedWindowing):
+    """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
 
     def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each key and window, folded; see `CogroupedKStream.aggregate`."""
@@ -177,10 +182,8 @@ class TimeWindowedCogroupedKStream(Windowing):
 
 
 @answering
-class SessionWindowedCogroupedKStream(Windowing):
+class SessionWindowedCogroupedKStream(CogroupedWindowing):
     """Cogrouped records by key and session."""
-
-    _parts: tuple[Part, ...]
 
     def aggregate(
         self,
@@ -201,9 +204,7 @@ def cogrouped_windows(
     check_windows(windows)
     sessions = isinstance(windows, SessionWindows)
     kind = SessionWindowedCogroupedKStream if sessions else TimeWindowedCogroupedKStream
-    made = kind(parts[0][0], windows)
-    made._parts = parts
-    return made
+    return kind(parts, windows)
 
 
 def windowed(group: Group, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
@@ -222,4 +223,11 @@ def check_windows(windows: Windows) -> None:
             "or wm.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
-        raise TopologyError("Aggregates of these windows are not there yet.", given=repr(windows))
+        raise TopologyError(f"Aggregates of these windows are not there yet: {windows!r:.120}.")
+
+
+def wait_of(windows: Windows) -> int:
+    """How long behind a window's end its row may change, in ms: the grace, and of sessions the gap."""
+    if isinstance(windows, UnlimitedWindows):
+        return 0
+    return windows.grace_ms + (windows.gap_ms if isinstance(windows, SessionWindows) else 0)

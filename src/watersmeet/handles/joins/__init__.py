@@ -1,1 +1,1 @@
-"""Joins as the handles attach them: the nodes, and what is refused."""
+"""Joins: the methods of handles, the kinds of join by both sides, and the node of each."""

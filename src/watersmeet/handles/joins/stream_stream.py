@@ -1,52 +1,47 @@
-"""Windowed joins of two streams: the node that the handles attach, and what is refused.
-
-Handle layer (docs/semantics/stream_stream.md).
-"""
+"""Windowed joins of two streams: the node, and what is refused (docs/semantics/stream_stream.md). Handle layer."""
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import How, Node, Shape, StreamStream
+from typing import Any
+
+from watersmeet._plan.nodes import Node, Shape, StreamStream
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function
 from watersmeet.generation import Generation
-from watersmeet.handles.handle import Handle
+from watersmeet.handles.joins.join import Join, joiner_of, name_of
+from watersmeet.handles.side import Side, require_same_key
 from watersmeet.windows import JoinWindows
 
+SAY_WINDOWS = (
+    "Say how far apart records may be: join(other, joiner, "
+    "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute'))."
+)
 
-def stream_join_node(
-    left: Handle,
-    right: Handle,
-    joiner: Function,
-    how: How,
-    windows: JoinWindows | None,
-    generation: str | Generation | None,
-    name: str | None,
-) -> Node:
+
+def attach(left: Side, right: Side, join: Join) -> Node:
     """The node, attached.
 
     Raises
     ------
-    TopologyError : there are no windows, or the sides do not fit one another.
+    TopologyError : the windows are no JoinWindows, or the sides do not fit one another.
     """
+    windows: Any = join.windows
     if not isinstance(windows, JoinWindows):
         raise TopologyError(
-            f"The join of two streams needs windows, which are JoinWindows: windows={windows!r:.80}.",
-            hint="Say how far apart records may be: join(other, joiner, "
-            "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')).",
+            f"A join of two streams takes JoinWindows, and not windows={windows!r:.80}.", hint=SAY_WINDOWS
         )
-    left._require_same_key(right, "join")
-    joiner, value = left._joiner(joiner, right)
-    construction = left._construction
-    chosen = construction.generation if generation is None else Generation.of(generation)
+    require_same_key(left, right, "join")
+    joiner, value = joiner_of(left, right, join)
+    construction = left.construction
+    chosen = construction.generation if join.generation is None else Generation.of(join.generation)
     current = chosen is Generation.CURRENT
     node = StreamStream(
-        construction.name(name, StreamStream.stem, left.name, right.name),
+        name_of(left, right, join, StreamStream.stem),
         (left.name, right.name),
         Shape("stream", left.key_type, value),
-        how=how,
+        how=join.how,
         joiner=joiner,
         windows=windows,
-        generation=Generation.SPURIOUS if generation is None and current and windows.eager else chosen,
+        generation=Generation.SPURIOUS if join.generation is None and current and windows.eager else chosen,
         relaxed=current,
     )
-    return left._attach(node)
+    return construction.add(node)
