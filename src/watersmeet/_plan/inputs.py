@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Node, Shape, Source
 from watersmeet.errors import TopologyError
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
-from watersmeet.io.origins import default_name, origin_of
-from watersmeet.io.topics import OnError, OnUndecodable, Topic
+from watersmeet.io.origins import origin_of
+from watersmeet.io.topics import OnError, OnUndecodable
 from watersmeet.windows import Duration
 
 
@@ -54,11 +53,8 @@ class Inputs:
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
         given = {option: each for option, each in options.items() if each is not None}
-        origin = origin_of(source, given)
-        if isinstance(origin, Topic):
-            policies = {option: getattr(origin, option) or usual for option, usual in self._policies.items()}
-            origin = replace(origin, **policies)
-        name = name or default_name(origin)
+        origin = origin_of(source, given).under(self._policies)
+        name = name or origin.default_name
         if name is None:
             raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
         if name in self.names:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import TopologyError
-from watersmeet.io.topics import Policies, TopicSink
+from watersmeet.io.topics import Policies
 
 _SHOWN = 12
 
@@ -34,7 +34,7 @@ def check_named(plan: Plan) -> None:
         return
     physical, inputs = rewrite(plan), {source.name for source in plan.sources}
     operators = {operator.node for operator in physical.operators}
-    outputs = {sink.name for sink in plan.sinks if isinstance(sink.target, TopicSink)}
+    outputs = {sink.name for sink in plan.sinks if sink.target.formats}
     dropping = operators | {flow.node for flow in physical.flows if flow.drops_null_key} - inputs
     for each in plan.within.named:
         for option, ends in (("on_error", operators | outputs), ("on_drop", dropping)):

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from watersmeet._engine.databases.columns import columns_of
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Filter, MapValues, Node, Shape, Sink
 from watersmeet._plan.pictures.picture import picture_above
 from watersmeet._plan.pictures.svg import svg
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
-from watersmeet.io.databases import TableTarget
-from watersmeet.io.origins import default_name, sink_of
-from watersmeet.io.topics import TopicSink
+from watersmeet.io.origins import sink_of
 from watersmeet.names import NoValue, answering
 
 H = TypeVar("H", bound="Handle")
@@ -88,13 +85,8 @@ class Handle(NoValue):
 
     def _sink(self, target: Any, options: dict[str, Any], name: str | None) -> Node:
         sink = sink_of(target, {name: value for name, value in options.items() if value is not None})
-        if isinstance(sink, TopicSink):
-            for part, kind in zip(("key", "value"), self._types(), strict=True):
-                if (form := getattr(sink, part)) is not None:
-                    self._construction.functions.check_written(form, kind, f"{part}s of the output {sink.name!r}")
-        if isinstance(sink, TableTarget):
-            columns_of(sink, *map(self._construction.functions.as_arrow, self._types()))
-        output = name or default_name(sink)
+        sink.check_types(self._construction.functions, *self._types())
+        output = name or sink.default_name
         if output is None:
             raise TopologyError(f"This sink has no name of its own: {sink!r}.", hint="Give it one: to(..., name=...).")
         name = self._construction.name(name, f"to-{output}") if name is None else name
@@ -128,6 +120,11 @@ class Handle(NoValue):
         return joiner, self._construction.functions.value_type(joiner, types, "joiner")
 
 
+def keeps_rows(target: Any) -> bool:
+    """Whether what is given as an output keeps a row for each key."""
+    return bool(getattr(target, "keeps_rows", False))
+
+
 def refuse_table(stream: Handle, target: Any) -> None:
     """Raise where the records of a stream are to be kept as a table.
 
@@ -135,7 +132,7 @@ def refuse_table(stream: Handle, target: Any) -> None:
     ------
     TopologyError : they are.
     """
-    if isinstance(target, TableTarget):
+    if keeps_rows(target):
         raise TopologyError(
             "A stream is no table: what is kept there are the rows of a table.",
             given=f"{stream!r}.to({target!r})",

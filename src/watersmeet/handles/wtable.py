@@ -13,9 +13,9 @@ from watersmeet._plan.nodes import How, Node, SelectKey, Shape, ToStream
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
-from watersmeet.handles.handle import Handle
+from watersmeet.handles.handle import Handle, keeps_rows
 from watersmeet.handles.suppress import suppress_node
-from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
+from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -197,7 +197,7 @@ class WTable(Handle):
         ------
         TopologyError : it is neither, or the name is taken.
         """
-        if isinstance(target, TableTarget):
+        if keeps_rows(target):
             self.to_stream()._sink(target, {}, name)
             return
         raise TopologyError(

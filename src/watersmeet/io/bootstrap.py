@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
-from watersmeet.io.topics import Topic
+from watersmeet.io.inputs import Origin
 from watersmeet.names import answering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 
 @answering
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(Origin):
     """A table as of some moment, with which a KTable begins; and from where its topic goes on.
 
     At the first start the rows are copied into the checkpoint's folder. They are changes of the table like any others,
@@ -58,7 +58,7 @@ class Snapshot:
 
 @answering
 @dataclass(frozen=True, eq=False)
-class Backfill:
+class Backfill(Origin):
     """The history of an input, in files or wherever a DataFrame reads it; and from where its topic goes on.
 
     At the first start the rows are copied into the checkpoint's folder, in their order. A start with
@@ -99,7 +99,7 @@ def goes_on(begin: Bootstrap) -> bool:
     return begin.starting_offsets is not None or begin.starting_timestamp is not None
 
 
-def check_bootstrap(begin: Any, kind: str, origin: Topic | Rows, name: str) -> None:
+def check_bootstrap(begin: Any, kind: str, origin: Origin, name: str) -> None:
     """Raise unless an input can begin with it.
 
     Parameters
@@ -117,13 +117,13 @@ def check_bootstrap(begin: Any, kind: str, origin: Topic | Rows, name: str) -> N
             given=f"bootstrap={type(begin).__name__}, of the {kind} {name!r}",
             hint='bootstrap=wm.Snapshot(frame, key="id", ...), bootstrap=wm.Backfill(frame, key="id", timestamp="at")',
         )
-    if isinstance(origin, Topic) and not goes_on(begin):
+    if origin.topic is not None and not goes_on(begin):
         raise TopologyError(
             "It is not said from where the topic goes on.",
             given=f"the bootstrap of {name!r}",
             hint="starting_offsets={0: 1200, 1: 1187}, or starting_timestamp=.",
         )
-    if goes_on(begin) and not isinstance(origin, Topic):
+    if goes_on(begin) and origin.topic is None:
         raise TopologyError(
             "Offsets are those of a topic: a DataFrame says itself from where it is read.",
             given=f"the bootstrap of {name!r}",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
+from watersmeet.io.inputs import Origin
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.names import answering
+
+if TYPE_CHECKING:
+    from watersmeet.functions import FunctionBackend
 
 Delivery = Literal["exactly_once", "at_least_once"]
 _BAD = {
@@ -115,7 +121,7 @@ class Within:
 
 @answering
 @dataclass(frozen=True)
-class Topic:
+class Topic(Origin):
     """A Kafka topic as an input.
 
     Parameters
@@ -136,6 +142,8 @@ class Topic:
     headers: bool = False
     on_error: OnError | None = None
 
+    shown = "topic"
+
     def __post_init__(self) -> None:
         check_topic(self.name)
         for part in ("key", "value"):  # the parts of a record
@@ -148,6 +156,35 @@ class Topic:
                 f"The option headers must be True or False: headers={self.headers!r}.",
                 hint="Take headers=True or headers=False.",
             )
+
+    @property
+    def default_name(self) -> str:
+        """See `Origin`."""
+        return self.name
+
+    @property
+    def topic(self) -> str:
+        """See `Origin`."""
+        return self.name
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        """See `Origin`."""
+        return {"key": self.key, "value": self.value}
+
+    @property
+    def keeps_headers(self) -> bool:
+        """See `Origin`."""
+        return self.headers
+
+    @property
+    def drop_reasons(self) -> tuple[str, ...]:
+        """See `Origin`."""
+        return () if self.value is None else Format.of(self.value).drop_reasons
+
+    def under(self, usual: Mapping[str, Any]) -> Topic:
+        """See `Origin`."""
+        return replace(self, **{option: getattr(self, option) or word for option, word in usual.items()})
 
     @property
     def fails(self) -> bool:
@@ -181,7 +218,7 @@ class Topic:
 
 @answering
 @dataclass(frozen=True)
-class TopicSink:
+class TopicSink(SinkTarget):
     """A Kafka topic as an output.
 
     Parameters
@@ -197,6 +234,8 @@ class TopicSink:
     value: Format | FormatName | None = None
     delivery: Delivery = "exactly_once"
 
+    shown = "topic"
+
     def __post_init__(self) -> None:
         check_topic(self.name, writes=True)
         for part in ("key", "value"):  # the parts of a record
@@ -210,6 +249,43 @@ class TopicSink:
             raise TopologyError(
                 f"There is no such delivery: delivery={self.delivery!r}.",
                 hint='Take "exactly_once" or "at_least_once".',
+            )
+
+    @property
+    def default_name(self) -> str:
+        """See `SinkTarget`."""
+        return self.name
+
+    @property
+    def topic(self) -> str:
+        """See `SinkTarget`."""
+        return self.name
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        """See `SinkTarget`."""
+        return {"key": self.key, "value": self.value}
+
+    @property
+    def claim(self) -> tuple[str, str]:
+        """See `SinkTarget`."""
+        return ("topic", self.name)
+
+    def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
+        """See `SinkTarget`."""
+        for part, kind in (("key", key), ("value", value)):
+            form: Format | None = getattr(self, part)
+            if form is not None:
+                functions.check_written(form, kind, f"{part}s of the output {self.name!r}")
+
+    def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
+        """See `SinkTarget`: so that the topic keeps one order, keys are written, and placed, in one way."""
+        before, now = keys()
+        if before != now:
+            raise TopologyError(
+                "Two outputs of one topic write their keys differently: records of one key would have no order.",
+                given=f"{self.name!r}: keys of {before}, and of {now}",
+                hint="Give both the same type of key (select_key) and the same key=...; or write to two topics.",
             )
 
 

@@ -45,7 +45,7 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     if not differ(physical, effects):
         return physical
     plan = without_dead_letters(physical.plan)
-    topics = [source for source in plan.sources if isinstance(source.origin, Topic)]
+    topics = [source for source in plan.sources if source.origin.topic is not None]
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     inputs = {WITHIN, *(source.name for source in topics)}
     named = tuple(Policies(name, **_given(told)) for name, told in policies.items() if name not in inputs)
@@ -76,7 +76,7 @@ def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception)
 
 
 def _of(plan: Plan) -> Recorded:
-    origins = {source.name: source.origin for source in plan.sources if isinstance(source.origin, Topic)}
+    origins = {source.name: source.origin for source in plan.sources if source.origin.topic is not None}
     found = {WITHIN: _told(plan.within)} | {name: _told(origin) for name, origin in origins.items()}
     found |= {each.name: _texts(each, _WITHIN) for each in plan.within.named}
     return {name: told for name, told in found.items() if told}

@@ -37,8 +37,7 @@ from watersmeet._worker.formats.formats import format_for, is_primitive, serde_o
 from watersmeet._worker.formats.json_types import readable
 from watersmeet._worker.wire.wire import DEAD_LETTER, UNENCODABLE
 from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.dataframes import Rows
-from watersmeet.io.topics import DeadLetter, Topic, Within
+from watersmeet.io.topics import DeadLetter, Within
 
 _MESSAGE = "{} leaves it out: {}."
 
@@ -94,11 +93,11 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     if not names:
         return None
     exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
-    topics = {number: s.origin.name for number, s in enumerate(plan.sources) if isinstance(s.origin, Topic)}
+    topics = {number: s.origin.topic for number, s in enumerate(plan.sources) if s.origin.topic is not None}
     if piped:
         topics = {0: topics[0]} if len(topics) == 1 and 0 in topics else {}
     numbers = {source.name: number for number, source in enumerate(plan.sources)}
-    bare = begun | {source.name for source in plan.sources if isinstance(source.origin, Rows)}
+    bare = begun | {source.name for source in plan.sources if source.origin.frame is not None}
     rows = tuple(number for name, number in numbers.items() if name in bare)
     kept = letters_kept(plan)
     return Ways(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
@@ -117,7 +116,7 @@ def on_errors(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError
     return {
         number: OnError(s.origin.name, s.name, letters_for(physical.plan, s, s.origin.on_error))
         for number, s in sources
-        if isinstance(s.origin, Topic) and s.origin.outlives_errors
+        if s.origin.outlives_errors
     }
 
 
