@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
@@ -50,6 +50,9 @@ class Snapshot(Origin):
     starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
     starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
 
+    order: ClassVar[None] = None
+    is_snapshot: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         # its own checks: a DataFrame, a key
         Rows(self.frame, self.key, self.value, "none" if self.timestamp is None else self.timestamp)
@@ -84,6 +87,8 @@ class Backfill(Origin):
     order: Any = field(default=None, kw_only=True)
     starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
     starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
+
+    is_snapshot: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         Rows(self.frame, self.key, self.value, self.timestamp, self.order)
