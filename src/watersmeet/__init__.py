@@ -80,6 +80,7 @@ from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
 from watersmeet.io.debezium import debezium, debezium_key
 from watersmeet.io.formats import Format, decimal, json
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import BatchInfo, Output
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import avro, json_schema, protobuf
 from watersmeet.io.topics import DeadLetter, Topic, TopicSink
@@ -101,6 +102,7 @@ from watersmeet.windows import (
 
 __all__ = [
     "Backfill",
+    "BatchInfo",
     "BufferConfig",
     "CatalogTable",
     "Change",
@@ -124,6 +126,7 @@ __all__ = [
     "KTable",
     "Kafka",
     "MissingName",
+    "Output",
     "Rows",
     "SchemaRegistry",
     "SessionWindowedKStream",

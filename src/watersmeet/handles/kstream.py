@@ -34,6 +34,7 @@ from watersmeet.handles.wtable import WTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import described, reading
+from watersmeet.io.outputs import Output
 from watersmeet.io.topics import Delivery, TopicSink
 from watersmeet.names import answering
 from watersmeet.windows import Duration, JoinWindows
@@ -175,11 +176,11 @@ class KStream(StreamGrouping):
     def through(self, target: TopicSink, *, name: str | None = None) -> KStream: ...
 
     @overload
-    def through(self, target: Writer | ForeachBatch, *, name: str) -> KStream: ...
+    def through(self, target: Writer | ForeachBatch | Output, *, name: str) -> KStream: ...
 
     def through(
         self,
-        target: str | TopicSink | Writer | ForeachBatch,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -190,7 +191,7 @@ class KStream(StreamGrouping):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
@@ -220,11 +221,11 @@ class KStream(StreamGrouping):
     def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
 
     @overload
-    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | Writer | ForeachBatch,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -235,7 +236,7 @@ class KStream(StreamGrouping):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or

@@ -20,6 +20,7 @@ from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import described
+from watersmeet.io.outputs import Output
 from watersmeet.io.topics import Delivery, TopicSink
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Suppressed
@@ -202,11 +203,11 @@ class KTable(Handle):
     def to(self, target: TopicSink | DatabaseTable | CatalogTable, *, name: str | None = None) -> None: ...
 
     @overload
-    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch,
+        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -218,8 +219,8 @@ class KTable(Handle):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer` or a
-            `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer`, a
+            `ForeachBatch` or an `Output` of your own.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or

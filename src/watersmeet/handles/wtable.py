@@ -16,6 +16,7 @@ from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
 from watersmeet.handles.handle import Handle, keeps_rows
 from watersmeet.handles.suppress import suppress_node
 from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.outputs import Output
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Previous, SessionWindows, Suppressed, UnlimitedWindows, Windows
 
@@ -184,13 +185,13 @@ class WTable(Handle):
         shape, called = replace(shape, key=kind), f"{node.name}-key"
         return KStream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
 
-    def to(self, target: DatabaseTable | CatalogTable, *, name: str | None = None, **options: Any) -> None:
+    def to(self, target: DatabaseTable | CatalogTable | Output, *, name: str | None = None, **options: Any) -> None:
         """Keep the table in one of a database or catalog; the key's columns are those of the key, `start` and `end`.
 
         Parameters
         ----------
-        target : a `DatabaseTable` or a `CatalogTable`. A topic's name is refused: the table lies where its key lies,
-            which no reader of its keys could know; convert it first.
+        target : a `DatabaseTable`, a `CatalogTable`, or an `Output` that keeps a row for each key. A topic's name is
+            refused: the table lies where its key lies, which no reader of its keys could know; convert it first.
         name : the output's name, to the test driver and in describe(); default the table's there.
 
         Raises
