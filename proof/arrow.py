@@ -21,7 +21,7 @@ from watersmeet.functions import Function
 from watersmeet.generation import Generation
 from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
-from watersmeet.io.topics import OnError
+from watersmeet.io.policies import OnError
 
 
 class ArrowFunctions:

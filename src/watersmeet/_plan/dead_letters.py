@@ -15,7 +15,8 @@ from watersmeet._plan.nodes import Node, Shape, Sink, Source
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.io.inputs import SortedOut
-from watersmeet.io.topics import DeadLetter, OnDrop, OnError, OnUndecodable, Topic, TopicSink
+from watersmeet.io.policies import DeadLetter, Policy
+from watersmeet.io.topics import Topic, TopicSink
 
 WITHIN = ""
 """Whose dead letters those are that end behind the inputs: no input's."""
@@ -56,12 +57,21 @@ def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
     return {(s.dead_letters_of, s.origin.goes_to): n for n, s in numbered if s.dead_letters_of is not None}
 
 
-def letters_for(plan: Plan, source: Source, policy: OnUndecodable | OnError | None) -> int | None:
-    """The number of the source that has an input's dead letters under a policy, if there are some."""
+def undecodable_letters(plan: Plan, source: Source) -> int | None:
+    """The number of the source that has an input's records which cannot be decoded, if there is one."""
+    return _letters_for(plan, source, source.origin.policies.on_undecodable)
+
+
+def raised_letters(plan: Plan, source: Source) -> int | None:
+    """The same of records for which a function raises."""
+    return _letters_for(plan, source, source.origin.policies.on_error)
+
+
+def _letters_for(plan: Plan, source: Source, policy: Policy | None) -> int | None:
     return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def letters_within(plan: Plan, policy: OnError | OnDrop) -> str | None:
+def letters_within(plan: Plan, policy: Policy) -> str | None:
     """The name of the source that has what ends behind the inputs under a policy, if there is one."""
     topic = policy.topic if isinstance(policy, DeadLetter) else None
     found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.goes_to == topic)
@@ -75,7 +85,7 @@ def letters_kept(plan: Plan) -> str | None:
 
 
 def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
-    yield from _written(plan, source.origin.dead_letters, source.name, source.name, functions)
+    yield from _written(plan, source.origin.policies.dead_letters, source.name, source.name, functions)
 
 
 def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions: FunctionBackend) -> Iterator[Node]:

@@ -10,7 +10,7 @@ from watersmeet._plan.nodes import Node, Shape, Source
 from watersmeet.errors import TopologyError
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
 from watersmeet.io.origins import origin_of
-from watersmeet.io.topics import OnError, OnUndecodable
+from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration
 
 
@@ -20,16 +20,16 @@ class Inputs:
     Parameters
     ----------
     construction : takes their nodes.
-    on_undecodable, on_error : the policies of topics that say none themselves.
+    policies : of topics that say none themselves.
 
     Attributes
     ----------
     names : of the inputs so far.
     """
 
-    def __init__(self, construction: Construction, on_undecodable: OnUndecodable, on_error: OnError) -> None:
+    def __init__(self, construction: Construction, policies: Policies) -> None:
         self._construction = construction
-        self._policies: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error}
+        self._policies = policies
         self.names: set[str] = set()
 
     def add(
@@ -53,7 +53,8 @@ class Inputs:
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
         given = {option: each for option, each in options.items() if each is not None}
-        origin = origin_of(source, given).under(self._policies)
+        origin = origin_of(source, given)
+        origin = origin.under(origin.policies.over(self._policies))
         name = name or origin.default_name
         if name is None:
             raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")

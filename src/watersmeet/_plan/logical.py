@@ -13,7 +13,7 @@ from functools import cached_property
 from watersmeet._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
-from watersmeet.io.topics import Within
+from watersmeet.io.policies import Within
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.policies import Policies
 
 
 class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none of it otherwise
@@ -50,22 +51,17 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
         return False
 
     @property
-    def outlives_errors(self) -> bool:
-        """Whether a record for which a function raises does not fail the query."""
-        return False
-
-    @property
-    def dead_letters(self) -> tuple[str, ...]:
-        """The topics that its bad records go to, each once."""
-        return ()
+    def policies(self) -> Policies:
+        """What becomes of its bad records, where it has policies and says them."""
+        return Policies()
 
     @property
     def drop_reasons(self) -> tuple[str, ...]:
         """Why its own kind drops records, besides what every input may drop them for."""
         return ()
 
-    def under(self, usual: Mapping[str, Any]) -> Self:
-        """The same input under these policies for bad records where it says none itself."""
+    def under(self, policies: Policies) -> Self:
+        """The same input under these policies, if it has some."""
         return self
 
 

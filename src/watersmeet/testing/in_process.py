@@ -33,7 +33,7 @@ from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
 from watersmeet._worker.packing.packing import Pack, WireRow
 from watersmeet._worker.wire.encoding import encodings_of
-from watersmeet._worker.wire.letters import Letters, on_errors, ways_of
+from watersmeet._worker.wire.letters import Letters, outliving, ways_of
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
@@ -114,7 +114,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         watermarks=watermarks_of(physical, stage),
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
-        on_error=on_errors(physical, roots_of(stage)),
+        outliving=outliving(physical, roots_of(stage)),
         ways=ways,
         encodings=encodings,
     )

@@ -21,7 +21,6 @@ from watersmeet._worker.formats.deserializers import IGNORED, UNDECODABLE, Deser
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.guarded import guard
 from watersmeet.errors import SourceError, TopologyError
-from watersmeet.io.topics import DeadLetter
 from watersmeet.testing.values import arrow_rows
 
 Header = tuple[str, bytes | None]
@@ -92,7 +91,7 @@ class Inlet:
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
         origin = self.source.origin
-        keeps = origin.formats and (self.keeps or isinstance(origin.on_error, DeadLetter))
+        keeps = origin.formats and self.keeps
         kept = self._raws(given) if keeps else None
         return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
 
@@ -111,7 +110,7 @@ class Inlet:
         if not found.bad[0]:
             value = found.values.to_pylist(maps_as_pydicts="strict")[0]
             return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
-        decoder = Deserializer(self.number, part, part, form.kind, origin.topic, origin.fails, serde)
+        decoder = Deserializer(self.number, part, part, form.kind, origin.topic, origin.policies.fails, serde)
         error = decoder.refused(bytes(given), 0, step)
         if decoder.fails:
             raise error

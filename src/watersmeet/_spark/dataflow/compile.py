@@ -46,7 +46,7 @@ from watersmeet._worker.formats.deserializers import Deserializers
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
-from watersmeet._worker.wire.letters import on_errors, ways_of
+from watersmeet._worker.wire.letters import outliving, ways_of
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.sequence import SEQUENCE
 from watersmeet._worker.wire.wire import WIRE, Exits, Labels, encoded_parts, metric_names
@@ -175,7 +175,7 @@ class _Compiler:
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = [*columns_of(outlets, peeks), *(self._ways.needed if self._ways and source else ())]
-        policies = self._on_errors(stage, source, program)
+        policies = self._outliving(stage, source, program)
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
@@ -200,7 +200,7 @@ class _Compiler:
             ends=number == 0 and self._writes_directly,
             letters=letter_roots(self._physical, stage),
             measures=self._measures,
-            on_error=policies,
+            outliving=policies,
             ways=self._ways,
             encodings=self._encodings,
         )
@@ -208,9 +208,9 @@ class _Compiler:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
 
-    def _on_errors(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
+    def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """What becomes of records for which a function of a source stage raises."""
-        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
+        policies = outliving(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
         return policies

@@ -122,7 +122,7 @@ def refuse_behind(physical: Physical, fusion: Fusion) -> None:
     shown = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
     if shown or any(map(physical.plan.functions_of, nodes)):
         named = ", ".join(operator.node for operator in operators)
-        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder", shown)
+        _refuse(physical, fusion, "the builder" if within.usual.outlives_errors else named, shown)
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:

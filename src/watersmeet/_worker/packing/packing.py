@@ -71,7 +71,7 @@ class Pack:
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
     measures : what is counted beside dropped records; None: nothing.
-    on_error : what becomes of records for which a function raises, by the number of their root; else the batch fails.
+    outliving : what becomes of records for which a function raises, by the number of their root; else the batch fails.
     ways : where dead letters of what ends here go; None: there are none.
     encodings : what is written of outputs before they have the rows.
     """
@@ -92,7 +92,7 @@ class Pack:
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
     measures: Measures | None = None
-    on_error: Mapping[int, OnError] = field(default_factory=dict)
+    outliving: Mapping[int, OnError] = field(default_factory=dict)
     ways: Ways | None = None
     encodings: Encodings = field(default_factory=dict)
 
@@ -135,7 +135,7 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
-        frame = self._shown(evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
+        frame = self._shown(evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
@@ -148,10 +148,10 @@ class Pack:
     def _shown(self, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.roots), dict[int, Exception]()
-        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.on_error else None)
+        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.outliving else None)
         if not failed:
             return marked
-        return rooted(without(frame, failed, self.program, self.on_error, FUNCTION_ERROR), self.roots)
+        return rooted(without(frame, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()

@@ -235,7 +235,7 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             if source.dead_letters_of != WITHIN:
                 found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
-        raised = (RAISED,) if source.origin.outlives_errors else ()
+        raised = (RAISED,) if source.origin.policies.outlives_errors else ()
         for reason in ("negative_timestamp", "undecodable", *source.origin.drop_reasons, *raised):
             found[(source.name, reason)] = None
     for flow in physical.flows:
