@@ -44,6 +44,13 @@ def closed(frame: DataFrame) -> DataFrame:
 class ClosingSinks(BatchSinks):
     """Sinks that close each frame first."""
 
+    @property
+    def identity(self) -> str:
+        """What Kafka's groups and transactional ids begin with."""
+        topics = self.passes[0]
+        assert isinstance(topics, TopicsFromColumns)
+        return topics.identity
+
     def __call__(self, frame: DataFrame, batch: int) -> None:
         super().__call__(closed(frame), batch)
 
