@@ -13,13 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.rows.first_values import of_type, typed
 from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import Function
 from watersmeet.generation import Generation
+from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
-from watersmeet.io.topics import OnError, Topic
+from watersmeet.io.policies import OnError
 
 
 class ArrowFunctions:
@@ -27,7 +29,7 @@ class ArrowFunctions:
 
     def source_types(self, origin: Any, given: str) -> tuple[pa.DataType, pa.DataType]:
         """Types of a topic's formats: those that have one Arrow type."""
-        if not isinstance(origin, Topic):
+        if not origin.formats:
             raise TopologyError("A topology without Spark reads topics only.", given=given)
         return _arrow_type(origin.key), _arrow_type(origin.value)
 
@@ -130,6 +132,10 @@ class ArrowFunctions:
 
     def check_written(self, form: Format, kind: pa.DataType, what: str) -> None:
         """Nothing is written."""
+
+    def check_columns(self, table: TableTarget, key: pa.DataType, value: pa.DataType) -> None:
+        """See `FunctionBackend`."""
+        columns_of(table, key, value)
 
 
 def arrow_builder(

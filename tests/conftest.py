@@ -26,6 +26,7 @@ MARKS = {
     "spark": ["spark"],
     "kafka": ["spark", "kafka"],
     "demo": ["spark"],
+    "io": ["spark"],
     "examples": ["spark"],
     "cluster": ["spark", "kafka"],
 }

@@ -80,9 +80,11 @@ from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
 from watersmeet.io.debezium import debezium, debezium_key
 from watersmeet.io.formats import Format, decimal, json
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import BatchInfo, Output
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import avro, json_schema, protobuf
-from watersmeet.io.topics import DeadLetter, Topic, TopicSink
+from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.io.windowed_formats import session_windowed, time_windowed
 from watersmeet.names import missing
 from watersmeet.session import session
@@ -101,6 +103,7 @@ from watersmeet.windows import (
 
 __all__ = [
     "Backfill",
+    "BatchInfo",
     "BufferConfig",
     "CatalogTable",
     "Change",
@@ -124,6 +127,7 @@ __all__ = [
     "KTable",
     "Kafka",
     "MissingName",
+    "Output",
     "Rows",
     "SchemaRegistry",
     "SessionWindowedKStream",

@@ -124,6 +124,10 @@ class FunctionBackend(Protocol):
         """Raise unless a format writes values of type `kind`, which `what` names; a registry is not asked."""
         ...
 
+    def check_columns(self, table: Any, key: Any, value: Any) -> None:
+        """Raise unless a `TableTarget` has columns for keys and values of these types."""
+        ...
+
 
 def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
-from tests.kafka.ends import ENDS, ClosingSinks, closed
+from tests.kafka.ends import ENDS, ClosingSinks, closed, closing_sinks
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.dataflow.compile import Compiled
 from watersmeet._spark.dataflow.selection import Selection
@@ -30,7 +30,7 @@ from watersmeet.io.topics import TopicSink
 def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> ClosingSinks:
     chosen = tuple((TopicSink(topic), Selection(F.lit(True), "key", "value")) for topic in topics)
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    return ClosingSinks(chosen, settings, identity or f"app-{topics[0]}")
+    return closing_sinks(chosen, settings, identity or f"app-{topics[0]}")
 
 
 def rows(spark: SparkSession, first: int, count: int, tasks: int = 2) -> DataFrame:

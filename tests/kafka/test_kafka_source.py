@@ -28,7 +28,8 @@ from watersmeet._worker.wire.wire import Labels, target_count
 from watersmeet.errors import ConfigError, SourceError
 from watersmeet.io.formats import json
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import DeadLetter, Topic
+from watersmeet.io.policies import DeadLetter
+from watersmeet.io.topics import Topic
 
 _NAMES = (f"topic-{n}" for n in itertools.count())
 

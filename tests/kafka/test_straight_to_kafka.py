@@ -306,7 +306,7 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     b = wm.StreamsBuilder("cut")
     b.stream(source, key="long", value="string").to(out)
     monkeypatch.setattr(
-        "watersmeet._spark.sinks.sinks.in_order",
+        "watersmeet._spark.sinks.topics.in_order",
         lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
     )
     with pytest.raises(SinkError, match=r"The rows of a task broke off"):

@@ -13,7 +13,6 @@ from watersmeet._plan.outputs import check_output
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
-from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.windows import Duration, duration_ms
 
 
@@ -99,14 +98,14 @@ class Construction:
             self._stores.add(node.store)
 
     def _check_topic(self, node: Node) -> None:
-        place = node.place
-        if not isinstance(place, Topic | TopicSink):
+        topic = None if node.place is None else node.place.topic
+        if topic is None:
             return
-        other = self._topics.setdefault(place.name, node)
+        other = self._topics.setdefault(topic, node)
         if other.is_sink != node.is_sink:
             raise TopologyError(
                 "The topology reads a topic that it writes: each result would come back as an input.",
-                given=f"topic {place.name!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
+                given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
                 hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 

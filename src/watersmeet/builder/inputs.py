@@ -17,7 +17,8 @@ from watersmeet.handles.told import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.topics import OnError, OnUndecodable, Topic
+from watersmeet.io.policies import OnError, OnUndecodable
+from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 

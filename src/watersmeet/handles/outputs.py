@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from watersmeet._engine.databases.columns import columns_of
 from watersmeet._plan.nodes import Node, Repartition, Shape, Sink, ToStream
 from watersmeet.errors import TopologyError
 from watersmeet.handles import made
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.side import Side
 from watersmeet.handles.told import parameters_of
-from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
+from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.origins import default_name, sink_of
+from watersmeet.io.origins import sink_of
+from watersmeet.io.outputs import Output
 from watersmeet.io.topics import Delivery, TopicSink
 from watersmeet.names import answering
 
@@ -44,11 +44,11 @@ class StreamOutputs(Handle):
     def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
 
     @overload
-    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | Writer | ForeachBatch,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -59,7 +59,7 @@ class StreamOutputs(Handle):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `Writer` or a `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
@@ -87,12 +87,12 @@ class StreamOutputs(Handle):
     def through(self, target: TopicSink, *, name: str | None = None) -> KStream: ...
 
     @overload
-    def through(self, target: Writer | ForeachBatch, *, name: str) -> KStream: ...
+    def through(self, target: Writer | ForeachBatch | Output, *, name: str) -> KStream: ...
 
     @parameters_of(to)
     def through(
         self,
-        target: str | TopicSink | Writer | ForeachBatch,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -131,12 +131,12 @@ class TableOutputs(Handle):
     def to(self, target: TopicSink | DatabaseTable | CatalogTable, *, name: str | None = None) -> None: ...
 
     @overload
-    def to(self, target: Writer | ForeachBatch, *, name: str) -> None: ...
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     @parameters_of(StreamOutputs.to)
     def to(
         self,
-        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch,
+        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch | Output,
         *,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
@@ -148,7 +148,8 @@ class TableOutputs(Handle):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer` or a `ForeachBatch`.
+        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer`, a `ForeachBatch` or an
+            `Output` of your own.
         name : the output's name, to the test driver and in describe(); default the topic's or the table's, needed
             for the others.
 
@@ -175,13 +176,8 @@ def written(side: Side, target: Any, options: dict[str, Any], name: str | None) 
         side = Side(side.construction, changes_of(side, None))
     construction = side.construction
     sink = sink_of(target, {option: given for option, given in options.items() if given is not None})
-    if isinstance(sink, TopicSink):
-        for part, kind in zip(("key", "value"), side.types, strict=True):
-            if (form := getattr(sink, part)) is not None:
-                side.functions.check_written(form, kind, f"{part}s of the output {sink.name!r}")
-    if isinstance(sink, TableTarget):
-        columns_of(sink, *map(side.functions.as_arrow, side.types))
-    output = name or default_name(sink)
+    sink.check_types(side.functions, *side.types)
+    output = name or sink.default_name
     if output is None:
         raise TopologyError(
             f"The output {sink!r:.120} has no name of its own: name={name!r}.", hint="Give it one: to(..., name=...)."
@@ -196,9 +192,14 @@ def changes_of(side: Side, name: str | None) -> Node:
     return side.construction.add(ToStream(side.construction.name(name, ToStream.stem), (side.name,), shape))
 
 
+def keeps_rows(target: Any) -> bool:
+    """Whether what is given as an output keeps a row for each key."""
+    return bool(getattr(target, "keeps_rows", False))
+
+
 def _refuse_table(stream: Side, target: Any) -> None:
     """Raise where the records of a stream are to be kept as a table."""
-    if isinstance(target, TableTarget):
+    if keeps_rows(target):
         raise TopologyError(
             f"A stream is not kept as a table: target={target!r:.120} is given for {stream.called}.",
             hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); or "

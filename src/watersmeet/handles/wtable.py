@@ -16,10 +16,11 @@ from watersmeet.handles import made
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
 from watersmeet.handles.joins.of_windows import WindowJoins
 from watersmeet.handles.made import made_as
-from watersmeet.handles.outputs import changes_of, written
+from watersmeet.handles.outputs import changes_of, keeps_rows, written
 from watersmeet.handles.side import Side
 from watersmeet.handles.suppress import suppress_node
-from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
+from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.outputs import Output
 from watersmeet.names import answering
 from watersmeet.windows import Suppressed, Windows
 
@@ -130,13 +131,13 @@ class WTable(WindowJoins):
         shape, called = replace(node.shape, key=kind), f"{node.name}-key"
         return made.stream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
 
-    def to(self, target: DatabaseTable | CatalogTable, *, name: str | None = None) -> None:
+    def to(self, target: DatabaseTable | CatalogTable | Output, *, name: str | None = None) -> None:
         """Keep the table in one of a database or catalog; the key's columns are those of the key, `start` and `end`.
 
         Parameters
         ----------
-        target : a `DatabaseTable` or a `CatalogTable`. A topic's name is refused: the table lies where its key lies,
-            which no reader of its keys could know; convert it first.
+        target : a `DatabaseTable`, a `CatalogTable`, or an `Output` that keeps a row for each key. A topic's name is
+            refused: the table lies where its key lies, which no reader of its keys could know; convert it first.
         name : the output's name, to the test driver and in describe(); default the table's there.
 
         Raises
@@ -144,7 +145,7 @@ class WTable(WindowJoins):
         TopologyError : it is neither, or the name is taken.
         """
         given: Any = target
-        if not isinstance(given, TableTarget):
+        if not keeps_rows(given):
             raise TopologyError(
                 f"A table by key and window cannot be written as it is: target={given!r:.120}.",
                 hint="Convert it first: wtable.to_stream().to(...) writes structs of key, start and end; "

@@ -18,7 +18,6 @@ from watersmeet._spark.session.warned import warn
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import SourceError
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import Topic, TopicSink
 
 _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker says that knows of no ids."""
@@ -131,8 +130,8 @@ class Topics:
     @classmethod
     def of(cls, sources: Iterable[Source], sinks: Iterable[Sink], kafka: Kafka | None) -> Topics:
         """The topics of these inputs and outputs."""
-        read = frozenset(each.origin.name for each in sources if isinstance(each.origin, Topic))
-        return cls(kafka, read, frozenset(each.target.name for each in sinks if isinstance(each.target, TopicSink)))
+        read = frozenset(each.origin.topic for each in sources if each.origin.topic is not None)
+        return cls(kafka, read, frozenset(each.target.topic for each in sinks if each.target.topic is not None))
 
     @cached_property
     def _ask(self) -> Ask | None:

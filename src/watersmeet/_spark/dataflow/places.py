@@ -17,7 +17,6 @@ from watersmeet._spark.dataflow.fusion import BySpark, Fusion
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.dead_letters import OnError
 from watersmeet.errors import ConfigError
-from watersmeet.io.topics import Topic
 
 _COLUMN = re.compile(r"([foe])(\d+)_")
 
@@ -33,9 +32,7 @@ def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> It
     sources = physical.plan.sources
     for are_topics in (True, False):
         for whole in (True, False):
-            some = [
-                s for s in sources if isinstance(s.origin, Topic) == are_topics and (s.shape.kind == "global") == whole
-            ]
+            some = [s for s in sources if bool(s.origin.formats) == are_topics and (s.shape.kind == "global") == whole]
             if some:
                 names = frozenset(source.name for source in some)
                 fusion.of_sources(names, _schema(sources, names), decodes=are_topics)
@@ -125,7 +122,7 @@ def refuse_behind(physical: Physical, fusion: Fusion) -> None:
     shown = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
     if shown or any(map(physical.plan.functions_of, nodes)):
         named = ", ".join(operator.node for operator in operators)
-        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder", shown)
+        _refuse(physical, fusion, "the builder" if within.usual.outlives_errors else named, shown)
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:

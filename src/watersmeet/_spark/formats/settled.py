@@ -25,7 +25,6 @@ from watersmeet.errors import ChangedTopology, ConfigError
 from watersmeet.io.formats import Format, WrappingFormat
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat
-from watersmeet.io.topics import Topic, TopicSink
 
 PARTS = ("key", "value")
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -58,8 +57,8 @@ def _origins(sources: Sequence[Source]) -> list[tuple[Source, Any]]:
 def _forms(ends: Iterable[tuple[Source | Sink, Any]]) -> Iterator[tuple[str, SchemaFormat, Any]]:
     """(place, format, type) of all parts that have a schema, of nodes with the topics that they read or write."""
     for node, end in ends:
-        for part in PARTS if isinstance(end, Topic | TopicSink) else ():
-            form, kind = getattr(end, part), getattr(node.shape, part)
+        for part, form in end.formats.items():
+            kind = getattr(node.shape, part)
             if isinstance(form, Format) and form.placed_by is not None and isinstance(kind, StructType):
                 kind = kind["key"].dataType
             inner = form.inner if isinstance(form, WrappingFormat) else form

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.expressions.evaluate import unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.tree import Operand
@@ -41,9 +42,8 @@ from watersmeet._worker.formats.formats import check_writable, describe_format, 
 from watersmeet._worker.formats.json_types import nullable
 from watersmeet.errors import ConfigError, FunctionError, WatersmeetError
 from watersmeet.functions import Function, names_of, own
-from watersmeet.io.bootstrap import Bootstrap
+from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
-from watersmeet.io.topics import Topic
 
 _SHOWN = 200
 _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
@@ -55,21 +55,11 @@ class ColumnFunctions:
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
         """Types of a topic's formats, or of the columns that key and value of a DataFrame name."""
-        if isinstance(origin, Topic):
-            from watersmeet._worker.formats.formats import type_of
+        from watersmeet._spark.sources.kinds import reading_of
 
-            key, value = Format.of(origin.key), Format.of(origin.value)
-            if isinstance(key.schema, str) or isinstance(value.schema, str):
-                session()  # Spark parses the schema
-            key_type, value_type = type_of(key), type_of(value)
-        elif isinstance(origin, Bootstrap):
-            from watersmeet._spark.sources.bootstrap import types_of
-
-            key_type, value_type = map(nullable, types_of(origin))
-        else:
-            from watersmeet._spark.sources.sources import row_types
-
-            key_type, value_type = map(nullable, row_types(origin))
+        if any(isinstance(Format.of(form).schema, str) for form in origin.formats.values()):
+            session()  # Spark parses the schema
+        key_type, value_type = reading_of(origin).types(origin)
         _check_key(key_type, f"keys of {given!r}")
         return key_type, value_type
 
@@ -226,6 +216,10 @@ class ColumnFunctions:
         """Raise unless a format writes values of this type; what a Schema Registry has is asked for at the start."""
         if getattr(form, "registry", None) is None:
             check_writable(form, kind, what)
+
+    def check_columns(self, table: TableTarget, key: DataType, value: DataType) -> None:
+        """Raise unless the table has columns for these types."""
+        columns_of(table, self.as_arrow(key), self.as_arrow(value))
 
     def _analyse(
         self, function: Function, arguments: Sequence[DataType], role: str, count: int, *, elements: bool = False

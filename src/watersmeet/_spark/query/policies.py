@@ -6,7 +6,7 @@ batch of which some tasks have written must be run again under the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +17,11 @@ from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet._spark.query import failures
-from watersmeet.io.topics import DeadLetter, Policies, Topic, Within
+from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, Policies, Within
+from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 
 EFFECT = "bad_records"
 """What a checkpoint records them as."""
-_NAMES = {"on_undecodable": "fail", "on_error": "fail"}
-_WITHIN = {"on_error": "fail", "on_drop": "skip"}
 PASSES = (
     "The batch that was begun has failed once more, under the policies it was planned with. Nothing of it is written, "
     "so the query goes on: it runs the batch again, under the policies of this start."
@@ -45,11 +44,11 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     if not differ(physical, effects):
         return physical
     plan = without_dead_letters(physical.plan)
-    topics = [source for source in plan.sources if isinstance(source.origin, Topic)]
+    topics = [source for source in plan.sources if source.origin.topic is not None]
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     inputs = {WITHIN, *(source.name for source in topics)}
-    named = tuple(Policies(name, **_given(told)) for name, told in policies.items() if name not in inputs)
-    within = Within(**_policies(policies.get(WITHIN, {}), _WITHIN), named=named)
+    named = tuple((name, _given(told)) for name, told in policies.items() if name not in inputs)
+    within = Within(_given(policies.get(WITHIN, {})).over(BEHIND_INPUTS), named)
     return rewrite(with_dead_letters(replace(plan, within=within), ColumnFunctions()))
 
 
@@ -76,30 +75,23 @@ def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception)
 
 
 def _of(plan: Plan) -> Recorded:
-    origins = {source.name: source.origin for source in plan.sources if isinstance(source.origin, Topic)}
-    found = {WITHIN: _told(plan.within)} | {name: _told(origin) for name, origin in origins.items()}
-    found |= {each.name: _texts(each, _WITHIN) for each in plan.within.named}
+    said = {WITHIN: plan.within.usual, **{each.name: each.origin.policies for each in plan.sources}}
+    found = {name: _unusual(policies) for name, policies in said.items()}
+    found |= {name: _texts(policies) for name, policies in plan.within.named}
     return {name: told for name, told in found.items() if told}
 
 
-def _told(given: Topic | Within) -> dict[str, Any]:
-    usual = _NAMES if isinstance(given, Topic) else _WITHIN
-    return {name: text for name, text in _texts(given, usual).items() if text != usual[name]}
+def _unusual(policies: Policies) -> dict[str, Any]:
+    return {option: text for option, text in _texts(policies).items() if text != USUAL.said[option]}
 
 
-def _texts(given: Topic | Within | Policies, names: Iterable[str]) -> dict[str, Any]:
-    policies = {name: getattr(given, name) for name in names}
-    texts = {name: [each.topic] if isinstance(each, DeadLetter) else each for name, each in policies.items()}
-    return {name: text for name, text in texts.items() if text is not None}
+def _texts(policies: Policies) -> dict[str, Any]:
+    return {option: [each.topic] if isinstance(each, DeadLetter) else each for option, each in policies.said.items()}
 
 
 def _changed(source: Source, told: Mapping[str, Any]) -> Node:
-    return replace(source, origin=replace(source.origin, **_policies(told, _NAMES)))
+    return replace(source, origin=source.origin.under(_given(told).over(OF_INPUTS)))
 
 
-def _policies(told: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, Any]:
-    return _given({name: told.get(name, word) for name, word in usual.items()})
-
-
-def _given(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: DeadLetter(*each) if isinstance(each, list) else each for name, each in told.items()}
+def _given(told: Mapping[str, Any]) -> Policies:
+    return Policies(**{name: DeadLetter(*each) if isinstance(each, list) else each for name, each in told.items()})

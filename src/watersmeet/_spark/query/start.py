@@ -60,7 +60,6 @@ from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
 from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written
 from watersmeet.errors import ConfigError, EncodingError
-from watersmeet.io.topics import TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -322,7 +321,7 @@ class _Start:
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
             direct_sinks=sinks.can_be_direct(spark, topology.plan),
-            numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
+            numbered=any(sink.target.topic is None for sink in topology.plan.sinks),
             measured=True,
             written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
         )

@@ -40,7 +40,8 @@ from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import DeadLetter, OnError, OnUndecodable, Topic
+from watersmeet.io.policies import DeadLetter, Policy
+from watersmeet.io.topics import Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
@@ -222,7 +223,7 @@ def topic_rows(
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
     if letters or dropped is not None:
-        having = {part.number for part in parts if part.topic.dead_letters or dropped is not None}
+        having = {part.number for part in parts if part.topic.policies.dead_letters or dropped is not None}
         raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
     bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
     schema = _schema(bare, deserializers, parts, plain=plain)
@@ -252,13 +253,13 @@ def _by_spark(
     return frame.select(*columns, *decoded)
 
 
-def _letters(letters: Letters, part: _Part, policy: OnError | OnUndecodable | None) -> int | None:
+def _letters(letters: Letters, part: _Part, policy: Policy | None) -> int | None:
     return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
 def _decoding(part: _Part, letters: int | None) -> Deserializer:
     form, topic = part.form, part.topic
-    told = (part.number, part.part, part.name, form.kind, topic.name, topic.fails, formats.serde_of(form))
+    told = (part.number, part.part, part.name, form.kind, topic.name, topic.policies.fails, formats.serde_of(form))
     return Deserializer(*told, letters, part.source)
 
 
@@ -342,7 +343,7 @@ def _reason(parts: Sequence[_Part]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
     reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
     for part in parts:  # later ones stand further out and are asked first
-        if part.topic.fails:
+        if part.topic.policies.fails:
             outcome = F.raise_error(part.complaint).cast("tinyint")
         else:
             outcome = F.lit(UNDECODABLE).cast("tinyint")

@@ -27,10 +27,11 @@ from watersmeet._worker.formats.dead_letters import OnError, evaluated, without
 from watersmeet._worker.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.process import SPOOL, give_back, say, settle
-from watersmeet._worker.wire.encoding import Encodings, packed
+from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.ends import end_rows
-from watersmeet._worker.wire.letters import Letters, Ways
-from watersmeet._worker.wire.measures import Measures, Tally
+from watersmeet._worker.wire.letters import Letters
+from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.peeks import PeekCall, rooted, show
 from watersmeet._worker.wire.sequence import SEQUENCE, Numbers
 from watersmeet._worker.wire.wire import DEAD_LETTER, END, Labels, operator_of
@@ -56,9 +57,8 @@ class Pack:
     Parameters
     ----------
     outlets : where rows go.
-    labels : how (target, shard) are labelled.
+    common : what all packings have alike.
     slots : path slots of the plan.
-    metrics : (node, reason) of each metric number.
     roots : name of each root number, for counting what sources drop.
     sources : whether this is a source stage, whose rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
@@ -70,16 +70,12 @@ class Pack:
     deserializers : of what comes as bytes; None: nothing does.
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
-    measures : what is counted beside dropped records; None: nothing.
-    on_error : what becomes of records for which a function raises, by the number of their root; else the batch fails.
-    ways : where dead letters of what ends here go; None: there are none.
-    encodings : what is written of outputs before they have the rows.
+    outliving : what becomes of records for which a function raises, by the number of their root; else the batch fails.
     """
 
     outlets: tuple[Outlet, ...]
-    labels: Labels
+    common: Common
     slots: int
-    metrics: tuple[tuple[str, str], ...]
     roots: dict[int, str]
     sources: bool
     order: tuple[str, ...] = ()
@@ -91,23 +87,20 @@ class Pack:
     deserializers: Deserializers | None = None
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
-    measures: Measures | None = None
-    on_error: Mapping[int, OnError] = field(default_factory=dict)
-    ways: Ways | None = None
-    encodings: Encodings = field(default_factory=dict)
+    outliving: Mapping[int, OnError] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        drops, tally, clock = Letters(self.ways), Tally(), Clock()
+        drops, tally, clock = Letters(self.common.ways), Tally(), Clock()
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
-        yield from wire_batches(count_rows(drops, self.metrics, task.partition()))
-        if self.measures:
-            yield from wire_batches(self.measures.wire(tally, task.partition()))
+        yield from wire_batches(count_rows(drops, self.common.metrics, task.partition()))
+        if self.common.measures:
+            yield from wire_batches(self.common.measures.wire(tally, task.partition()))
         if self.ends:
-            yield from wire_batches(told_ends(self.labels))
+            yield from wire_batches(told_ends(self.common.labels))
         give_back()
 
     def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
@@ -115,13 +108,13 @@ class Pack:
         frame = self._prepared(loosened(gathered), clock, drops)
         if self.sources:
             drops.refused(frame, self.roots)
-        live = packed(frame, self.outlets, self.labels.shards, self.slots, drops, self.encodings)
-        routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.labels.shards))
-        if self.measures and tally is not None:
-            routed = self.measures.produced(routed, tally)
-            self.measures.consumed(frame, self.roots if self.sources else {}, self.letters, tally)
-        yield from wire_rows(routed, self.labels)
-        yield from wire_rows(times(frame, self.watermarks, self.labels.shards), self.labels)
+        live = packed(frame, self.outlets, self.common.labels.shards, self.slots, drops, self.common.encodings)
+        routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.shards))
+        if self.common.measures and tally is not None:
+            routed = self.common.measures.produced(routed, tally)
+            self.common.measures.consumed(frame, self.roots if self.sources else {}, self.letters, tally)
+        yield from wire_rows(routed, self.common.labels)
+        yield from wire_rows(times(frame, self.watermarks, self.common.labels.shards), self.common.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:
@@ -135,7 +128,7 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
-        frame = self._shown(evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
+        frame = self._shown(evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
@@ -148,10 +141,10 @@ class Pack:
     def _shown(self, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.roots), dict[int, Exception]()
-        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.on_error else None)
+        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.outliving else None)
         if not failed:
             return marked
-        return rooted(without(frame, failed, self.program, self.on_error, FUNCTION_ERROR), self.roots)
+        return rooted(without(frame, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()

@@ -18,7 +18,7 @@ from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
 from watersmeet._engine.keys.big_endian import as_bytes
 from watersmeet._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from watersmeet._engine.rows.types import HEADERS
-from watersmeet._plan.dead_letters import letters_for, letters_kept, letters_within
+from watersmeet._plan.dead_letters import letters_kept, letters_within, raised_letters
 from watersmeet._plan.operators.spec import RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.arrow_types import spark_type
@@ -37,8 +37,7 @@ from watersmeet._worker.formats.formats import format_for, is_primitive, serde_o
 from watersmeet._worker.formats.json_types import readable
 from watersmeet._worker.wire.wire import DEAD_LETTER, UNENCODABLE
 from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.dataframes import Rows
-from watersmeet.io.topics import DeadLetter, Topic, Within
+from watersmeet.io.policies import DeadLetter, Within
 
 _MESSAGE = "{} leaves it out: {}."
 
@@ -77,7 +76,8 @@ class Ways:
 
     def of(self, node: str, reason: str) -> Outlet | None:
         """Where what ends at a node for this reason goes; None: it is counted only."""
-        policy = self.within.error_at(node) if reason in (RAISED, UNENCODABLE) else self.within.drop_at(node)
+        policies = self.within.at(node)
+        policy = policies.on_error if reason in (RAISED, UNENCODABLE) else policies.on_drop
         return self.exits[policy.topic] if isinstance(policy, DeadLetter) else None
 
 
@@ -94,11 +94,11 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     if not names:
         return None
     exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
-    topics = {number: s.origin.name for number, s in enumerate(plan.sources) if isinstance(s.origin, Topic)}
+    topics = {number: s.origin.topic for number, s in enumerate(plan.sources) if s.origin.topic is not None}
     if piped:
         topics = {0: topics[0]} if len(topics) == 1 and 0 in topics else {}
     numbers = {source.name: number for number, source in enumerate(plan.sources)}
-    bare = begun | {source.name for source in plan.sources if isinstance(source.origin, Rows)}
+    bare = begun | {source.name for source in plan.sources if source.origin.frame is not None}
     rows = tuple(number for name, number in numbers.items() if name in bare)
     kept = letters_kept(plan)
     return Ways(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
@@ -111,13 +111,13 @@ def _exit(physical: Physical, source: str) -> Outlet:
     return Outlet(sink, port, target, "letter_key", "letter_value", extras=(("headers", "letter_headers"),))
 
 
-def on_errors(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
+def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
     """Of a stage's roots those whose records may outlive that a function raises, and what becomes of them."""
     sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
     return {
-        number: OnError(s.origin.name, s.name, letters_for(physical.plan, s, s.origin.on_error))
+        number: OnError(s.origin.name, s.name, raised_letters(physical.plan, s))
         for number, s in sources
-        if isinstance(s.origin, Topic) and s.origin.outlives_errors
+        if s.origin.policies.outlives_errors
     }
 
 
@@ -161,7 +161,7 @@ class Letters(Drops):
     @property
     def takes_refused(self) -> bool:
         """Whether records that a source does not let pass are dead letters."""
-        return self._ways is not None and isinstance(self._ways.within.on_drop, DeadLetter)
+        return self._ways is not None and isinstance(self._ways.within.usual.on_drop, DeadLetter)
 
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         """See `Drops`."""

@@ -22,7 +22,6 @@ from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.formats import refuses
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.topics import Topic, TopicSink
 
 WIRE = StructType(
     [
@@ -216,10 +215,10 @@ def encoded_parts(physical: Physical) -> dict[str, tuple[str, ...]]:
     within = physical.plan.within
     for names in physical.exits:
         sinks = [physical.plan.by_name[name] for name in names]
-        ends = [sink for sink in sinks if isinstance(sink.place, TopicSink) and within.outlives(sink.name)]
-        keys = ("key",) if any(_may_refuse(sink.place.key) for sink in ends) else ()
+        ends = [sink for sink in sinks if sink.place.formats and within.outlives(sink.name)]
+        keys = ("key",) if any(_may_refuse(sink.place.formats["key"]) for sink in ends) else ()
         for sink in sinks:
-            value = ("value",) if sink in ends and _may_refuse(sink.place.value) else ()
+            value = ("value",) if sink in ends and _may_refuse(sink.place.formats["value"]) else ()
             found |= {sink.name: (*keys, *value)} if keys or value else {}
     return found
 
@@ -236,10 +235,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             if source.dead_letters_of != WITHIN:
                 found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
-        said = Format.of(source.origin.value).drop_reasons if isinstance(source.origin, Topic) else ()
-        if isinstance(source.origin, Topic) and source.origin.outlives_errors:
-            said = (*said, RAISED)
-        for reason in ("negative_timestamp", "undecodable", *said):
+        raised = (RAISED,) if source.origin.policies.outlives_errors else ()
+        for reason in ("negative_timestamp", "undecodable", *source.origin.drop_reasons, *raised):
             found[(source.name, reason)] = None
     for flow in physical.flows:
         if flow.drops_null_key:

@@ -31,7 +31,6 @@ from watersmeet._worker.writers.kafka_sink import RECORD_BYTES, KafkaWrite, reco
 from watersmeet._worker.writers.shards import Shards
 from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.topics import TopicSink
 
 _KEPT = frozenset(("key", ENCODED_KEY, "value", "ts", "headers", "topic", "prefix"))
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
@@ -40,7 +39,7 @@ _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 def can_write_directly(plan: Plan, sinks: Iterable[Sink]) -> bool:
     """Whether all sinks are topics whose keys and values need no expression of Spark's."""
     return all(
-        isinstance(sink.target, TopicSink)
+        sink.target.topic is not None
         and sink.name not in plan.combined
         and _is_written_so(sink.target.key, sink.shape.key)
         and _is_written_so(sink.target.value, sink.shape.value)
@@ -64,7 +63,6 @@ def serdes_of(sink: Sink, encoded: Collection[str] = ()) -> dict[str, Serde]:
     ----------
     encoded : key or value, where their bytes come already; the keys themselves come, too.
     """
-    assert isinstance(sink.target, TopicSink)
     parts = {"key": (sink.target.key, sink.shape.key), "value": (sink.target.value, sink.shape.value)}
     forms = {name: (_format(given, kind), kind) for name, (given, kind) in parts.items()}
     written = {name: each for name, each in forms.items() if name != "value" or name not in encoded}

@@ -33,7 +33,6 @@ from watersmeet._worker.writers.producers import TransactionalSender
 from watersmeet._worker.writers.retries import Faults
 from watersmeet.errors import ConfigError, SinkError
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.origins import SinkTarget
 from watersmeet.io.topics import TopicSink
 
 T = TypeVar("T")
@@ -107,9 +106,7 @@ def writers(identity: str, written: Written) -> list[str]:
     return [task_name(identity, n) for n in range(written.tasks)] + [driver_name(identity)] if written.tasks else []
 
 
-def is_unwritten(
-    targets: Sequence[SinkTarget], kafka: Kafka | None, identity: str, written: Written, plan: BatchPlan
-) -> bool:
+def is_unwritten(targets: Sequence[Any], kafka: Kafka | None, identity: str, written: Written, plan: BatchPlan) -> bool:
     """Whether Kafka has nothing of the last planned batch, and will not get anything of it any more.
 
     False where that cannot be known: where results are written plainly.
@@ -119,7 +116,7 @@ def is_unwritten(
     targets, kafka, identity, written : as of `prepared`.
     plan : of that batch.
     """
-    topics = [target for target in targets if isinstance(target, TopicSink)]
+    topics = [target for target in targets if target.topic is not None]
     if kafka is None or not is_once(topics):
         return False
     sender_of = partial(TransactionalSender, client_settings(kafka), topic=written.mark_of(topics))
