@@ -155,7 +155,7 @@ class DirectSinks:
 
 @unnamed()
 def in_order(frame: DataFrame) -> DataFrame:
-    """Wire rows as `WriteDirectly` needs them: Spark gives the first of a task when it has the last."""
+    """Wire rows by label, as `WriteDirectly` needs them. A sorted task has read its last row before it gives one."""
     return frame.sortWithinPartitions("label")
 
 
