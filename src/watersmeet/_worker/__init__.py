@@ -1,4 +1,4 @@
-"""What runs in a Python worker of Spark and needs no session: packing, formats, letters, the wire, and writers.
+"""Code that runs in Spark's Python workers and needs no session: packing, formats, dead letters, the wire, writers.
 
-Spark's side of it, what makes frames and columns, is in `_spark`. Law 7: nothing here imports from there.
+`_spark` makes the frames and columns, on the driver. Law 7: nothing here imports from `_spark`.
 """

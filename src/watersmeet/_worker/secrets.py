@@ -1,6 +1,6 @@
-"""The half of a client's settings that a task is told, and how the other half, which came with its function, is added.
+"""How a task puts the two halves of a client's settings together: one came with its function, one with its job.
 
-The driver's side, and why they are split, is in `_spark/session/credentials.py`.
+`_spark/session/credentials.py` splits them, and says why.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from watersmeet._worker.task import job_property
 from watersmeet.errors import ConfigError
 
 PROPERTY = "watersmeet.kafka.secret"
-"""Name of the job's property; tools that black out by name know the word in it."""
+"""The job's property with Kafka's half. Tools that redact by name look for the word "secret"."""
 REGISTRIES = "watersmeet.registry.secret"
-"""The same for Schema Registries."""
+"""The job's property with the Schema Registry's half."""
 
 
 def received(half: bytes, name: str = PROPERTY) -> dict[str, Any]:
@@ -29,12 +29,12 @@ def received(half: bytes, name: str = PROPERTY) -> dict[str, Any]:
         raise ConfigError(
             f"The task was not told how to reach {'Kafka' if name == PROPERTY else 'the Schema Registry'}.",
             given=f"no property {name} of the job",
-            hint="Results leave through the query that Topology.start begins; its frames cannot be run by themselves.",
+            hint="Start the topology with Topology.start(...): its frames cannot be run by themselves.",
         )
     settings: dict[str, Any] = json.loads(combined(half, bytes.fromhex(given)))
     return settings
 
 
 def combined(one: bytes, other: bytes) -> bytes:
-    """Both halves as one, or a half of it."""
+    """The bytes of two halves put together, or a half of bytes and the other half."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))

@@ -1,1 +1,1 @@
-"""The handles: what a topology is written with, each on one node under construction."""
+"""The handles, such as KStream and KTable, with which a user writes a topology."""

@@ -1,1 +1,1 @@
-"""What Spark has understood of a Column: its plan as an expression of the engine, and the causes of its errors."""
+"""Spark's analysis of a Column: its plan as an expression of the engine, and the cause of its errors."""

@@ -60,7 +60,7 @@ class Selection:
 
 
 def columns_of(frame: DataFrame, selections: Sequence[Selection], batch: int) -> DataFrame:
-    """All that `FilesFromColumns` needs of the frame that the sinks read, in one pass over it."""
+    """The columns that `FilesFromColumns` reads, for all selections in one pass over the frame."""
     columns = []
     for number, chosen in enumerate(selections):
         columns += [
@@ -73,7 +73,7 @@ def columns_of(frame: DataFrame, selections: Sequence[Selection], batch: int) ->
 
 
 def of_batch(batch: int) -> Column:
-    """The column in a batch whose number the driver knows: where threads are shared, its tasks are not told it."""
+    """The column `sequence` with this batch number: where PySpark shares threads, tasks do not know the number."""
     row = F.col(SEQUENCE).bitwiseAND(F.lit((1 << ROW_BITS) - 1))
     return (row + F.lit(batch << ROW_BITS)).alias(SEQUENCE)
 

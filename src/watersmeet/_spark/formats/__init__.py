@@ -1,1 +1,1 @@
-"""What Spark alone does with formats: columns, values of a test, and what a registry is asked at the start."""
+"""Formats on the driver: as Spark columns, values of tests, and schemas asked of a registry at the start."""

@@ -19,7 +19,7 @@ from watersmeet._worker.formats.serdes import NOT_TEXT, WIDTHS, Serde, wrong_wid
 from watersmeet.io.formats import Format
 
 ENCODING = {"spark.sql.ansi.enabled": "false"}
-"""What Spark is to be told while it takes up the columns that `encode` gives: else it casts no number to bytes."""
+"""Spark settings for columns of `encode`: in ANSI mode Spark does not cast numbers to bytes."""
 _JSON_OPTIONS = {
     "timeZone": "UTC",
     # Spark's own formats end at milliseconds, the types at microseconds
@@ -39,21 +39,29 @@ def decode(form: Format, raw: Column) -> tuple[Column, Column]:
 
 
 def reason_of(form: Format, raw: Column) -> Column:
-    """First step: why bytes are not of the format. Who keeps each step in a column of its own has it computed once."""
+    """Why bytes are not of the format; null where they are. Keep it in a column, so that Spark computes it once."""
     return _PLAIN[form.kind].reason(raw)
 
 
 def value_of(form: Format, raw: Column, reason: Column) -> Column:
-    """Second step: the value; null where there is a reason."""
+    """The value of bytes; null where `reason`, the column of `reason_of`, is not null."""
     return F.when(reason.isNull() & raw.isNotNull(), _PLAIN[form.kind].value(raw))
 
 
 @dataclass(frozen=True)
 class _Plain:
-    """What Spark reads a plain format with: why bytes are not of it, and the value of those that are."""
+    """Spark's expressions for a plain format.
+
+    Parameters
+    ----------
+    reason : of bytes, why they are not of the format.
+    value : the value of bytes that are of it.
+    write : the bytes of a value: text as UTF-8, numbers as big-endian two's complement.
+    """
 
     reason: Callable[[Column], Column]
     value: Callable[[Column], Column]
+    write: Callable[[Column], Column] = lambda value: value.cast("binary")
 
 
 def _number(kind: str) -> _Plain:
@@ -74,7 +82,7 @@ def _number(kind: str) -> _Plain:
 
 
 _PLAIN = {
-    "bytes": _Plain(lambda raw: F.lit(None).cast("string"), lambda raw: raw),
+    "bytes": _Plain(lambda raw: F.lit(None).cast("string"), lambda raw: raw, lambda value: value),
     "string": _Plain(
         lambda raw: F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(NOT_TEXT)), lambda raw: raw.cast("string")
     ),
@@ -94,7 +102,7 @@ def encode(form: Format, value: Column, kind: DataType | None = None) -> Column:
     ----------
     kind : type of the values; None: the format's own.
     """
-    expression = _EXPRESSIONS.get(form.kind)
+    expression = _WRITES.get(form.kind)
     if expression is not None:
         return expression(value)
     written: Column = F.arrow_udf(_writer(serde_of(form, kind)), BinaryType())(value)  # type: ignore[call-overload]
@@ -111,29 +119,18 @@ def encode_combined(prefix_form: Format, suffix_form: Format, key: Column) -> Co
 
 
 def encode_json(value: Column) -> Column:
-    """UTF-8 of the JSON text of a value, also of types that cannot be read; null for null."""
+    """The JSON text of a value as UTF-8, also of types that JSON cannot be read as; null for null."""
     # to_json takes no plain strings and numbers: write {"v":...} and cut the value out of it
     text = F.to_json(F.struct(value.alias("v")), _JSON_OPTIONS)
     return F.when(value.isNotNull(), F.substring(text, F.lit(6), F.length(text) - 6).cast("binary"))
 
 
-def _as_binary(value: Column) -> Column:
-    """Text as UTF-8, numbers as their two's complement, the highest byte first."""
-    return value.cast("binary")
-
-
-_EXPRESSIONS: dict[str, Callable[[Column], Column]] = {
-    "bytes": lambda value: value,
-    "string": _as_binary,
-    "int": _as_binary,
-    "long": _as_binary,
-    "json": encode_json,
-}
-"""By a format's kind, Spark's own expression for its bytes."""
+_WRITES = {**{kind: plain.write for kind, plain in _PLAIN.items()}, "json": encode_json}
+"""Spark's expression for the bytes of a format, by the format's kind; the others are written by their serde."""
 
 
 def _writer(serde: Serde) -> Callable[[pa.Array], pa.Array]:
-    """What writes values where Spark has no expression for it, and no wire rows are there to write straight from."""
+    """A function that writes an array of values by a serde."""
 
     def write(values: pa.Array) -> pa.Array:
         return serde.write(values).cast(pa.binary())

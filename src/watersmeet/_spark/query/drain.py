@@ -1,4 +1,4 @@
-"""Who waits for a query that is to end between two batches (`sinks/barrier.py`)."""
+"""Checks for ending a query between two batches; `sinks/barrier.py` ends it there."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class StopBarrier:
 
     @property
     def closed(self) -> bool:
-        """Whether the query is to end here."""
+        """Whether the query ends behind its next batch."""
         return self._stop is not None
 
     def behind_batch(self, batch: int) -> None:
-        """Called when all sinks have a batch, by the function that wrote it."""
+        """Pass a batch that all sinks have, or end the query; the function that wrote the batch calls it."""
         self.passing(batch)
         if self._stop is not None:
             # it says that waiting for its own end was interrupted

@@ -1,4 +1,4 @@
-"""Encoded records of all Kafka sinks of a topology, as Spark columns; `KafkaWrite` writes them."""
+"""Spark columns of the encoded records of all Kafka sinks; `KafkaWrite` writes them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kafka_rows(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]], e
 
 
 def check_formats(frame: DataFrame, sinks: Sequence[tuple[TopicSink, Selection]]) -> None:
-    """Raise unless each sink's formats can write what the frame has."""
+    """Raise unless each sink's formats can write the types of the frame's columns."""
     for sink, chosen in sinks:
         for part in ("key", "value"):
             if part not in chosen.encoded:
@@ -81,7 +81,7 @@ def _placed_by(sink: TopicSink) -> Format | None:
 
 
 def _key_fields(frame: DataFrame, chosen: Selection) -> list[StructField]:
-    """Prefix and suffix of combined keys; key, start and end of windowed ones."""
+    """The fields of a struct key: prefix and suffix of a one-to-many join, or key, start and end of a window."""
     kind = frame.schema[chosen.key].dataType
     assert isinstance(kind, StructType)
     return kind.fields

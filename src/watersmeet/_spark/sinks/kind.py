@@ -191,5 +191,5 @@ class Kind(ABC):
 
 @unnamed()
 def in_order(frame: DataFrame) -> DataFrame:
-    """Wire rows as what writes them needs them: Spark gives the first of a task when it has the last."""
+    """Wire rows by label, as what writes them needs them. A sorted task has read its last row before it gives one."""
     return frame.sortWithinPartitions("label")

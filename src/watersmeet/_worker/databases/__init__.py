@@ -1,1 +1,1 @@
-"""Tables of databases: what tasks make of the changes of a batch, and how they are written."""
+"""Tables in databases: tasks reduce the changes of a batch, and the driver writes them."""

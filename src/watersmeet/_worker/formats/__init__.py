@@ -1,1 +1,1 @@
-"""Keys and values as bytes, and types as Spark, Arrow and Python have them."""
+"""Formats: keys and values from bytes and to bytes, and their types."""

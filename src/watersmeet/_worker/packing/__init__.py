@@ -1,1 +1,1 @@
-"""Rows become blobs, one for each operator and shard."""
+"""Packing: rows become Arrow blobs, one for each operator and shard."""

@@ -1,1 +1,1 @@
-"""Rows between the parts of a query: their form on the way, what ends there, and what is counted."""
+"""The rows that Spark shuffles between the parts of a query, with dead letters and counts."""

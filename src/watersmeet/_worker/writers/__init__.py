@@ -1,1 +1,1 @@
-"""Records and files, as a task writes them."""
+"""Writers of Kafka records and of files, as tasks run them."""

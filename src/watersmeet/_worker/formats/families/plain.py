@@ -1,4 +1,4 @@
-"""Formats of single values, as Kafka's own serializers have them."""
+"""Formats of single values, written as Kafka's own serializers write them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Simple(Family):
 
 
 class Decimals(Family):
-    """Decimals of as many digits as the format says."""
+    """Decimals of the format's precision and scale."""
 
     def type_of(self, form: DecimalFormat) -> DataType:
         """As of each family."""
@@ -53,6 +53,6 @@ class Decimals(Family):
 
 
 class Primitive(Simple):
-    """Values that Spark has expressions to read and write (`_spark/formats/columns.py`)."""
+    """Values that Spark's expressions can read and write (`_spark/formats/columns.py`)."""
 
     is_primitive: ClassVar[bool] = True
