@@ -140,14 +140,23 @@ class Times:
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only where every record that moves time is told (`told`).
+        Only where every record that moves time is told (`told`). Where the wall clock moves several domains, what an
+        operator above has let go then comes at its own moment in all of them.
         """
         now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._told.partition))
         place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
+        moment = self._moment(rows)
         for d in np.unique(domain):
             own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
-            now[mine], _ = own.around([column[mine] for column in place], int(self.start[d]))
+            before, through = own.around([column[mine] for column in place], int(self.start[d]))
+            now[mine] = np.minimum(np.maximum(moment[mine], before), through)
         return now
+
+    def _moment(self, rows: Int64s) -> Int64s:
+        """The time at which rows were let go that operators above have let go; of others the least one."""
+        gone = let_go(self._events.position)[rows]
+        at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
+        return np.where(gone, at, np.iinfo(np.int64).min)
 
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
