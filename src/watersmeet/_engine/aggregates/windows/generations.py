@@ -112,16 +112,16 @@ class _Counted:
         starts = self._rows.identity["start"].to_numpy()[self._rows.group[at]]
         columns = (self._order, self._rows.group[at], row, starts, partitions.domain[row])
         flags = (self._empties[self._order], self._void[self._order])
-        closes = {domain: column for domain, column in partitions.closes.items()}
         owner, generation, group = _NOBODY, 0, -1
         self._owner = {}
+        # which generation a record goes to depends on those before it; of keys of several partitions alone
         for place, window, event, start, here, empties, void in zip(
             *(column.tolist() for column in (*columns, *flags)), strict=True
         ):
             if window != group:
                 group, owner, generation = window, int(self._stored[window]), 0
                 self._owner[window, 0] = owner
-            closed = owner not in (_NOBODY, here) and start <= closes[owner][event]
+            closed = owner not in (_NOBODY, here) and start <= partitions.closes[owner][event]
             self._generation[place] = generation + closed
             if void:
                 continue
@@ -152,11 +152,11 @@ class _Counted:
     def generations(self, standing: Standing) -> Generations:
         """As they are counted."""
         rows, count = self._rows, len(self._rows.keys)
-        windows, window = np.unique(
-            np.stack([rows.group[self._mine], self._generation]).T[self._generation > 0], axis=0, return_inverse=True
-        )
+        again = self._generation > 0
+        pairs = np.stack([rows.group[self._mine], self._generation]).T[again]
+        windows, window = np.unique(pairs, axis=0, return_inverse=True)
         group = rows.group.copy()
-        group[self._mine[self._generation > 0]] = count + window.reshape(-1)
+        group[self._mine[again]] = count + window.reshape(-1)
         of = np.concatenate([np.arange(count), windows[:, 0]])
         identity = {name: column.take(pa.array(of)) for name, column in rows.identity.items()}
         states = pa.concat_arrays([standing.states, pa.nulls(len(windows), standing.states.type)])

@@ -45,6 +45,7 @@ class Several:
     def take_in(self, order: Int64s) -> None:
         """Records, key after key and in order of position within each."""
         key = -1
+        # each record changes what the next one meets
         for row, of in zip(order.tolist(), self._records.key[order].tolist(), strict=True):
             if of != key:
                 key = of

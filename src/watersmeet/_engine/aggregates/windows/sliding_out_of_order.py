@@ -219,9 +219,7 @@ class _Making:
             self._replaced.append((self._key, start, known.ts, known.state, known.domain))
         self._windows[start] = window
 
-    def _among_several(
-        self, start: int, window: _Window, known: _Window | None
-    ) -> tuple[_Window | None, _Window]:
+    def _among_several(self, start: int, window: _Window, known: _Window | None) -> tuple[_Window | None, _Window]:
         """(what the window had before, if it was not gone; the window with the partition that it belongs to)."""
         assert self._partitions is not None
         if known is None or self._is_gone(start, known):

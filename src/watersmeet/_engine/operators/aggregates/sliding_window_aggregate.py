@@ -141,6 +141,7 @@ def _taken_over(shard: Shard, begin: int, key: Int64s, found: Slid) -> tuple[Int
     fresh[changed] = 1
     belongs = domain[mine]
     if shard.partitions is not None:
+        # windows of keys of several partitions alone
         for at in np.flatnonzero(shard.partitions.several[now.key]).tolist():
             belongs[at] = found.several.standing[int(now.key[at]), int(now.start[at])]
     return belongs, fresh[mine] > 0

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watersmeet.testing.proof.histories.blueprint import Blueprint, Op, Ref
-from watersmeet.testing.proof.histories.case import Case
-from watersmeet.testing.proof.histories.draw import FAR_FUTURE, MOST_OPERATORS, draw_blueprint, draw_case
+from watersmeet.testing.proof.histories.case import Case, Input
+from watersmeet.testing.proof.histories.draw import MOST_OPERATORS, draw_blueprint, draw_case
 from watersmeet.testing.proof.histories.draw_order import may_share_keys
 from watersmeet.testing.proof.histories.kinds.choices import Choices, Dice
+from watersmeet.testing.proof.histories.kinds.functions import VALUES
 from watersmeet.testing.proof.histories.kinds.registry import KINDS
 from watersmeet.testing.proof.histories.settled import out_of_step
 
@@ -28,21 +29,24 @@ def shared_case_of(seed: int, number: int) -> Case:
         if windows and may_share_keys(blueprint) and not out_of_step(blueprint):
             break
     case = draw_case(dice, blueprint)
-    while not case.partitioned or len({record.partition for record in case.records}) < min(2, len(case.records)):
+    while not case.partitioned:
         case = draw_case(dice, blueprint)
-    return _lagging(dice, case) if dice.chance(70) else case
+    return replace(case, records=_shared(dice, case))
 
 
-def _lagging(choices: Choices, case: Case) -> Case:
-    """The same, where some partitions lag behind the others."""
-    lags = [choices.pick((0, 0, 10, 30, 60)) for _ in range(3)]
-    return replace(
-        case,
-        records=tuple(
-            record._replace(ts=record.ts if record.ts == FAR_FUTURE else max(0, record.ts - lags[record.partition]))
-            for record in case.records
-        ),
-    )
+def _shared(choices: Choices, case: Case) -> tuple[Input, ...]:
+    """Records of few keys in two or three partitions, of which some lag behind the others."""
+    keys = sorted({record.key for record in case.records if record.key is not None})[: choices.number(1, 2)] or [None]
+    count = choices.pick((2, 2, 3))
+    lags = [choices.pick((0, 0, 10, 30, 60)) for _ in range(count)]
+    records, time = list[Input](), 60
+    for record in case.records:
+        partition = choices.number(0, count - 1)
+        time += choices.pick((0, 1, 3, 8, 20))
+        ts = max(0, time - lags[partition] - choices.pick((0, 0, 0, 2, 12)))
+        key, value = record.key and choices.pick(keys), record.value or choices.pick((None, *VALUES))
+        records.append(record._replace(key=key, value=value, ts=ts, partition=partition))
+    return tuple(records)
 
 
 def _small(choices: Choices) -> Blueprint:

@@ -27,7 +27,7 @@ from watersmeet.testing.proof.oracle.windows.window_time import UnlimitedWindows
 from watersmeet.testing.proof.oracle.windows.windowed import Emission
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
-FOLDS = ("count", "reduce", "log")
+FOLDS = ("count", "reduce", "log", "reset")
 
 
 def _params(choices: Choices, generation: str) -> Params:

@@ -86,9 +86,9 @@ class WindowAggregate(Table):
 
     def get(self, key: Key) -> Stored | None:
         """The aggregate of one window, as the store shows it; repaired, what has been sent (rows 31 and 32)."""
-        if self._emission.on_close and self._semantics.repaired(31):
-            if key not in self._final or self._semantics.repaired(32):
-                return self._final.get(key)
+        final_only = self._emission.on_close and self._semantics.repaired(31)
+        if final_only and (key not in self._final or self._semantics.repaired(32)):
+            return self._final.get(key)
         return self._kept(key) if self._semantics.repaired(32) else self.shown(key)
 
     def shown(self, key: Windowed) -> Stored | None:
