@@ -255,7 +255,7 @@ class WindowAggregate(Table):
         if self._last_close != -1 and self._last_close >= self.close():
             return
         for window in sorted(self.closed_now(), key=self.emission_order):
-            stored = self._rows[window.key][window.start, window.end]
+            stored = self._final[window] = self._rows[window.key][window.start, window.end]
             with self.clock.letting_go(self._last_moment(window)):
                 self._emitted.add(window)
                 self.forward(Record(window, stored.value, stored.ts))
