@@ -59,7 +59,7 @@ def with_partitions(choices: Choices, case: Case) -> Case:
     if count > 1 and not _judged_alike(case.blueprint):
         count = 1
     salt = choices.number(0, 7)
-    anywhere = count > 1 and _may_share_keys(case.blueprint) and choices.chance(30)
+    anywhere = count > 1 and may_share_keys(case.blueprint) and choices.chance(40)
     records = tuple(
         record._replace(
             partition=choices.number(0, count - 1) if anywhere or record.key is None else _part(record.key, salt, count)
@@ -96,7 +96,7 @@ def _judged_alike(blueprint: Blueprint) -> bool:
     return all(in_place(join) == in_place(table) for join in joins for table in join._looked_up)
 
 
-def _may_share_keys(blueprint: Blueprint) -> bool:
-    """Whether a key may stand in several partitions: windows and histories that partitions share know no rule yet."""
-    unruled = any({"windows", "history"} & op.params.keys() for op in blueprint.ops)
+def may_share_keys(blueprint: Blueprint) -> bool:
+    """Whether a key may stand in several partitions: histories, and joins of WTables, know no rule for that yet."""
+    unruled = any("history" in op.params or "wtable" in op.kind for op in blueprint.ops)
     return blueprint.generation == "current" and not unruled and not is_limited(blueprint)

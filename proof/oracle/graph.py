@@ -229,6 +229,8 @@ class Topology:
         self.partition = 0
         """Of the present record, or of what is being let go."""
         self.partitions: set[int] = {0}
+        self.resting = False
+        """Whether the wall clock moves time, and no record."""
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
         self.timed: list[Timed] = []
@@ -275,7 +277,9 @@ class Topology:
         self.results, self.arrived = [], True
         for timed in self.timed:
             timed.rest(wall, idle_after)
+        self.resting = True
         self._let_go(sorted(self.partitions))
+        self.resting = False
         self.now = self.source_time
         return self.results
 

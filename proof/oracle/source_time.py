@@ -79,6 +79,15 @@ class SourceTime:
         """The operator's own."""
         return self._time.get(self.domain, -1)
 
+    def time_of(self, domain: int) -> int:
+        """The operator's own, of another time domain than the present one.
+
+        All of it has been let go that its last record has closed; what the wall clock shows moves all domains together.
+        """
+        heard = self._heard.get(domain, -1)
+        now = min(max(self._topology.now, self._before[domain]), heard) if self._topology.resting else heard
+        return max(self._time.get(domain, -1), now - self.lag)
+
     @cached_property
     def _has_domains(self) -> bool:
         return has_domains(self._topology, self.node)

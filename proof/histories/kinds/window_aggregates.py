@@ -27,7 +27,7 @@ from proof.oracle.windows.windowed import Emission
 from watersmeet.aggregates import python
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
-FOLDS = ("count", "reduce", "log")
+FOLDS = ("count", "reduce", "log", "reset")
 
 
 def _params(choices: Choices, generation: str) -> Params:

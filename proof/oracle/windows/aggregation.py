@@ -61,6 +61,6 @@ AGGREGATORS: dict[str, Aggregator] = {
     "count": Aggregator(lambda: 0, lambda a, _: a + 1, lambda a, _: a - 1, lambda a, b: a + b),
     "reduce": Aggregator(None, plus, _minus, plus),
     "log": Aggregator(lambda: "0", plus, _minus, lambda a, b: f"{text(a)}&{text(b)}"),
-    "reset": Aggregator(lambda: "0", _log_or_reset),
+    "reset": Aggregator(lambda: "0", _log_or_reset, merge=plus),
     "set": Aggregator(lambda: "", _into_set, _out_of_set),
 }

@@ -60,12 +60,15 @@ class SessionWindowAggregate(WindowAggregate):
         if session.end < self.close():
             return True
         aggregate = self._merged(merged)
+        # a session that grows stays where it is; of several the last one decides
+        domain = self._domain_of.get(merged[-1]) if merged else None
         if (session.start, session.end) != (record.ts, record.ts):
             for window in merged:
                 self.put(window, None, window.end)
         self._newest_end = max(self._newest_end, session.end)
         told = self._semantics.repaired(29) if self.send_old else True
-        self.put(session, self._aggregator.added(aggregate, record.value), session.end, tells_old=told)
+        value = self._aggregator.added(aggregate, record.value)
+        self.put(session, value, session.end, tells_old=told, domain=domain)
         return True
 
     def _merged(self, sessions: list[Windowed]) -> Value:
@@ -84,6 +87,8 @@ class SessionWindowAggregate(WindowAggregate):
 
     def _visible(self, window: Windowed) -> bool:
         """Whether a record may merge it; where time moves on without records of its own (row 21), while it is open."""
+        if self._is_elsewhere(window):
+            return not self.closed_elsewhere(window)
         if self._semantics.repaired(15) and window.end >= self.close():
             return True
         return self.stored(window) and not self._semantics.repaired(21)

@@ -131,7 +131,9 @@ class SlidingWindowAggregate(WindowAggregate):
         return [
             window
             for window in self.windows(record.key)
-            if first <= window[0] <= record.ts + 1 and self._visible(window[0])
+            if first <= window[0] <= record.ts + 1
+            and self._visible(window[0])
+            and not self.closed_elsewhere(Windowed(record.key, *window[:2]))
         ]
 
     def _visible(self, start: int) -> bool:

@@ -3,7 +3,8 @@
 Owns sections 14 and 15 of the semantics where they do not depend on the kind of window, and the repair of
 row 7. Law: stream time is moved by every record that passes the null check, before the record is judged. With
 row 21 repaired what closes is emitted before the record that moves time past it, at the last moment at which the
-window was open.
+window was open. A window belongs to the partition of the record that began it, whoever adds to it; once that one's time
+has closed it, records of other partitions do not see it, and begin it anew (row 20).
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class WindowAggregate(Table):
         self._clocks = [self._own_clock() for _ in self._aggregators] if apart else [self._made_clock()]
         self.clock = self._clocks[0]
         self._emitted: set[Windowed] = set()
+        self._final: dict[Windowed, Stored] = {}
         self._domain_of: dict[Windowed, int] = {}
         self._last_close = -1
         self._next_emit = 0
@@ -84,15 +86,16 @@ class WindowAggregate(Table):
 
     def get(self, key: Key) -> Stored | None:
         """The aggregate of one window, as the store shows it; repaired, what has been sent (rows 31 and 32)."""
-        if self._emission.on_close and self._semantics.repaired(31) and key not in self._emitted:
-            return None
+        final_only = self._emission.on_close and self._semantics.repaired(31)
+        if final_only and (key not in self._final or self._semantics.repaired(32)):
+            return self._final.get(key)
         return self._kept(key) if self._semantics.repaired(32) else self.shown(key)
 
     def shown(self, key: Windowed) -> Stored | None:
         """The aggregate of one window, if the store still shows it."""
         if not self.stored(key) and not self._emission.lookups_cached and not self._still_open(key):
             return None
-        return self._kept(key)
+        return None if self.closed_elsewhere(key) else self._kept(key)
 
     def _kept(self, key: Windowed) -> Stored | None:
         return self._rows.get(key.key, {}).get((key.start, key.end))
@@ -100,6 +103,17 @@ class WindowAggregate(Table):
     def _still_open(self, window: Windowed) -> bool:
         """Whether a window is seen since it may still change: an operator's time may run behind its windows."""
         return self._semantics.repaired(21) and self._last_moment(window) >= self.clock.time
+
+    def closed_elsewhere(self, window: Windowed) -> bool:
+        """Whether the window belongs to another partition than the present record's, whose time has closed it."""
+        if not isinstance(self.clock, SourceTime) or not self._is_elsewhere(window):
+            return False
+        return self._last_moment(window) < self.clock.time_of(self._domain_of[window])
+
+    def _is_elsewhere(self, window: Windowed) -> bool:
+        if not isinstance(self.clock, SourceTime):
+            return False
+        return self._domain_of.get(window, self.clock.domain) != self.clock.domain
 
     def stored(self, window: Windowed) -> bool:
         """Whether the engine's store still shows a window."""
@@ -154,13 +168,31 @@ class WindowAggregate(Table):
         """The order of the store: time windows by start."""
         return (window.start, key_bytes(window.key))
 
-    def put(self, window: Windowed, value: Value, ts: int, *, tells_old: bool = True, began: Value = None) -> None:
-        """Write one window and forward the change, with its old value where that is asked for and told."""
+    def put(
+        self,
+        window: Windowed,
+        value: Value,
+        ts: int,
+        *,
+        tells_old: bool = True,
+        began: Value = None,
+        domain: int | None = None,
+    ) -> None:
+        """Write one window and forward the change, with its old value where that is asked for and told.
+
+        `domain`: of which time domain it is, if it begins with others than this record.
+        """
+        gone = self.closed_elsewhere(window)
         before = self._rows.setdefault(window.key, {}).pop((window.start, window.end), None)
-        if value is not None:
-            self._rows[window.key][window.start, window.end] = Stored(value, ts)
+        if before is None or gone:
+            before = None
+            self._emitted.discard(window)
             if isinstance(self.clock, SourceTime):
-                self._domain_of[window] = self.clock.domain
+                self._domain_of[window] = self.clock.domain if domain is None else domain
+        if value is None:
+            self._domain_of.pop(window, None)
+        else:
+            self._rows[window.key][window.start, window.end] = Stored(value, ts)
         if not self._emission.on_close:
             old = None if before is None else before.value
             told = old if began is None or not self.send_old or self._semantics.repaired(38) else began
@@ -208,7 +240,7 @@ class WindowAggregate(Table):
             here = (self._last_moment(window) + self.clock.lag, window.start, 0, key_bytes(window.key))
             if here == place:
                 self._emitted.add(window)
-                stored = self._rows[window.key][window.start, window.end]
+                stored = self._final[window] = self._rows[window.key][window.start, window.end]
                 self.forward(Record(window, stored.value, stored.ts))
 
     def _last_moment(self, window: Windowed) -> int:
@@ -223,7 +255,7 @@ class WindowAggregate(Table):
         if self._last_close != -1 and self._last_close >= self.close():
             return
         for window in sorted(self.closed_now(), key=self.emission_order):
-            stored = self._rows[window.key][window.start, window.end]
+            stored = self._final[window] = self._rows[window.key][window.start, window.end]
             with self.clock.letting_go(self._last_moment(window)):
                 self._emitted.add(window)
                 self.forward(Record(window, stored.value, stored.ts))

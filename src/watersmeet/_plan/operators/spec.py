@@ -275,11 +275,14 @@ class Timed:
     hold : how long it can hold a result back, in ms; None: it never does.
     dropped_move : whether records that end on the way in, without key or value, move its time all the same.
     reaches : whether every shard is told how far the rows of each side reach; or of which sides.
+    elsewhere : whether a record is judged by the time of another partition than its own, too, where partitions have
+        times of their own.
     """
 
     hold: int | None = None
     dropped_move: bool = True
     reaches: bool | tuple[int, ...] = True
+    elsewhere: bool = False
 
     def tells_reach(self, side: int) -> bool:
         """Whether every shard is told how far the rows of a side reach."""
