@@ -146,6 +146,8 @@ def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:
 
 
 def _arrow_type(form: Any) -> pa.DataType:
+    if isinstance(getattr(form, "schema", None), pa.DataType):
+        return form.schema
     if hasattr(form, "precision"):
         return pa.decimal128(form.precision, form.scale)
     kinds = {"string": pa.string(), "bytes": pa.binary(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64()}

@@ -24,10 +24,11 @@ from watersmeet.testing.proof.histories.blueprint import Blueprint, Ref, beside,
 from watersmeet.testing.proof.histories.case import Input
 from watersmeet.testing.proof.histories.changed.oracle import ChangedOracle
 from watersmeet.testing.proof.histories.check import Steps, by_step, first_difference, lines_of
-from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_records
+from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_records, with_shape
 from watersmeet.testing.proof.histories.kinds.choices import Choices, Dice
 from watersmeet.testing.proof.histories.kinds.functions import ArrowFunctions
-from watersmeet.testing.proof.histories.kinds.registry import KINDS, build, is_limited
+from watersmeet.testing.proof.histories.kinds.registry import KINDS, build, is_limited, shape_of
+from watersmeet.testing.proof.histories.kinds.shapes import Shape
 from watersmeet.testing.proof.histories.settled import (
     all_above,
     first_unsettled,
@@ -77,7 +78,7 @@ class Part:
     def topology(self) -> Topology:
         """It, with Arrow functions."""
         builder = arrow_builder("changes", generation=self.whole.generation)
-        build(self.blueprint, builder, ArrowFunctions(), self.named)
+        build(self.blueprint, builder, ArrowFunctions(shape_of(self.whole)), self.named)
         return builder.build()
 
 
@@ -135,6 +136,7 @@ def draw_changed(seed: str) -> Changed | None:
     generation = dice.pick(("current",) * 8 + ("spurious", "old"))
     keys = dice.pick(("string", "long"))
     whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 3))])
+    whole = with_shape(Dice(f"{seed}/shape"), whole)
     gone, come = _below(dice, whole), _below(dice, whole)
     everything = range(len(whole.ops))
     old = Part(whole, tuple(number for number in everything if number not in come))
@@ -241,18 +243,19 @@ def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[Engin
     """What each output gets, what the change did, and both topologies' drivers."""
     old = EngineDriver(changed.old.topology(), shards=changed.shards)
     new = EngineDriver(changed.new.topology(), shards=changed.shards)
-    _run(old, changed.before, changed.cuts, 0)
+    shape = shape_of(changed.old.whole)
+    _run(old, changed.before, changed.cuts, 0, shape)
     said = {sink: old.read(sink) for sink in changed.old.names(sources=False)}
     change = carry_over(old, new)
     if change.possible:
-        _run(new, changed.after, changed.cuts, len(changed.before))
+        _run(new, changed.after, changed.cuts, len(changed.before), shape)
         for sink in changed.new.names(sources=False):
             said[sink] = [*said.get(sink, []), *new.read(sink)]
     return said, change, (old, new)
 
 
 def _steps(changed: Changed, said: dict[str, list[Any]]) -> Steps:
-    return by_step(len(changed.before) + len(changed.after), said)
+    return by_step(len(changed.before) + len(changed.after), said, shape_of(changed.old.whole))
 
 
 def _only(steps: Steps, sinks: frozenset[str]) -> Steps:
@@ -300,12 +303,12 @@ def _is_of(node: str, names: set[str]) -> bool:
     return node in names or bool(names.intersection(node.split("-")))
 
 
-def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int) -> None:
+def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int, shape: Shape) -> None:
     given = tuple(records)
     edges = [0, *sorted(cut - start for cut in cuts if 0 < cut - start < len(given)), len(given)]
     for begin, end in pairwise(edges):
         for record in given[begin:end]:
-            driver.pipe(record.source, record.key, record.value, ts=record.ts)
+            driver.pipe(record.source, shape.piped_key(record.key), shape.coded(record.value), ts=record.ts)
         driver.run_batch()
 
 
@@ -313,9 +316,10 @@ def _oracle(changed: Changed) -> Steps:
     """What the oracle that is given the same change makes of all records, by step."""
     oracle = ChangedOracle(changed.old.whole, name_of)
     steps: Steps = []
+    shape = shape_of(changed.old.whole)
     for part, records in ((changed.old, changed.before), (changed.new, changed.after)):
         topology = oracle.go_on_with(part.ops)
-        steps += [list(topology.pipe(each.source, each.key, each.value, each.ts)) for each in records]
+        steps += [list(topology.pipe(each.source, shape.key(each.key), each.value, each.ts)) for each in records]
     return steps
 
 

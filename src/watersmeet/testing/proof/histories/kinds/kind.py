@@ -13,8 +13,10 @@ from datetime import timedelta
 from typing import Any
 
 from watersmeet.builder import StreamsBuilder
+from watersmeet.io.formats import Format
 from watersmeet.testing.proof.histories.kinds.choices import Choices
 from watersmeet.testing.proof.histories.kinds.functions import Library
+from watersmeet.testing.proof.histories.kinds.shapes import PLAIN, Shape
 from watersmeet.testing.proof.oracle.graph import Topology
 from watersmeet.testing.proof.runners.library import as_written
 
@@ -31,12 +33,19 @@ class Site:
     library : lifts functions to columns.
     name : the operator's name.
     keys : type of the keys.
+    shape : types of keys and values, where there is no Spark.
     """
 
     builder: StreamsBuilder
     library: Library
     name: str
     keys: str
+    shape: Shape = PLAIN
+
+    def formats(self) -> dict[str, Any]:
+        """How a source reads its keys and values."""
+        key = self.shape.key_format() if self.shape.keys == self.keys else Format(self.keys)
+        return {"key": key, "value": self.shape.value_format()}
 
     def store(self, params: Params) -> str | None:
         """The name of its store, where it keeps one."""
@@ -45,12 +54,16 @@ class Site:
 
 @dataclass(frozen=True)
 class OracleSite:
-    """Where an operator is built by the oracle; `relaxed` says whether null keys are wanted below."""
+    """Where an operator is built by the oracle.
+
+    `relaxed` says whether null keys are wanted below, `shape` what keys and values stand for.
+    """
 
     topology: Topology
     name: str
     keys: str
     relaxed: bool
+    shape: Shape = PLAIN
 
 
 Draw = Callable[[Choices, str], Params]

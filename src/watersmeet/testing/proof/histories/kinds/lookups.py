@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet.io.formats import Format
 from watersmeet.testing.proof.histories.kinds import functions as text
 from watersmeet.testing.proof.histories.kinds.choices import Choices
 from watersmeet.testing.proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
@@ -69,7 +68,7 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
 
 
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
-    return [site.builder.global_table(site.name, key=Format(site.keys), value="string", store=site.store(params))]
+    return [site.builder.global_table(site.name, **site.formats(), store=site.store(params))]
 
 
 def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:

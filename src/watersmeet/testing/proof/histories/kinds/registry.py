@@ -22,6 +22,7 @@ from watersmeet.testing.proof.histories.kinds import (
 )
 from watersmeet.testing.proof.histories.kinds.functions import Library
 from watersmeet.testing.proof.histories.kinds.kind import Kind, OracleSite, Site
+from watersmeet.testing.proof.histories.kinds.shapes import Shape
 from watersmeet.testing.proof.oracle.graph import Node, Topology
 from watersmeet.testing.proof.oracle.semantics import AS_BY_TOPICS, Semantics
 
@@ -46,7 +47,7 @@ def build(
     """Add the blueprint to a builder, with the users' handles; `named`: what an operator is called."""
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = Site(builder, library, named(number), blueprint.keys)
+        site = Site(builder, library, named(number), blueprint.keys, shape_of(blueprint))
         made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
 
 
@@ -64,15 +65,21 @@ def oracle_by_op(
     """The same, the nodes of each operator as they are built."""
     version = VERSIONS[blueprint.generation]
     topology = Topology(semantics or Semantics(version, faithful=False, rows=AS_BY_TOPICS))
+    topology.outlives = blueprint.on_error != "fail"
     return topology, _built(blueprint, topology, named)
 
 
 def _built(blueprint: Blueprint, topology: Topology, named: Callable[[int], str]) -> Iterator[list[Node]]:
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number))
+        site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number), shape_of(blueprint))
         made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
         yield made[-1]
+
+
+def shape_of(blueprint: Blueprint) -> Shape:
+    """The types of the blueprint's keys and values."""
+    return Shape(blueprint.keys, blueprint.values)
 
 
 def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
@@ -102,7 +109,7 @@ def timed(blueprint: Blueprint) -> bool:
 
 def is_limited(blueprint: Blueprint) -> bool:
     """Whether an operator has a buffer with limits, which are those of one shard."""
-    return any("records" in op.params for op in blueprint.ops)
+    return any({"records", "bytes"} & op.params.keys() for op in blueprint.ops)
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet.io.formats import Format
 from watersmeet.testing.proof.histories.kinds import functions as text
 from watersmeet.testing.proof.histories.kinds.choices import Choices
 from watersmeet.testing.proof.histories.kinds.kind import (
@@ -37,7 +36,7 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
     options: Any = {"store": site.store(params), "history": history_of(params)}
-    return [site.builder.table(site.name, key=Format(site.keys), value="string", **options)]
+    return [site.builder.table(site.name, **site.formats(), **options)]
 
 
 def _filter_params(choices: Choices, generation: str) -> Params:

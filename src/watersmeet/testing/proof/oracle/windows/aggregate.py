@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from watersmeet.testing.proof.oracle.domains import domain_of
-from watersmeet.testing.proof.oracle.graph import Node, Repartition, Topology
+from watersmeet.testing.proof.oracle.graph import EngineFailsError, Node, Repartition, Topology
 from watersmeet.testing.proof.oracle.records import Key, Record, Stored, Value
 from watersmeet.testing.proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 from watersmeet.testing.proof.oracle.tables.table import Table
-from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
+from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped, FoldRaisesError
 
 
 class _Aggregate(Table):
@@ -85,7 +85,14 @@ class StreamAggregate(_Aggregate):
         self.reach(self._topology, record.ts, port)
         before = self._current.get(record.key)
         aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
-        self._write(record.key, self._aggregators[port].added(aggregate, record.value), ts)
+        try:
+            new = self._aggregators[port].added(aggregate, record.value)
+        except FoldRaisesError as error:
+            if not self._topology.outlives or self.versioned:
+                raise EngineFailsError(str(error)) from error
+            self._topology.ended += 1
+            return
+        self._write(record.key, new, ts)
 
 
 class GroupTable(Node):
@@ -133,6 +140,10 @@ class TableAggregate(_Aggregate):
             aggregate = self._aggregator.subtract(aggregate, record.old)
             ts = max(ts, record.ts)
         if record.value is not None:
-            aggregate = self._aggregator.added(aggregate, record.value)
+            try:
+                aggregate = self._aggregator.added(aggregate, record.value)
+            except FoldRaisesError as error:
+                # the next change would take away what was never added
+                raise EngineFailsError(str(error)) from error
             ts = max(ts, record.ts)
         self._write(record.key, aggregate, ts)

@@ -8,14 +8,15 @@ window was open.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 from watersmeet.testing.proof.oracle.clock import Clock
-from watersmeet.testing.proof.oracle.graph import Node, Place, Topology
+from watersmeet.testing.proof.oracle.graph import EngineFailsError, Node, Place, Topology
 from watersmeet.testing.proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
 from watersmeet.testing.proof.oracle.source_time import SourceTime
 from watersmeet.testing.proof.oracle.tables.table import Table
-from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped
+from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator, Cogrouped, FoldRaisesError
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,21 @@ class WindowAggregate(Table):
         self.clock = self._clocks[port if len(self._clocks) > 1 else 0]
         self.clock.move(record.ts, port)
         self._aggregator = self._aggregators[port]
-        if self.aggregate(record):
+        if self._raises(record) or self.aggregate(record):
             self._emit_closed()
+
+    def _raises(self, record: Record) -> bool:
+        """Whether a record ends, in all its windows alike, since a function raises for it."""
+        if not self._aggregator.raises:
+            return False
+        try:
+            deepcopy(self).aggregate(record)
+        except FoldRaisesError as error:
+            if not self._topology.outlives:
+                raise EngineFailsError(str(error)) from error
+            self._topology.ended += 1
+            return True
+        return False
 
     def aggregate(self, record: Record) -> bool:
         """Put one record into its windows; False when the engine then does not look for closed ones."""
