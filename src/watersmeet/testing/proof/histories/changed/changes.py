@@ -47,12 +47,14 @@ class Part:
     ----------
     whole : the blueprint.
     ops : numbers of the operators.
-    called : by its number what an operator is called, where it stands under the name of another one.
+    called : by its number what an operator is called, where it stands under another name than its own.
+    stores : by its number what its store is called, where that does not follow from its name.
     """
 
     whole: Blueprint
     ops: tuple[int, ...]
     called: Mapping[int, str] = field(default_factory=dict)
+    stores: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -66,6 +68,9 @@ class Part:
         """What an operator is called."""
         return self._name(self.ops[place])
 
+    def _stored(self, place: int) -> str | None:
+        return self.stores.get(self.ops[place])
+
     def _name(self, number: int) -> str:
         return self.called.get(number, name_of(number))
 
@@ -78,7 +83,7 @@ class Part:
     def topology(self) -> Topology:
         """It, with Arrow functions."""
         builder = arrow_builder("changes", generation=self.whole.generation)
-        build(self.blueprint, builder, ArrowFunctions(shape_of(self.whole)), self.named)
+        build(self.blueprint, builder, ArrowFunctions(shape_of(self.whole)), self.named, self._stored)
         return builder.build()
 
 
@@ -218,7 +223,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     joined = _unaltered_above(old, new, changed)
     if not kept and not fresh and not joined:
         return "otherwise", change
-    expected, got, whole = _oracle(changed), _steps(changed, said), None
+    expected, got, whole = oracle_says(changed), steps_of(changed, said), None
     parts = ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,)), (changed.new, joined, (new,)))
     for part, ends, drivers in parts:
         exact, loose = _parted(part, ends)
@@ -228,7 +233,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
             return f"step {step}", (_only(expected, exact)[step], _only(got, exact)[step])
         if not loose:
             continue
-        whole = whole or _steps(changed, through(replace(changed, cuts=(), shards=1))[0])
+        whole = whole or steps_of(changed, through(replace(changed, cuts=(), shards=1))[0])
         step = first_difference(_only(whole, loose), _only(got, loose), line)
         if step is not None:
             return f"split at step {step}", (_only(whole, loose)[step], _only(got, loose)[step])
@@ -254,7 +259,8 @@ def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[Engin
     return said, change, (old, new)
 
 
-def _steps(changed: Changed, said: dict[str, list[Any]]) -> Steps:
+def steps_of(changed: Changed, said: dict[str, list[Any]]) -> Steps:
+    """What outputs have got, by step."""
     return by_step(len(changed.before) + len(changed.after), said, shape_of(changed.old.whole))
 
 
@@ -312,7 +318,7 @@ def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], 
         driver.run_batch()
 
 
-def _oracle(changed: Changed) -> Steps:
+def oracle_says(changed: Changed) -> Steps:
     """What the oracle that is given the same change makes of all records, by step."""
     oracle = ChangedOracle(changed.old.whole, name_of)
     steps: Steps = []
@@ -323,4 +329,14 @@ def _oracle(changed: Changed) -> Steps:
     return steps
 
 
-__all__ = ["Changed", "Part", "carry_over", "check_changed", "draw_around", "draw_changed", "through"]
+__all__ = [
+    "Changed",
+    "Part",
+    "carry_over",
+    "check_changed",
+    "draw_around",
+    "draw_changed",
+    "oracle_says",
+    "steps_of",
+    "through",
+]

@@ -34,6 +34,7 @@ class Site:
     name : the operator's name.
     keys : type of the keys.
     shape : types of keys and values, where there is no Spark.
+    kept : what its store is called, if not by the operator's name.
     """
 
     builder: StreamsBuilder
@@ -41,6 +42,7 @@ class Site:
     name: str
     keys: str
     shape: Shape = PLAIN
+    kept: str | None = None
 
     def formats(self) -> dict[str, Any]:
         """How a source reads its keys and values."""
@@ -49,7 +51,7 @@ class Site:
 
     def store(self, params: Params) -> str | None:
         """The name of its store, where it keeps one."""
-        return f"{self.name}-store" if params.get("stored") else None
+        return (self.kept or f"{self.name}-store") if params.get("stored") else None
 
 
 @dataclass(frozen=True)

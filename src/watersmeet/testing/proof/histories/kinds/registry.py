@@ -42,12 +42,22 @@ SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.wri
 
 
 def build(
-    blueprint: Blueprint, builder: StreamsBuilder, library: Library, named: Callable[[int], str] = name_of
+    blueprint: Blueprint,
+    builder: StreamsBuilder,
+    library: Library,
+    named: Callable[[int], str] = name_of,
+    kept: Callable[[int], str | None] = lambda _: None,
 ) -> None:
-    """Add the blueprint to a builder, with the users' handles; `named`: what an operator is called."""
+    """Add the blueprint to a builder, with the users' handles.
+
+    Parameters
+    ----------
+    named : what an operator is called.
+    kept : what its store is called, where that does not follow from its name.
+    """
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = Site(builder, library, named(number), blueprint.keys, shape_of(blueprint))
+        site = Site(builder, library, named(number), blueprint.keys, shape_of(blueprint), kept(number))
         made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
 
 
