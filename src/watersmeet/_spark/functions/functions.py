@@ -246,7 +246,9 @@ class ColumnFunctions:
         flaw = flaw_of(frame, results)
         if flaw:
             shown = given.told(_shown(results))
-            raise FunctionError(f"The {role} {flaw.what}.", given=_placed(shown, function), hint=flaw.hint)
+            raise FunctionError(
+                f"The {role} {flaw.what}.", given=_placed(shown, function), hint=given.hint_of(flaw, results)
+            )
         try:
             # what cannot be null in one expression can in another, and is of the same type
             kinds = [nullable(kind) for kind in analysed(frame, *results)]
