@@ -82,3 +82,25 @@ def test_what_a_buffer_limited_by_bytes_sends_follows_from_the_values_alone() ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limited_changes, "value_bytes", row_bytes)
         assert any(check(case) for case in cases)
+
+
+def test_a_rest_goes_on_from_the_time_that_records_told_also_behind_what_holds_back_longer() -> None:
+    windows = {"windows": "tumbling", "size": 20, "grace": 30, "close": True, "fold": "count"}
+    ops = (op("stream"), op("window_aggregate", 0, **windows), op("windowed_suppress", 1, ms=5, close=True))
+    blueprint = Blueprint((*ops, op("table_to", 2)))
+    for wall in (1_081, 1_121, 1_130):
+        record = (Input("n0", "a", "1", 0),)
+        assert check(Case(blueprint, record, clock=((1, 1_030), (1, wall)), idle_after=40)) is None, wall
+
+
+def test_a_record_of_an_old_join_moves_the_merge_whether_it_finds_a_partner_or_not() -> None:
+    join = op("stream_stream", 0, 1, how="inner", before=5, after=20, grace=86_400_000)
+    blueprint = Blueprint((op("stream"), op("stream"), join, op("to", 2)), generation="old")
+    records = (Input("n1", "a", "1", 0, 1), Input("n0", "a", "1", 0, 1))
+    assert check(Case(blueprint, records, partitioned=True)) is None
+
+
+def test_a_record_that_a_history_has_passed_is_not_folded() -> None:
+    ops = (op("stream"), op("stream_aggregate", 0, fold="brittle", history=5), op("table_to", 1))
+    for ts in (1, 30):
+        assert check(Case(Blueprint(ops), (Input("n0", "a", "2", 30), Input("n0", "b", "a|b|7", ts)))) is None

@@ -76,12 +76,24 @@ class Times:
         """Moves the time of the domains that rest on."""
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
         fresh[self.index(self._domain(self._told.partition))] = True
-        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        quiet = Quiet.of(state, self.domains, self.end)
+        quiet = quiet.after(fresh, self._heard(quiet), wall)
         end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
         rests = np.flatnonzero(end > self.end)
         self._told = self._told.behind(self.domains[rests], end[rests])
         self.end = end
         return quiet
+
+    def _heard(self, quiet: Quiet) -> Int64s:
+        """The time of each domain that records have told, from which a rest goes on.
+
+        It is before 0 where the operators above may hold back longer than it is since time 0; `end` has -1 there, from
+        which a rest would reach each moment too early.
+        """
+        heard = np.full(len(self.domains), -(2**62))
+        np.maximum.at(heard, self.index(self._domain(self._told.partition)), self._told.time)
+        before = np.where(quiet.since >= 0, np.maximum(quiet.time, heard), heard)
+        return np.where(self.end < 0, before, self.end)
 
     def _let_go(self, rows: Int64s) -> Int64s:
         """The time at rows that operators above have let go.
