@@ -123,6 +123,15 @@ class ColumnFunctions:
             return ()
         return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
 
+    def check_outlived(self, physical: Any) -> None:
+        """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
+        from watersmeet._spark.dataflow.places import check_outlived
+        from watersmeet._spark.sinks.sinks import can_be_direct
+
+        spark = SparkSession.getActiveSession()
+        if spark is not None:
+            check_outlived(spark, physical, direct_sinks=can_be_direct(spark, physical.plan))
+
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
         kind = self.value_type(function, arguments, role)

@@ -60,6 +60,9 @@ class ArrowFunctions:
         """All functions run here."""
         return ()
 
+    def check_outlived(self, physical: Any) -> None:
+        """All functions can be."""
+
     def check_predicate(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> None:
         """Raise unless `function` returns a boolean array."""
         kind = self.value_type(function, arguments, role)

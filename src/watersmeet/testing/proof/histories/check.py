@@ -96,7 +96,7 @@ def check(case: Case) -> Difference | None:
         expected, is_empty, ended = _oracle(case)
         cuts = cuts_of(case)
     except StoppedError as stopped:
-        return _check_stopped(case, stopped.records)
+        return _check_stopped(case, stopped)
     except Exception as error:  # a case that the oracle cannot run is a finding too
         return Difference(case, "oracle", f"{type(error).__name__}: {error}")
     try:
@@ -136,14 +136,24 @@ def _whole(case: Case, topology: Topology) -> Steps:
     return run_engine(simple, driver_of(simple, topology), cuts_of(simple))
 
 
-def _check_stopped(case: Case, records: int) -> Difference | None:
-    """What is wrong with a case that ends with an error behind so many records: without it, and that it ends so."""
-    behind = case.without_records(records + 1, len(case.records))
-    found = check(behind.without_records(records, records + 1)) if records else None
+def _check_stopped(case: Case, stopped: StoppedError) -> Difference | None:
+    """What is wrong with a case that ends with an error: without what it ends at, and that it ends there."""
+    records = stopped.records
+    if stopped.by_clock:
+        behind = case.without_records(records, len(case.records))
+        before = replace(behind, clock=tuple(shown for shown in behind.clock if shown[0] < records))
+    else:
+        behind = case.without_records(records + 1, len(case.records))
+        before = behind.without_records(records, records + 1)
+    found = check(before) if before.records else None
     if found is not None:
         return found
     try:
-        run_engine(behind, driver_of(behind, topology_of(behind.blueprint)), cuts_of(behind, stops=True))
+        run_engine(
+            behind,
+            driver_of(behind, topology_of(behind.blueprint)),
+            cuts_of(before if stopped.by_clock else behind, stops=not stopped.by_clock),
+        )
     except (WatersmeetError, FoldRaisesError):
         return None
     except Exception as error:  # any other error is a finding
@@ -170,9 +180,10 @@ def _oracle(case: Case) -> tuple[Steps, bool, int]:
 class StoppedError(Exception):
     """The oracle stops behind so many records, as a query does that fails."""
 
-    def __init__(self, records: int) -> None:
+    def __init__(self, records: int, *, by_clock: bool = False) -> None:
+        """`by_clock`: at what the wall clock shows behind these, and not at the next record."""
         super().__init__(records)
-        self.records = records
+        self.records, self.by_clock = records, by_clock
 
 
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
@@ -186,7 +197,10 @@ def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Resu
             raise StoppedError(number - 1) from None
         arrived = topology.arrived
         for wall in [wall for place, wall in case.clock if place == number and case.idle_after]:
-            results += topology.show_wall_clock(wall, case.idle_after)
+            try:
+                results += topology.show_wall_clock(wall, case.idle_after)
+            except EngineFailsError:
+                raise StoppedError(number, by_clock=True) from None
         yield results, arrived
 
 

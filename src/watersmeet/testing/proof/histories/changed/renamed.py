@@ -82,9 +82,9 @@ def check_renamed(renamed: Renamed) -> tuple[str, Change]:
     places = {part.named(place): place for place in range(len(part.ops))}
     exact = frozenset(n for n in part.names(sources=False) if takes_one_way(part.blueprint, places[n]))
     line = lines_of(part.whole, one=all(driver.layout.physical.ordered_exit for driver in (old, new)))
-    pairs = [
+    expected, got = (
         [[result for result in step if result.sink in exact] for step in steps]
         for steps in (oracle_says(changed), steps_of(changed, said))
-    ]
-    step = first_difference(*pairs, line)
-    return ("equal" if step is None else f"step {step}: {pairs[0][step]} and not {pairs[1][step]}"), change
+    )
+    step = first_difference(expected, got, line)
+    return ("equal" if step is None else f"step {step}: {expected[step]} and not {got[step]}"), change
