@@ -62,6 +62,9 @@ class ArrowFunctions:
         """All functions run here."""
         return ()
 
+    def check_outlived(self, physical: Any) -> None:
+        """All functions can be."""
+
     def check_predicate(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> None:
         """Raise unless `function` returns a boolean array."""
         kind = self.value_type(function, arguments, role)
@@ -152,6 +155,8 @@ def _checked(result: Any, role: str) -> pa.Array | pa.ChunkedArray:
 
 
 def _arrow_type(form: Any) -> pa.DataType:
+    if isinstance(getattr(form, "schema", None), pa.DataType):
+        return form.schema
     if hasattr(form, "precision"):
         return pa.decimal128(form.precision, form.scale)
     kinds = {"string": pa.string(), "bytes": pa.binary(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64()}

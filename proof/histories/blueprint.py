@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Ref(NamedTuple):
@@ -42,13 +42,17 @@ class Blueprint:
     Parameters
     ----------
     ops : the operators in order of construction, sources and sinks included.
-    keys : type of the keys: "string" or "long".
+    keys : type of the keys: "string", "long", or one of `kinds.shapes.KEYS`.
     generation : semantics that its joins follow.
+    values : type of the values, one of `kinds.shapes.VALUES`.
+    on_error : what becomes of a record for which a function of a fold raises: "fail" or "skip".
     """
 
     ops: tuple[Op, ...]
     keys: str = "string"
     generation: str = "current"
+    values: str = "string"
+    on_error: Literal["fail", "skip"] = "fail"
 
     def sources(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the inputs, which are operators of these kinds."""
@@ -89,13 +93,15 @@ def beside(blueprints: list[Blueprint]) -> Blueprint:
 def as_data(blueprint: Blueprint) -> dict[str, Any]:
     """The blueprint as JSON knows it."""
     ops = [[op.kind, [list(ref) for ref in op.inputs], dict(op.params)] for op in blueprint.ops]
-    return {"keys": blueprint.keys, "generation": blueprint.generation, "ops": ops}
+    said = {"values": blueprint.values, "on_error": blueprint.on_error}
+    others = {name: said[name] for name, usual in (("values", "string"), ("on_error", "fail")) if said[name] != usual}
+    return {"keys": blueprint.keys, "generation": blueprint.generation, **others, "ops": ops}
 
 
 def of_data(data: Mapping[str, Any]) -> Blueprint:
     """The blueprint that `as_data` wrote."""
     ops = tuple(Op(kind, tuple(Ref(*ref) for ref in inputs), params) for kind, inputs, params in data["ops"])
-    return Blueprint(ops, data["keys"], data["generation"])
+    return Blueprint(ops, data["keys"], data["generation"], data.get("values", "string"), data.get("on_error", "fail"))
 
 
 def _moved_up(ref: Ref, number: int) -> Ref:

@@ -18,13 +18,24 @@ from proof.histories.blueprint import Blueprint
 from proof.histories.case import Case
 from proof.histories.driver import ReplayDiffersError, RoughDriver
 from proof.histories.kinds.functions import ArrowFunctions
-from proof.histories.kinds.registry import build, deferred, oracle_of, sinks_of, sources_of, timed
+from proof.histories.kinds.registry import (
+    build,
+    deferred,
+    oracle_of,
+    shape_of,
+    sinks_of,
+    sources_of,
+    timed,
+)
+from proof.histories.kinds.shapes import PLAIN, Shape
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
-from proof.oracle.graph import Node
+from proof.oracle.graph import EngineFailsError, Node
 from proof.oracle.graph import Topology as OracleTopology
-from proof.oracle.records import Result, Windowed
+from proof.oracle.records import Result
 from proof.oracle.tables.stores import PlainStore
+from proof.oracle.windows.aggregation import FoldRaisesError
+from watersmeet.errors import WatersmeetError
 from watersmeet.topology import Topology
 
 Steps = list[list[Result]]
@@ -38,7 +49,8 @@ class Difference:
     Parameters
     ----------
     case : the case.
-    check : "results", "replay", "split", "state", "error" (of the engine) or "oracle" (an error there).
+    check : "results", "replay", "split", "state", "drops", "stopped", "error" (of the engine) or "oracle" (an error
+        there).
     message : one line.
     step : the first step whose results differ, for "results".
     expected, got : results per step, as far as they are known.
@@ -57,7 +69,7 @@ class _Built:
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
-        self._text = (blueprint.keys, blueprint.generation, *blueprint.lines())
+        self._text = (blueprint.keys, blueprint.values, blueprint.on_error, blueprint.generation, *blueprint.lines())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Built) and self._text == other._text
@@ -73,16 +85,18 @@ def topology_of(blueprint: Blueprint) -> Topology:
 
 @lru_cache(maxsize=16)
 def _topology(built: _Built) -> Topology:
-    builder = arrow_builder("histories", generation=built.blueprint.generation)
-    build(built.blueprint, builder, ArrowFunctions())
+    builder = arrow_builder("histories", generation=built.blueprint.generation, on_error=built.blueprint.on_error)
+    build(built.blueprint, builder, ArrowFunctions(shape_of(built.blueprint)))
     return builder.build()
 
 
 def check(case: Case) -> Difference | None:
     """The first thing that is wrong with a case, None when nothing is."""
     try:
-        expected, is_empty = run_oracle(case)
+        expected, is_empty, ended = _oracle(case)
         cuts = cuts_of(case)
+    except StoppedError as stopped:
+        return _check_stopped(case, stopped)
     except Exception as error:  # a case that the oracle cannot run is a finding too
         return Difference(case, "oracle", f"{type(error).__name__}: {error}")
     try:
@@ -104,6 +118,8 @@ def check(case: Case) -> Difference | None:
         step = first_difference(expected, got, line)
     if step is not None:
         return Difference(case, "results", f"results of step {step} differ", step, expected, got)
+    if ended != (told := _ended(driver)):
+        return Difference(case, "drops", f"{told} records ended since a fold raised, not {ended}", None, expected, got)
     if rows:
         return Difference(case, "state", f"{rows} rows are kept where nothing is left", None, expected, got)
     return None
@@ -120,29 +136,84 @@ def _whole(case: Case, topology: Topology) -> Steps:
     return run_engine(simple, driver_of(simple, topology), cuts_of(simple))
 
 
+def _check_stopped(case: Case, stopped: StoppedError) -> Difference | None:
+    """What is wrong with a case that ends with an error: without what it ends at, and that it ends there."""
+    records = stopped.records
+    if stopped.by_clock:
+        behind = case.without_records(records, len(case.records))
+        before = replace(behind, clock=tuple(shown for shown in behind.clock if shown[0] < records))
+    else:
+        behind = case.without_records(records + 1, len(case.records))
+        before = behind.without_records(records, records + 1)
+    found = check(before) if before.records else None
+    if found is not None:
+        return found
+    try:
+        run_engine(
+            behind,
+            driver_of(behind, topology_of(behind.blueprint)),
+            cuts_of(before if stopped.by_clock else behind, stops=not stopped.by_clock),
+        )
+    except (WatersmeetError, FoldRaisesError):
+        return None
+    except Exception as error:  # any other error is a finding
+        return Difference(behind, "error", f"{type(error).__name__}: {error}")
+    return Difference(behind, "stopped", "the engine goes on where the oracle stops")
+
+
+def _ended(driver: RoughDriver) -> int:
+    """How many records ended since a function raised for them."""
+    return sum(count for (_, reason), count in driver.drops.items() if reason == "function_error")
+
+
 def run_oracle(case: Case) -> tuple[Steps, bool]:
     """Results per step, and whether the oracle's tables are empty in the end."""
+    return _oracle(case)[:2]
+
+
+def _oracle(case: Case) -> tuple[Steps, bool, int]:
+    """The same, and how many records ended since a function of a fold raised for them."""
     topology, nodes = oracle_of(case.blueprint)
-    return [results for results, _ in _by_record(case, topology)], kept_rows(nodes) == 0
+    return [results for results, _ in _by_record(case, topology)], kept_rows(nodes) == 0, topology.ended
+
+
+class StoppedError(Exception):
+    """The oracle stops behind so many records, as a query does that fails."""
+
+    def __init__(self, records: int, *, by_clock: bool = False) -> None:
+        """`by_clock`: at what the wall clock shows behind these, and not at the next record."""
+        super().__init__(records)
+        self.records, self.by_clock = records, by_clock
 
 
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
     """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
-    topology.partitioned = case.partitioned
+    topology.partitioned, shape = case.partitioned, shape_of(case.blueprint)
     for number, record in enumerate(case.records, start=1):
-        results = list(topology.pipe(record.source, record.key, record.value, record.ts, record.partition))
+        try:
+            key = shape.key(record.key)
+            results = list(topology.pipe(record.source, key, record.value, record.ts, record.partition))
+        except EngineFailsError:
+            raise StoppedError(number - 1) from None
         arrived = topology.arrived
         for wall in [wall for place, wall in case.clock if place == number and case.idle_after]:
-            results += topology.show_wall_clock(wall, case.idle_after)
+            try:
+                results += topology.show_wall_clock(wall, case.idle_after)
+            except EngineFailsError:
+                raise StoppedError(number, by_clock=True) from None
         yield results, arrived
 
 
-def cuts_of(case: Case) -> tuple[int, ...]:
-    """Where batches begin: where the case says, and where the sequence of its records needs it (`sequence`)."""
+def cuts_of(case: Case, *, stops: bool = False) -> tuple[int, ...]:
+    """Where batches begin: where the case says, and where the sequence of its records needs it (`sequence`).
+
+    `stops`: the oracle stops at the last record, which gets somewhere.
+    """
     if not case.partitioned:
         return tuple(sorted([*case.cuts, *({place for place, _ in case.clock} - set(case.cuts))]))
     topology, _ = oracle_of(case.blueprint)
-    moving = [arrived for _, arrived in _by_record(case, topology)]
+    told = replace(case, records=case.records[:-1]) if stops else case
+    moving = [*(arrived for _, arrived in _by_record(told, topology)), *([True] if stops else [])]
     return cuts_in_sequence(case, sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
 
 
@@ -167,13 +238,15 @@ def kept_rows(nodes: Sequence[Node]) -> int:
 
 def run_engine(case: Case, driver: RoughDriver, cuts: Sequence[int] | None = None) -> Steps:
     """Results per step of what a driver makes of a case; `cuts`: in place of its own."""
+    shape = shape_of(case.blueprint)
     for records, wall in case.batches(cuts):
         for record in records:
-            driver.pipe(record.source, record.key, record.value, ts=record.ts, partition=record.partition)
+            key, value = shape.piped_key(record.key), shape.coded(record.value)
+            driver.pipe(record.source, key, value, ts=record.ts, partition=record.partition)
         if wall is not None and case.idle_after:
             driver.show_wall_clock(wall)
         driver.run_batch()
-    return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)})
+    return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)}, shape)
 
 
 def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
@@ -188,18 +261,13 @@ def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
     return lambda result: None
 
 
-def by_step(steps: int, outputs: dict[str, Any]) -> Steps:
+def by_step(steps: int, outputs: dict[str, Any], shape: Shape = PLAIN) -> Steps:
     """The records of all outputs as results per step, in the order in which they were made."""
     made: Steps = [[] for _ in range(steps)]
     records = [(record, sink) for sink, read in outputs.items() for record in read]
     for record, sink in sorted(records, key=lambda pair: pair[0].position):
-        made[record.step].append(Result(_key(record.key), record.value, record.ts, sink))
+        made[record.step].append(Result(shape.read_key(record.key), shape.read_value(record.value), record.ts, sink))
     return made
-
-
-def _key(key: Any) -> Any:
-    """The key as the oracle has it."""
-    return Windowed(**key) if isinstance(key, dict) else key
 
 
 def first_difference(expected: Steps, got: Steps, line: Line) -> int | None:

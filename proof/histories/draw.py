@@ -7,6 +7,7 @@ records delivered twice. Law: every choice is asked of `Choices`, in a fixed ord
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from proof.histories.blueprint import Blueprint, Op, Ref
@@ -15,6 +16,8 @@ from proof.histories.draw_order import fold_behind, with_clock, with_partitions
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
 from proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
+from proof.histories.kinds.shapes import KEYS
+from proof.histories.kinds.shapes import VALUES as VALUE_TYPES
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
@@ -39,7 +42,8 @@ def case_of(seed: int, number: int) -> Case:
 
 @lru_cache(maxsize=1)
 def _blueprint_of(seed: str) -> Blueprint:
-    return draw_blueprint(Dice(seed))
+    # of its own dice: which operators there are does not depend on their types
+    return with_failures(Dice(f"{seed}/failures"), with_shape(Dice(f"{seed}/shape"), draw_blueprint(Dice(seed))))
 
 
 def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str | None = None) -> Blueprint:
@@ -65,6 +69,29 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         if ref not in read:
             _sink((ref, shape), add)
     return Blueprint(tuple(ops), keys, generation)
+
+
+def with_shape(choices: Choices, blueprint: Blueprint) -> Blueprint:
+    """Perhaps with other types of keys and values."""
+    if not choices.chance(60):
+        return blueprint
+    keys = choices.pick((*KEYS, *KEYS, "long"))
+    return replace(blueprint, keys=keys, values=choices.pick([each for each in VALUE_TYPES if each != keys]))
+
+
+def with_failures(choices: Choices, blueprint: Blueprint) -> Blueprint:
+    """Perhaps with folds that raise for some records, and buffers that are limited by bytes, or stop the query."""
+    ops = []
+    for op in blueprint.ops:
+        params = dict(op.params)
+        if params.get("fold") in ("log", "reduce") and choices.chance(30):
+            params["fold"] = "brittle"
+        if op.kind in ("suppress", "windowed_suppress") and choices.chance(30):
+            params["bytes"] = choices.pick((0, 20, 30, 50, 90, 200))
+        if {"records", "bytes"} & params.keys() and choices.chance(30):
+            params["refuses"] = True
+        ops.append(replace(op, params=params))
+    return replace(blueprint, ops=tuple(ops), on_error=choices.pick(("skip", "skip", "fail")))
 
 
 Add = Callable[[str, tuple[Ref, ...]], None]
@@ -125,7 +152,7 @@ def draw_records(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> t
 
 
 def _keys(choices: Choices, blueprint: Blueprint) -> tuple[object, ...]:
-    known: tuple[object, ...] = TEXT_KEYS if blueprint.keys == "string" else LONG_KEYS
+    known: tuple[object, ...] = LONG_KEYS if blueprint.keys == "long" else TEXT_KEYS
     return known[: choices.number(1, len(known))]
 
 

@@ -24,7 +24,8 @@ def page(found: Difference) -> str:
     case = found.case
     lines = ["```", *case.blueprint.lines(), "```", ""]
     lines.append(
-        f"keys {case.blueprint.keys}, generation {case.blueprint.generation}, {case.shards} shards, "
+        f"keys {case.blueprint.keys}, values {case.blueprint.values}, on_error {case.blueprint.on_error}, "
+        f"generation {case.blueprint.generation}, {case.shards} shards, "
         f"batches begin at {[0, *case.cuts]}{', each replayed' if case.replay else ''}"
     )
     if case.partitioned:

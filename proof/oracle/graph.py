@@ -237,6 +237,10 @@ class Topology:
         self.waiting = Waiting()
         self.topic = ""
         """Of the record that is processed."""
+        self.outlives = False
+        """Whether a record of a stream ends for which a function of a fold raises; else the engine fails."""
+        self.ended = 0
+        """How many have ended so."""
         self._commits: list[Callable[[], None]] = []
         self._ticks: list[Callable[[], None]] = []
 

@@ -70,6 +70,8 @@ def key_bytes(key: Key) -> bytes:
     if isinstance(key, CombinedKey):
         prefix = key_bytes(key.prefix)
         return struct.pack(">i", len(prefix)) + prefix + key_bytes(key.suffix)
+    if hasattr(key, "serialized"):
+        return bytes(key.serialized)
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise TypeError(f"a key of type {type(key).__name__} has no byte order. Hint: use text or whole numbers")
     if isinstance(key, str):

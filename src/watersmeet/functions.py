@@ -116,6 +116,10 @@ class FunctionBackend(Protocol):
         place alone."""
         ...
 
+    def check_outlived(self, physical: Any) -> None:
+        """Raise where records are to outlive what fails in a function of a plan in levels that cannot be outlived."""
+        ...
+
     def written_as(self, form: Format | None, kind: Any) -> str:
         """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...

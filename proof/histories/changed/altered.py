@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from proof.histories.blueprint import Blueprint, Op, Ref, beside, name_of
 from proof.histories.changed.changes import Changed, Part, draw_around, through
-from proof.histories.draw import draw_blueprint
+from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS, SOURCES
 from watersmeet._plan.change.change import Change
@@ -66,6 +66,7 @@ def draw_altered(seed: str) -> Altered | None:
     generation = dice.pick(("current",) * 8 + ("spurious", "old"))
     keys = dice.pick(("string", "long"))
     whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 2))])
+    whole = with_shape(Dice(f"{seed}/shape"), whole)
     number = dice.pick([number for number, op in enumerate(whole.ops) if op.inputs and KINDS[op.kind].gives] or [-1])
     if number < 0:
         return None

@@ -19,10 +19,11 @@ from proof.histories.blueprint import Blueprint, Ref, beside, name_of
 from proof.histories.case import Input
 from proof.histories.changed.oracle import ChangedOracle
 from proof.histories.check import Steps, by_step, first_difference, lines_of
-from proof.histories.draw import draw_blueprint, draw_records
+from proof.histories.draw import draw_blueprint, draw_records, with_shape
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.functions import ArrowFunctions
-from proof.histories.kinds.registry import KINDS, build, is_limited
+from proof.histories.kinds.registry import KINDS, build, is_limited, shape_of
+from proof.histories.kinds.shapes import Shape
 from proof.histories.settled import (
     all_above,
     first_unsettled,
@@ -46,12 +47,14 @@ class Part:
     ----------
     whole : the blueprint.
     ops : numbers of the operators.
-    called : by its number what an operator is called, where it stands under the name of another one.
+    called : by its number what an operator is called, where it stands under another name than its own.
+    stores : by its number what its store is called, where that does not follow from its name.
     """
 
     whole: Blueprint
     ops: tuple[int, ...]
     called: Mapping[int, str] = field(default_factory=dict)
+    stores: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -65,6 +68,9 @@ class Part:
         """What an operator is called."""
         return self._name(self.ops[place])
 
+    def _stored(self, place: int) -> str | None:
+        return self.stores.get(self.ops[place])
+
     def _name(self, number: int) -> str:
         return self.called.get(number, name_of(number))
 
@@ -77,7 +83,7 @@ class Part:
     def topology(self) -> Topology:
         """It, with Arrow functions."""
         builder = arrow_builder("changes", generation=self.whole.generation)
-        build(self.blueprint, builder, ArrowFunctions(), self.named)
+        build(self.blueprint, builder, ArrowFunctions(shape_of(self.whole)), self.named, self._stored)
         return builder.build()
 
 
@@ -135,6 +141,7 @@ def draw_changed(seed: str) -> Changed | None:
     generation = dice.pick(("current",) * 8 + ("spurious", "old"))
     keys = dice.pick(("string", "long"))
     whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 3))])
+    whole = with_shape(Dice(f"{seed}/shape"), whole)
     gone, come = _below(dice, whole), _below(dice, whole)
     everything = range(len(whole.ops))
     old = Part(whole, tuple(number for number in everything if number not in come))
@@ -216,7 +223,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     joined = _unaltered_above(old, new, changed)
     if not kept and not fresh and not joined:
         return "otherwise", change
-    expected, got, whole = _oracle(changed), _steps(changed, said), None
+    expected, got, whole = oracle_says(changed), steps_of(changed, said), None
     parts = ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,)), (changed.new, joined, (new,)))
     for part, ends, drivers in parts:
         exact, loose = _parted(part, ends)
@@ -226,7 +233,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
             return f"step {step}", (_only(expected, exact)[step], _only(got, exact)[step])
         if not loose:
             continue
-        whole = whole or _steps(changed, through(replace(changed, cuts=(), shards=1))[0])
+        whole = whole or steps_of(changed, through(replace(changed, cuts=(), shards=1))[0])
         step = first_difference(_only(whole, loose), _only(got, loose), line)
         if step is not None:
             return f"split at step {step}", (_only(whole, loose)[step], _only(got, loose)[step])
@@ -241,18 +248,20 @@ def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[Engin
     """What each output gets, what the change did, and both topologies' drivers."""
     old = EngineDriver(changed.old.topology(), shards=changed.shards)
     new = EngineDriver(changed.new.topology(), shards=changed.shards)
-    _run(old, changed.before, changed.cuts, 0)
+    shape = shape_of(changed.old.whole)
+    _run(old, changed.before, changed.cuts, 0, shape)
     said = {sink: old.read(sink) for sink in changed.old.names(sources=False)}
     change = carry_over(old, new)
     if change.possible:
-        _run(new, changed.after, changed.cuts, len(changed.before))
+        _run(new, changed.after, changed.cuts, len(changed.before), shape)
         for sink in changed.new.names(sources=False):
             said[sink] = [*said.get(sink, []), *new.read(sink)]
     return said, change, (old, new)
 
 
-def _steps(changed: Changed, said: dict[str, list[Any]]) -> Steps:
-    return by_step(len(changed.before) + len(changed.after), said)
+def steps_of(changed: Changed, said: dict[str, list[Any]]) -> Steps:
+    """What outputs have got, by step."""
+    return by_step(len(changed.before) + len(changed.after), said, shape_of(changed.old.whole))
 
 
 def _only(steps: Steps, sinks: frozenset[str]) -> Steps:
@@ -300,23 +309,34 @@ def _is_of(node: str, names: set[str]) -> bool:
     return node in names or bool(names.intersection(node.split("-")))
 
 
-def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int) -> None:
+def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int, shape: Shape) -> None:
     given = tuple(records)
     edges = [0, *sorted(cut - start for cut in cuts if 0 < cut - start < len(given)), len(given)]
     for begin, end in pairwise(edges):
         for record in given[begin:end]:
-            driver.pipe(record.source, record.key, record.value, ts=record.ts)
+            driver.pipe(record.source, shape.piped_key(record.key), shape.coded(record.value), ts=record.ts)
         driver.run_batch()
 
 
-def _oracle(changed: Changed) -> Steps:
+def oracle_says(changed: Changed) -> Steps:
     """What the oracle that is given the same change makes of all records, by step."""
     oracle = ChangedOracle(changed.old.whole, name_of)
     steps: Steps = []
+    shape = shape_of(changed.old.whole)
     for part, records in ((changed.old, changed.before), (changed.new, changed.after)):
         topology = oracle.go_on_with(part.ops)
-        steps += [list(topology.pipe(each.source, each.key, each.value, each.ts)) for each in records]
+        steps += [list(topology.pipe(each.source, shape.key(each.key), each.value, each.ts)) for each in records]
     return steps
 
 
-__all__ = ["Changed", "Part", "carry_over", "check_changed", "draw_around", "draw_changed", "through"]
+__all__ = [
+    "Changed",
+    "Part",
+    "carry_over",
+    "check_changed",
+    "draw_around",
+    "draw_changed",
+    "oracle_says",
+    "steps_of",
+    "through",
+]

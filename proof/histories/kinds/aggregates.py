@@ -44,12 +44,12 @@ def _shown(aggregate: Any, params: Params) -> list[Any]:
     return [TableMapValues(aggregate, str), aggregate] if params["fold"] == "count" else [aggregate]
 
 
-def _steps(fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
+def _steps(site: Site, fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
     """Adder and, of a table, subtractor: of (aggregate, value) for a reduce, else of (value, aggregate)."""
     functions = [fold.add, fold.subtract] if takes_back else [fold.add]
     if fold.initial is None:
-        return tuple(python(function) for function in functions if function is not None)
-    return tuple(python(_swapped(function)) for function in functions if function is not None)
+        return tuple(python(site.shape.plain(function)) for function in functions if function is not None)
+    return tuple(python(site.shape.plain(_swapped(function))) for function in functions if function is not None)
 
 
 def _swapped(function: Any) -> Any:
@@ -61,11 +61,11 @@ def folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> lis
     if params["fold"] == "count":
         return [_counted(site, grouped, params)]
     fold = AGGREGATORS[params["fold"]]
-    steps = _steps(fold, takes_back=takes_back)
+    steps = _steps(site, fold, takes_back=takes_back)
     options: Any = {"name": site.name, "store": site.store(params), "history": history_of(params)}
     if fold.initial is None:
         return [grouped.reduce(*steps, **options)]
-    return [grouped.aggregate(fold.initial, *steps, **options)]
+    return [grouped.aggregate(site.shape.initial(fold.initial), *steps, **options)]
 
 
 def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
@@ -85,16 +85,18 @@ def cogrouped_folds() -> tuple[Aggregator, Aggregator]:
     return fold, replace(fold, add=fold.subtract)
 
 
-def cogrouped(streams: list[Any]) -> Any:
+def cogrouped(site: Site, streams: list[Any]) -> Any:
     """Two streams, cogrouped."""
-    one, other = (python(_swapped(fold.add)) for fold in cogrouped_folds())
+    one, other = (python(site.shape.plain(_swapped(fold.add))) for fold in cogrouped_folds())
     first, second = (stream.group_by_key() for stream in streams)
     return first.cogroup(one).cogroup(second, other)
 
 
 def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     initial = cogrouped_folds()[0].initial
-    return [cogrouped(inputs).aggregate(initial, name=site.name, store=site.store(params))]
+    assert initial is not None, "a log begins with something"
+    begin = site.shape.initial(initial)
+    return [cogrouped(site, inputs).aggregate(begin, name=site.name, store=site.store(params))]
 
 
 def _cogroup_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:

@@ -8,10 +8,12 @@ operator may stand behind any other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from proof.histories.kinds import shapes
 from proof.oracle import functions as text
 
 TEXT_KEYS = ("a", "b", "a\x00", "", "é")
@@ -60,7 +62,15 @@ def pairs(keys: str) -> Callable[[str | None], list[dict[str, Any]] | None]:
 
 def both_keys(keys: str) -> Callable[[Any, Any], Any]:
     """One key made of two, a different one for each pair."""
+    if keys in shapes.KEYS:
+        return partial(_name_of_both, keys)
     return text_of_both if keys == "string" else number_of_both
+
+
+def _name_of_both(keys: str, prefix: shapes.Named | None, suffix: shapes.Named | None) -> shapes.Named | None:
+    """The key that is named by both."""
+    name = None if prefix is None or suffix is None else text_of_both(prefix.name, suffix.name)
+    return None if name is None else shapes.Named(keys, name)
 
 
 def text_of_both(prefix: str | None, suffix: str | None) -> str | None:
@@ -77,12 +87,14 @@ def referrer(keys: str) -> Callable[[str | None], Any]:
     """What a value refers to, as a key of this type; null when it refers to nothing."""
     if keys == "string":
         return text.ref
+    if keys in shapes.KEYS:
+        return lambda value: None if text.ref(value) is None else shapes.Named(keys, text.ref(value) or "")
     return refer_to_number
 
 
 def one_key(keys: str) -> Callable[[str | None], Any]:
     """The same key for every value."""
-    first: Any = TEXT_KEYS[0] if keys == "string" else LONG_KEYS[0]
+    first: Any = LONG_KEYS[0] if keys == "long" else shapes.Shape(keys).key(TEXT_KEYS[0])
     return lambda value: None if value is None else first
 
 
@@ -101,31 +113,35 @@ class Library(Protocol):
 
 
 class ArrowFunctions:
-    """Lifts to functions of Arrow arrays."""
+    """Lifts to functions of Arrow arrays, of keys and values of any types."""
 
-    _TYPES = {  # noqa: RUF012
-        "string": pa.string(),
-        "long": pa.int64(),
-        "boolean": pa.bool_(),
-        "struct<start:bigint,end:bigint>": pa.struct([("start", pa.int64()), ("end", pa.int64())]),
-        "array<string>": pa.list_(pa.string()),
-        "array<struct<key:string,value:string>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])),
-        "array<struct<key:bigint,value:string>>": pa.list_(pa.struct([("key", pa.int64()), ("value", pa.string())])),
-    }
+    def __init__(self, shape: shapes.Shape = shapes.PLAIN) -> None:
+        self.shape = shape
+        value, key = shape.value_type, shape.key_type
+        pairs = pa.list_(pa.struct([("key", key), ("value", value)]))
+        self._types = {
+            **dict.fromkeys(shapes.KEYS, key),
+            "string": value,
+            "long": pa.int64(),
+            "boolean": pa.bool_(),
+            "struct<start:bigint,end:bigint>": pa.struct([("start", pa.int64()), ("end", pa.int64())]),
+            "array<string>": pa.list_(value),
+            **{f"array<struct<key:{kind},value:string>>": pairs for kind in ("string", "bigint", *shapes.KEYS)},
+        }
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
-        made = self._TYPES[kind]
+        made, shape = self._types[kind], self.shape
 
         def over_arrays(*arrays: pa.Array) -> pa.Array:
-            rows = zip(*(a.to_pylist() for a in arrays), strict=True)
-            return pa.array([function(*row) for row in rows], type=made)
+            rows = zip(*(map(shape.reader(a.type), a.to_pylist()) for a in arrays), strict=True)
+            return pa.array([shape.coded(function(*row)) for row in rows], type=made)
 
         return over_arrays
 
 
 class ColumnFunctions:
-    """Lifts to Python UDFs over Spark Columns."""
+    """Lifts to Python UDFs over Spark Columns; keys and values are texts, or keys numbers."""
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""

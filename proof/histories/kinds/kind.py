@@ -14,9 +14,11 @@ from typing import Any
 
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.functions import Library
+from proof.histories.kinds.shapes import PLAIN, Shape
 from proof.oracle.graph import Topology
 from proof.runners.library import as_written
 from watersmeet.builder import StreamsBuilder
+from watersmeet.io.formats import Format
 
 Params = Mapping[str, Any]
 
@@ -31,26 +33,39 @@ class Site:
     library : lifts functions to columns.
     name : the operator's name.
     keys : type of the keys.
+    shape : types of keys and values, where there is no Spark.
+    kept : what its store is called, if not by the operator's name.
     """
 
     builder: StreamsBuilder
     library: Library
     name: str
     keys: str
+    shape: Shape = PLAIN
+    kept: str | None = None
+
+    def formats(self) -> dict[str, Any]:
+        """How a source reads its keys and values."""
+        key = self.shape.key_format() if self.shape.keys == self.keys else Format(self.keys)
+        return {"key": key, "value": self.shape.value_format()}
 
     def store(self, params: Params) -> str | None:
         """The name of its store, where it keeps one."""
-        return f"{self.name}-store" if params.get("stored") else None
+        return (self.kept or f"{self.name}-store") if params.get("stored") else None
 
 
 @dataclass(frozen=True)
 class OracleSite:
-    """Where an operator is built by the oracle; `relaxed` says whether null keys are wanted below."""
+    """Where an operator is built by the oracle.
+
+    `relaxed` says whether null keys are wanted below, `shape` what keys and values stand for.
+    """
 
     topology: Topology
     name: str
     keys: str
     relaxed: bool
+    shape: Shape = PLAIN
 
 
 Draw = Callable[[Choices, str], Params]

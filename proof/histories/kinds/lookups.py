@@ -20,7 +20,6 @@ from proof.oracle.tables.global_lookup import (
     KeyMapper,
 )
 from proof.oracle.tables.one_to_many import OneToManyJoin
-from watersmeet.io.formats import Format
 
 
 def _how(choices: Choices, generation: str) -> Params:
@@ -69,7 +68,7 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
 
 
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
-    return [site.builder.global_table(site.name, key=Format(site.keys), value="string", store=site.store(params))]
+    return [site.builder.global_table(site.name, **site.formats(), store=site.store(params))]
 
 
 def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:

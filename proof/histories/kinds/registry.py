@@ -21,6 +21,7 @@ from proof.histories.kinds import (
 )
 from proof.histories.kinds.functions import Library
 from proof.histories.kinds.kind import Kind, OracleSite, Site
+from proof.histories.kinds.shapes import Shape
 from proof.oracle.graph import Node, Topology
 from proof.oracle.semantics import AS_BY_TOPICS, Semantics
 from watersmeet.builder import StreamsBuilder
@@ -41,12 +42,22 @@ SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.wri
 
 
 def build(
-    blueprint: Blueprint, builder: StreamsBuilder, library: Library, named: Callable[[int], str] = name_of
+    blueprint: Blueprint,
+    builder: StreamsBuilder,
+    library: Library,
+    named: Callable[[int], str] = name_of,
+    kept: Callable[[int], str | None] = lambda _: None,
 ) -> None:
-    """Add the blueprint to a builder, with the users' handles; `named`: what an operator is called."""
+    """Add the blueprint to a builder, with the users' handles.
+
+    Parameters
+    ----------
+    named : what an operator is called.
+    kept : what its store is called, where that does not follow from its name.
+    """
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = Site(builder, library, named(number), blueprint.keys)
+        site = Site(builder, library, named(number), blueprint.keys, shape_of(blueprint), kept(number))
         made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
 
 
@@ -64,15 +75,21 @@ def oracle_by_op(
     """The same, the nodes of each operator as they are built."""
     version = VERSIONS[blueprint.generation]
     topology = Topology(semantics or Semantics(version, faithful=False, rows=AS_BY_TOPICS))
+    topology.outlives = blueprint.on_error != "fail"
     return topology, _built(blueprint, topology, named)
 
 
 def _built(blueprint: Blueprint, topology: Topology, named: Callable[[int], str]) -> Iterator[list[Node]]:
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number))
+        site = OracleSite(topology, named(number), blueprint.keys, _relaxed(blueprint, number), shape_of(blueprint))
         made.append(KINDS[op.kind].nodes(site, [made[r.op][r.port] for r in op.inputs], op.params))
         yield made[-1]
+
+
+def shape_of(blueprint: Blueprint) -> Shape:
+    """The types of the blueprint's keys and values."""
+    return Shape(blueprint.keys, blueprint.values)
 
 
 def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
@@ -102,7 +119,7 @@ def timed(blueprint: Blueprint) -> bool:
 
 def is_limited(blueprint: Blueprint) -> bool:
     """Whether an operator has a buffer with limits, which are those of one shard."""
-    return any("records" in op.params for op in blueprint.ops)
+    return any({"records", "bytes"} & op.params.keys() for op in blueprint.ops)
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:

@@ -27,7 +27,6 @@ from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
-from watersmeet.io.formats import Format
 
 PREDICATES = {"even": text.even, "long": text.long}
 MODERN = ("current", "spurious")
@@ -102,6 +101,11 @@ def _select_one_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
 
 
+def _seen(_key: Any, value: Any) -> None:
+    """Look at a value, which is of any type."""
+    text.even(str(value))
+
+
 def _map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
     selector = site.library.lift(text.referrer(site.keys), site.keys)
     mapper = site.library.lift(text.mapped, "string")
@@ -114,7 +118,7 @@ def _map_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
 
 
 def _flat_map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
-    kind = {"string": "string", "long": "bigint"}[site.keys]
+    kind = {"long": "bigint"}.get(site.keys, site.keys)
     mapper = site.library.lift(text.pairs(site.keys), f"array<struct<key:{kind},value:string>>")
     return [inputs[0].flat_map(mapper, name=site.name)]
 
@@ -210,7 +214,7 @@ KINDS: dict[str, Kind] = {
     "stream": Kind(
         (),
         STREAM,
-        lambda site, _, __: [site.builder.stream(site.name, key=Format(site.keys), value="string")],
+        lambda site, _, __: [site.builder.stream(site.name, **site.formats())],
         lambda site, _, __: [source(site.topology, site.name)],
     ),
     "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),
@@ -229,7 +233,7 @@ KINDS: dict[str, Kind] = {
     "peek": Kind(
         STREAM,
         STREAM,
-        lambda site, inputs, _: [inputs[0].peek(text.even, name=site.name)],
+        lambda site, inputs, _: [inputs[0].peek(_seen, name=site.name)],
         lambda _site, inputs, _: [MapRecord(inputs[0], lambda record: record)],
         weight=1,
     ),

@@ -25,11 +25,22 @@ def _limit(choices: Choices, _generation: str) -> Params:
 
 
 def _buffer(params: Params) -> BufferConfig:
-    return BufferConfig.max_records(params["records"]) if "records" in params else UNBOUNDED
+    if "bytes" not in params:
+        return BufferConfig.max_records(params["records"]) if "records" in params else UNBOUNDED
+    limited = BufferConfig.max_bytes(params["bytes"])
+    return limited.with_max_records(params["records"]) if "records" in params else limited
 
 
-def _room(params: Params) -> Room | None:
-    return Room(params["records"]) if "records" in params else None
+def _strict(params: Params) -> BufferConfig:
+    """The buffer, which stops the query when it is full, if it is to."""
+    return _buffer(params).shut_down_when_full() if params.get("refuses") else _buffer(params)
+
+
+def _room(site: OracleSite, params: Params) -> Room | None:
+    if not {"records", "bytes"} & params.keys():
+        return None
+    records, size = (params.get(name, float("inf")) for name in ("records", "bytes"))
+    return Room(records, size, bool(params.get("refuses")), lambda key, value: 4 + len(key) + site.shape.size(value))
 
 
 def _windowed_limit(choices: Choices, generation: str) -> Params:
@@ -37,17 +48,18 @@ def _windowed_limit(choices: Choices, generation: str) -> Params:
 
 
 def _suppress(site: Site, inputs: list[Any], params: Params) -> list[Any]:
-    return [inputs[0].suppress(Suppressed(params["ms"], _buffer(params)), name=site.name)]
+    return [inputs[0].suppress(Suppressed(params["ms"], _strict(params)), name=site.name)]
 
 
 def _suppress_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    return [Suppress(site.topology, inputs[0], params["ms"], room=_room(params))]
+    return [Suppress(site.topology, inputs[0], params["ms"], room=_room(site, params))]
 
 
 def _windowed(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     closes = params["close"] and not isinstance(inputs[0]._windows, UnlimitedWindows)
-    limited = Suppressed(params["ms"], _buffer(params))
-    until = Suppressed.until_window_closes(UNBOUNDED) if closes else limited
+    limited = Suppressed(params["ms"], _strict(params))
+    final = Suppressed.until_window_closes(_strict(params) if params.get("refuses") else UNBOUNDED)
+    until = final if closes else limited
     return [inputs[0].suppress(until, name=site.name)]
 
 
@@ -55,9 +67,9 @@ def _windowed_node(site: OracleSite, inputs: list[Any], params: Params) -> list[
     aggregate = _aggregate_above(inputs[0])
     order = _struct_bytes if aggregate is None else aggregate.serialized
     if aggregate is None or not params["close"] or not aggregate.closes:
-        return [Suppress(site.topology, inputs[0], params["ms"], key_order=order, room=_room(params))]
-    wait = aggregate.last_moment_ms() + 1
-    return [Suppress(site.topology, inputs[0], wait, window_ms=aggregate.length_ms(), key_order=order)]
+        return [Suppress(site.topology, inputs[0], params["ms"], key_order=order, room=_room(site, params))]
+    wait, room = aggregate.last_moment_ms() + 1, _room(site, params) if params.get("refuses") else None
+    return [Suppress(site.topology, inputs[0], wait, window_ms=aggregate.length_ms(), key_order=order, room=room)]
 
 
 def _aggregate_above(node: Any) -> Any:

@@ -26,7 +26,6 @@ from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_map_values import TableMapValues
 from proof.oracle.tables.table_table import TableTableJoin
-from watersmeet.io.formats import Format
 
 
 def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
@@ -37,7 +36,7 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
     options: Any = {"store": site.store(params), "history": history_of(params)}
-    return [site.builder.table(site.name, key=Format(site.keys), value="string", **options)]
+    return [site.builder.table(site.name, **site.formats(), **options)]
 
 
 def _filter_params(choices: Choices, generation: str) -> Params:

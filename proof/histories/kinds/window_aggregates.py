@@ -74,13 +74,14 @@ def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     if params["fold"] == "count":
         return [grouped.count(store=site.store(params)).map_values(site.library.lift(str, "string"), name=site.name)]
     fold, options = AGGREGATORS[params["fold"]], {"name": site.name, "store": site.store(params)}
+    plain = site.shape.plain
     if fold.initial is None:
-        return [grouped.reduce(python(fold.add), **options)]
-    steps = [python(lambda value, aggregate: fold.add(aggregate, value))]
+        return [grouped.reduce(python(plain(fold.add)), **options)]
+    steps = [python(plain(lambda value, aggregate: fold.add(aggregate, value)))]
     if params["windows"] == "session":
         assert fold.merge is not None, "a session aggregate needs a merger"
-        steps.append(python(fold.merge))
-    return [grouped.aggregate(fold.initial, *steps, **options)]
+        steps.append(python(plain(fold.merge)))
+    return [grouped.aggregate(site.shape.initial(fold.initial), *steps, **options)]
 
 
 def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
@@ -106,11 +107,14 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
 
 
 def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
-    grouped = aggregates.cogrouped(inputs).windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
+    streams = aggregates.cogrouped(site, inputs)
+    grouped = streams.windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
     fold, _ = aggregates.cogrouped_folds()
     assert fold.merge is not None, "sessions are merged"
-    steps = [python(fold.merge)] if params["windows"] == "session" else []
-    return [grouped.aggregate(fold.initial, *steps, name=site.name, store=site.store(params))]
+    assert fold.initial is not None, "a log begins with something"
+    shape = site.shape
+    steps = [python(shape.plain(fold.merge))] if params["windows"] == "session" else []
+    return [grouped.aggregate(shape.initial(fold.initial), *steps, name=site.name, store=site.store(params))]
 
 
 def _stream(site: Site, inputs: list[Any], _: Params) -> list[Any]:

@@ -96,8 +96,11 @@ class StreamStreamJoin(Node):
         """Before KIP-77: null values look up too, and a left join listens to its left side alone."""
         if record.key is None:
             return
-        self._clock.move(record.ts, port)
-        if port == LEFT or self._spec.how != "left":
+        looks_up = port == LEFT or self._spec.how != "left"
+        if looks_up or record.value is not None:
+            # it has got somewhere, whether it finds a partner or not
+            self.reach(self._topology, record.ts, port)
+        if looks_up:
             self._join(record, port)
         if record.value is not None:
             self._stores[port].put(record.key, record.value, record.ts, self._domain)

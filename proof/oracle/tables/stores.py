@@ -85,9 +85,13 @@ class VersionedStore:
     def _time(self) -> int:
         return self._times.get(self._domain(), -1)
 
+    def is_expired(self, ts: int) -> bool:
+        """Whether a version of this time is too old to be put."""
+        return ts < self._time - self._history_ms
+
     def put(self, key: Key, value: Value, ts: int) -> bool | None:
         """Insert a version: True when it is the latest, False when out of order, None when too old."""
-        if ts < self._time - self._history_ms:
+        if self.is_expired(ts):
             return None
         self._times[self._domain()] = max(self._time, ts)
         row = self._rows.setdefault(key, _History())

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from proof.oracle.domains import domain_of
-from proof.oracle.graph import Node, Repartition, Topology
+from proof.oracle.graph import EngineFailsError, Node, Repartition, Topology
 from proof.oracle.records import Key, Record, Stored, Value
 from proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 from proof.oracle.tables.table import Table
-from proof.oracle.windows.aggregation import Aggregator, Cogrouped
+from proof.oracle.windows.aggregation import Aggregator, Cogrouped, FoldRaisesError
 
 
 class _Aggregate(Table):
@@ -85,7 +85,17 @@ class StreamAggregate(_Aggregate):
         self.reach(self._topology, record.ts, port)
         before = self._current.get(record.key)
         aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
-        self._write(record.key, self._aggregators[port].added(aggregate, record.value), ts)
+        try:
+            new = self._aggregators[port].added(aggregate, record.value)
+        except FoldRaisesError as error:
+            if isinstance(self._store, VersionedStore) and self._store.is_expired(ts):
+                # what has expired is not folded: nothing reads what the fold would give
+                return
+            if not self._topology.outlives or self.versioned:
+                raise EngineFailsError(str(error)) from error
+            self._topology.ended += 1
+            return
+        self._write(record.key, new, ts)
 
 
 class GroupTable(Node):
@@ -133,6 +143,10 @@ class TableAggregate(_Aggregate):
             aggregate = self._aggregator.subtract(aggregate, record.old)
             ts = max(ts, record.ts)
         if record.value is not None:
-            aggregate = self._aggregator.added(aggregate, record.value)
+            try:
+                aggregate = self._aggregator.added(aggregate, record.value)
+            except FoldRaisesError as error:
+                # the next change would take away what was never added
+                raise EngineFailsError(str(error)) from error
             ts = max(ts, record.ts)
         self._write(record.key, aggregate, ts)

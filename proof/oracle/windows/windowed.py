@@ -9,14 +9,15 @@ has closed it, records of other partitions do not see it, and begin it anew (row
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 from proof.oracle.clock import Clock
-from proof.oracle.graph import Node, Place, Topology
+from proof.oracle.graph import EngineFailsError, Node, Place, Topology
 from proof.oracle.records import Key, Record, Stored, Value, Windowed, key_bytes
 from proof.oracle.source_time import SourceTime
 from proof.oracle.tables.table import Table
-from proof.oracle.windows.aggregation import Aggregator, Cogrouped
+from proof.oracle.windows.aggregation import Aggregator, Cogrouped, FoldRaisesError
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,21 @@ class WindowAggregate(Table):
         self.clock = self._clocks[port if len(self._clocks) > 1 else 0]
         self.clock.move(record.ts, port)
         self._aggregator = self._aggregators[port]
-        if self.aggregate(record):
+        if self._raises(record) or self.aggregate(record):
             self._emit_closed()
+
+    def _raises(self, record: Record) -> bool:
+        """Whether a record ends, in all its windows alike, since a function raises for it."""
+        if not self._aggregator.raises:
+            return False
+        try:
+            deepcopy(self).aggregate(record)
+        except FoldRaisesError as error:
+            if not self._topology.outlives:
+                raise EngineFailsError(str(error)) from error
+            self._topology.ended += 1
+            return True
+        return False
 
     def aggregate(self, record: Record) -> bool:
         """Put one record into its windows; False when the engine then does not look for closed ones."""

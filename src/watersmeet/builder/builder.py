@@ -106,6 +106,7 @@ class StreamsBuilder(InputReading):
         ------
         TopologyError : it reads nothing, or has policies for an operator or output that it has not. That it writes
             nothing is said at a start: a test driver, or a look at its stores, needs no output.
+        ConfigError : `on_error` is to outlive a function that Spark evaluates, which fails the query all the same.
         """
         plan = self._construction.plan()
         plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named)))
@@ -113,7 +114,9 @@ class StreamsBuilder(InputReading):
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         check_named(plan)
         functions = self._construction.functions
-        return Topology(with_dead_letters(plan, functions), functions)
+        topology = Topology(with_dead_letters(plan, functions), functions)
+        functions.check_outlived(topology.physical)
+        return topology
 
 
 def _spark_functions() -> FunctionBackend:

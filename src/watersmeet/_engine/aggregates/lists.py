@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.keys.keys import equal_keys, group_keys, hash_keys
+from watersmeet._engine.keys.keys import equal_values, group_keys, hash_keys
 from watersmeet._engine.rows.columns import gather, valid
 
 
@@ -43,7 +43,7 @@ def kept(lists: pa.Array, keep: Bools) -> pa.Array:
 def without(lists: pa.Array, values: pa.Array) -> pa.Array:
     """The lists without the first element that is equal to the row's value; null takes nothing away."""
     rows, elements = flat(lists)
-    same = equal_keys(elements, values.cast(elements.type).take(pa.array(rows))) & valid(elements)
+    same = equal_values(elements, values.cast(elements.type).take(pa.array(rows))) & valid(elements)
     found = np.flatnonzero(same)
     _, first = np.unique(rows[found], return_index=True)
     keep = np.ones(len(rows), dtype=np.bool_)

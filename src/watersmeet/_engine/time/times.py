@@ -68,7 +68,7 @@ class Times:
         np.maximum.at(self.end, self.of_row[~gone], self.now[~gone])
         np.maximum.at(self.end, self.index(told_domain), last)
         self._rests = np.zeros(0, dtype=np.int64)
-        self._quiet = self._rest(state, wall, told_domain) if context.time.idle_after_ms else None
+        self._quiet = self._rest(state, wall, told_domain, last) if context.time.idle_after_ms else None
         self.now[gone] = self._let_go(np.flatnonzero(gone))
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         reached = state.get_scalar(REACH, [{} for _ in range(sides)])
@@ -82,15 +82,27 @@ class Times:
         told = Told.of(self._rows_told, self._context.time.hold_back)
         return told.behind(self.domains[self._rests], self.end[self._rests])
 
-    def _rest(self, state: State, wall: int | None, told_domain: Int64s) -> Quiet:
+    def _rest(self, state: State, wall: int | None, told_domain: Int64s, last: Int64s) -> Quiet:
         """Moves the time of the domains that rest on."""
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
         fresh[self.index(told_domain)] = True
-        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        quiet = Quiet.of(state, self.domains, self.end)
+        quiet = quiet.after(fresh, self._heard(quiet, told_domain, last), wall)
         end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
         self._rests = np.flatnonzero(end > self.end)
         self.end = end
         return quiet
+
+    def _heard(self, quiet: Quiet, told_domain: Int64s, last: Int64s) -> Int64s:
+        """The time of each domain that records have told, from which a rest goes on.
+
+        It is before 0 where the operators above may hold back longer than it is since time 0; `end` has -1 there, from
+        which a rest would reach each moment too early.
+        """
+        heard = np.full(len(self.domains), -(2**62))
+        np.maximum.at(heard, self.index(told_domain), last)
+        before = np.where(quiet.since >= 0, np.maximum(quiet.time, heard), heard)
+        return np.where(self.end < 0, before, self.end)
 
     def _let_go(self, rows: Int64s) -> Int64s:
         """The time at rows that operators above have let go.

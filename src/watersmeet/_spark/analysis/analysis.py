@@ -20,6 +20,9 @@ from pyspark.sql.types import DataType
 
 _PYSPARK_LOGS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CLOCK = re.compile(r"(?<![\w.`])(?<! AS )(?:current_timestamp|now|current_date|localtimestamp|current_time)\(\d*\)")
+_SESSION = re.compile(
+    r"(?<![\w.`])(?<! AS )(?:current_user|session_user|user|current_schema|current_database|current_catalog)\(\)"
+)
 _SUBQUERY = re.compile(r"(?<![\w.])scalarsubquery\(")
 
 
@@ -29,6 +32,8 @@ class Flaw:
 
     what: str
     hint: str
+    names: tuple[str, ...] = ()
+    """Names that Spark takes for a call of a function, without parentheses, where no column is called so."""
 
 
 _MANY = Flaw(
@@ -54,6 +59,13 @@ _CHANCE = Flaw(
 _OF_NOW = Flaw(
     "reads the clock",
     "A record gives the same whenever it is read: let whoever writes the record put the time into a field of it.",
+    ("current_timestamp", "current_date", "current_time"),
+)
+_OF_SESSION = Flaw(
+    "reads who runs the query, and where",
+    "A record gives the same whoever runs the query: take it from a field of the record, as value['user'], or give it "
+    "as a constant, F.lit(...).",
+    ("user", "current_user", "session_user"),
 )
 _OF_OTHERS = Flaw(
     "asks a query of its own", "What it finds would depend on the batch: read the other data as a table, and join it."
@@ -81,7 +93,7 @@ def analysed(frame: DataFrame, *columns: Column) -> list[DataType]:
 def flaw_of(frame: DataFrame, columns: Sequence[Column]) -> Flaw | None:
     """Why the columns are no functions of a row of the frame alone; None where they are, or fit no frame at all.
 
-    A text constant that reads as a call of the clock, "now()", is taken for one.
+    A text constant that reads as a call of the clock or of the session, "now()", is taken for one.
     """
     present = [column.isNotNull() for column in columns]
     other = frame.sparkSession.range(0).toDF("watersmeet_other")
@@ -97,6 +109,8 @@ def flaw_of(frame: DataFrame, columns: Sequence[Column]) -> Flaw | None:
             return _NEIGHBOURS
     if any(_CLOCK.search(text) for text in texts):
         return _OF_NOW
+    if any(_SESSION.search(text) for text in texts):
+        return _OF_SESSION
     return _OF_OTHERS if any(_SUBQUERY.search(text) for text in texts) else None
 
 

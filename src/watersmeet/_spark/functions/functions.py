@@ -113,6 +113,15 @@ class ColumnFunctions:
             return ()
         return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
 
+    def check_outlived(self, physical: Any) -> None:
+        """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
+        from watersmeet._spark.dataflow.places import check_outlived
+        from watersmeet._spark.sinks.sinks import can_be_direct
+
+        spark = SparkSession.getActiveSession()
+        if spark is not None:
+            check_outlived(spark, physical, direct_sinks=can_be_direct(spark, physical.plan))
+
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
         kind = self.value_type(function, arguments, role)
@@ -240,7 +249,9 @@ class ColumnFunctions:
         flaw = flaw_of(frame, results)
         if flaw:
             shown = given.told(_shown(results))
-            raise FunctionError(f"The {role} {flaw.what}.", given=_placed(shown, function), hint=flaw.hint)
+            raise FunctionError(
+                f"The {role} {flaw.what}.", given=_placed(shown, function), hint=given.hint_of(flaw, results)
+            )
         try:
             # what cannot be null in one expression can in another, and is of the same type
             kinds = [nullable(kind) for kind in analysed(frame, *results)]
