@@ -68,7 +68,7 @@ TYPES: dict[str, tuple[Any, pa.DataType, Draw]] = {
 """By name: the format that brings the values, their type, and what draws them."""
 
 
-def aggregates(kind: pa.DataType, *, takes_back: bool) -> dict[str, by_name.Aggregate]:
+def aggregates(kind: pa.DataType, *, takes_back: bool) -> dict[str, by_name.AnyAggregate]:
     """All aggregates by name of values of a type."""
 
     def it(value: Any) -> Any:

@@ -6,7 +6,7 @@ A checkpoint records it, so that stores can be read where the program is not (la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Shown:
         """The same as JSON has it, for the checkpoint."""
         said = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
         if self.fold is not None:
-            said["fold"] = {**asdict(self.fold), "fields": [list(each) for each in self.fold.fields]}
+            said["fold"] = self.fold.recorded()
         return said
 
     @classmethod
@@ -66,8 +66,7 @@ class Shown:
         """What `recorded` gives, as it was."""
         given = dict(said)
         if given["fold"] is not None:
-            fields = tuple((name, kind, k) for name, kind, k in given["fold"]["fields"])
-            given["fold"] = folds.NamedFold(**{**given["fold"], "fields": fields})
+            given["fold"] = folds.NamedFold.read(given["fold"])
         return cls(**{**given, "schema": StructType.fromJson(given["schema"])})
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
