@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.parts import Part
-from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.rows.columns import valid
 
@@ -59,9 +59,16 @@ def _tallied(states: pa.Array) -> pa.Array:
 
 
 def in_order(states: pa.Array) -> tuple[Int64s, pa.Array, Int64s, Int64s]:
-    """(row, value, its rank, its number) of each pair, row by row and the smallest value first."""
+    """(row, value, its rank, its number) of each pair, row by row and the smallest value first, -0.0 before 0.0."""
     rows, pairs = lists.flat(states)
     value, count = pairs.flatten()
     rank = lists.ranks(value)
-    order = np.lexsort((rank, rows))
+    order = np.lexsort((_positive(value), rank, rows))
     return rows[order], value.take(pa.array(order)), rank[order], count.to_numpy()[order]
+
+
+def _positive(values: pa.Array) -> Bools:
+    """Which floats have no sign: what is shown follows from the values alone, whatever has come and gone."""
+    if not pa.types.is_floating(values.type):
+        return np.zeros(len(values), dtype=np.bool_)
+    return ~np.signbit(values.to_numpy(zero_copy_only=False))

@@ -38,7 +38,7 @@ class Percentile(Counts):
             np.searchsorted(up_to[1:], before + each.astype(np.int64) + 1, side="left") for each in (low, high)
         )
         with np.errstate(invalid="ignore", over="ignore"):
-            between = (high - place) * number[one] + (place - low) * number[other]
+            between = number[one] + (place - low) * (number[other] - number[one])
         found = np.zeros(len(kept))
         found[some] = np.where((low == high) | (rank[one] == rank[other]), number[one], between)
         return pa.array(found, mask=ends == begins)
