@@ -96,20 +96,27 @@ def latest(values: list[Any], keys: list[Any], *, largest: bool) -> Any:
 
 
 def most_often(values: list[Any]) -> Any:
-    """Of those that are there most often the smallest, -0.0 before 0.0 and NaN last."""
+    """Of those that are there most often the smallest, NaN last."""
+    values = [plain(value) for value in values]
     count = Counter(map(repr, values))
     order = sorted(values, key=lambda v: (-count[repr(v)], in_order(v)))
     return order[0] if values else None
 
 
-def in_order(value: Any) -> tuple[bool, Any, bool]:
-    return value != value, 0 if value != value else value, repr(value)[0] != "-"
+def in_order(value: Any) -> tuple[bool, Any]:
+    return value != value, 0 if value != value else value
+
+
+def plain(value: Any) -> Any:
+    """The value, -0.0 as 0.0."""
+    return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def at_place(values: list[Any], numbers: list[float], p: float) -> float | None:
     """The percentile, in Spark's steps."""
     if not values:
         return None
+    numbers = [plain(number) for number in numbers]
     order = sorted(range(len(values)), key=lambda at: in_order(values[at]))
     place = (len(values) - 1) * p
     low, high = math.floor(place), math.ceil(place)

@@ -57,10 +57,12 @@ class AnyAggregate:
     ----------
     stem : what its kernel is found by.
     name : what its function is called: `wm.<name>`.
+    finished_anywhere : whether what is shown can be made of what is kept where the program is not, as by `read_state`.
     """
 
     stem: ClassVar[str]
     name: ClassVar[str]
+    finished_anywhere: ClassVar[bool] = True
 
     @property
     def arguments(self) -> Mapping[str, Function | None]:

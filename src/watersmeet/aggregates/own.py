@@ -54,6 +54,7 @@ class Aggregate(AnyAggregate):
     """
 
     stem = "own"
+    finished_anywhere = False
     state: ClassVar[Any] = None
     result: ClassVar[Any] = None
     argument: Function | None = None

@@ -80,14 +80,6 @@ def normalized(values: pa.Array) -> pa.Array:
     return values
 
 
-def one_nan(values: pa.Array) -> pa.Array:
-    """The values with one NaN in place of all; 0.0 and -0.0 stay apart."""
-    if not pa.types.is_floating(values.type):
-        return values
-    nan = pa.scalar(float("nan"), values.type)
-    return pc.if_else(pc.is_nan(values).fill_null(False), nan, values)
-
-
 def descending(
     lists: pa.Array, most: int | None = None, by: Callable[[pa.Array], pa.Array] = lambda elements: elements
 ) -> pa.Array:

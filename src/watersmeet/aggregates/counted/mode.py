@@ -25,6 +25,6 @@ class Mode(OfOne):
 def mode(argument: Function) -> AnyAggregate:
     """The value that is there most often; of several the smallest, as Spark's `mode(argument, True)`; null of none.
 
-    Kept is how often each value is there. NaN is one value, above all numbers.
+    Kept is how often each value is there. -0.0 is 0.0, and NaN is one value, above all numbers.
     """
     return Mode(argument)

@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.parts import Part
-from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.rows.columns import valid
 
 
 class Counts(Part):
-    """Values with their numbers; NaN is one value. What is taken back as often as it came is gone."""
+    """Values with their numbers; NaN is one value, and -0.0 is 0.0. What is taken back as often as it came is gone."""
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)
@@ -38,7 +38,7 @@ class Counts(Part):
     def _single(self, values: pa.Array, count: int) -> pa.Array:
         """Each value so many times."""
         pair = self.state.value_type
-        columns = [lists.one_nan(values.cast(pair.field("value").type)), pa.array(np.full(len(values), count))]
+        columns = [lists.normalized(values.cast(pair.field("value").type)), pa.array(np.full(len(values), count))]
         pairs = pa.StructArray.from_arrays(columns, fields=list(pair), mask=pa.array(~valid(values)))
         return lists.single(pairs, self.state)
 
@@ -59,16 +59,9 @@ def _tallied(states: pa.Array) -> pa.Array:
 
 
 def in_order(states: pa.Array) -> tuple[Int64s, pa.Array, Int64s, Int64s]:
-    """(row, value, its rank, its number) of each pair, row by row and the smallest value first, -0.0 before 0.0."""
+    """(row, value, its rank, its number) of each pair, row by row and the smallest value first."""
     rows, pairs = lists.flat(states)
     value, count = pairs.flatten()
     rank = lists.ranks(value)
-    order = np.lexsort((_positive(value), rank, rows))
+    order = np.lexsort((rank, rows))
     return rows[order], value.take(pa.array(order)), rank[order], count.to_numpy()[order]
-
-
-def _positive(values: pa.Array) -> Bools:
-    """Which floats have no sign: what is shown follows from the values alone, whatever has come and gone."""
-    if not pa.types.is_floating(values.type):
-        return np.zeros(len(values), dtype=np.bool_)
-    return ~np.signbit(values.to_numpy(zero_copy_only=False))
