@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,17 +15,12 @@ from watersmeet._engine.aggregates.parts import Kept, Part
 def kernel(how: Declared, kept: Kept) -> Part:
     """See `Kernel`."""
     if kept.takes_back:
-        return Bag(
-            kept.state, finish=lambda states: pa.array([_product(each, how.modulo) for each in states.to_pylist()])
-        )
+        return Bag(kept.state, finish=lambda states: _products(states, how.modulo))
     return Product(kept.state, how.modulo)
 
 
-def _product(values: list[int], modulo: int) -> int:
-    made = 1
-    for value in values:
-        made = made * value % modulo
-    return made
+def _products(states: pa.Array, modulo: int) -> pa.Array:
+    return pa.array([math.prod(each or ()) % modulo for each in states.to_pylist()])
 
 
 class Product(Part):
