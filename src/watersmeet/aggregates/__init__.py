@@ -27,6 +27,7 @@ from watersmeet.aggregates.picks.edges import First, Last, first, last
 from watersmeet.aggregates.picks.extremes import Max, Min, max, min
 from watersmeet.aggregates.picks.extremes_by import MaxBy, MinBy, max_by, min_by
 from watersmeet.aggregates.plain import PythonFunction, python
+from watersmeet.names import beside
 
 AGGREGATES: dict[str, type[AnyAggregate]] = {
     each.stem: each
@@ -54,6 +55,10 @@ AGGREGATES: dict[str, type[AnyAggregate]] = {
     )
 }
 """All aggregates by their stems."""
+
+for _each in AGGREGATES.values():
+    if _each.in_agg is not None:
+        beside(_each.name, f"{_each.in_agg}={_each.example()}")
 
 __all__ = [
     "AGGREGATES",

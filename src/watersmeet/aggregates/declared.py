@@ -57,11 +57,13 @@ class AnyAggregate:
     ----------
     stem : what its kernel is found by.
     name : what its function is called: `wm.<name>`.
+    in_agg : what hints call the field of its result; None: it has no name that one could look for elsewhere.
     finished_anywhere : whether what is shown can be made of what is kept where the program is not, as by `read_state`.
     """
 
     stem: ClassVar[str]
     name: ClassVar[str]
+    in_agg: ClassVar[str | None] = "result"
     finished_anywhere: ClassVar[bool] = True
 
     @property

@@ -54,6 +54,7 @@ class Aggregate(AnyAggregate):
     """
 
     stem = "own"
+    in_agg = None
     finished_anywhere = False
     state: ClassVar[Any] = None
     result: ClassVar[Any] = None

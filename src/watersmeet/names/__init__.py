@@ -5,8 +5,18 @@ write, in place of Python's bare "has no attribute" and "unexpected keyword argu
 """
 
 from watersmeet.names.calls import answered, answered_as, answering, option_refused
-from watersmeet.names.elsewhere import ELSEWHERE
+from watersmeet.names.elsewhere import ELSEWHERE, beside
 from watersmeet.names.missing import missing, public
 from watersmeet.names.no_values import NoValue
 
-__all__ = ["ELSEWHERE", "NoValue", "answered", "answered_as", "answering", "missing", "option_refused", "public"]
+__all__ = [
+    "ELSEWHERE",
+    "NoValue",
+    "answered",
+    "answered_as",
+    "answering",
+    "beside",
+    "missing",
+    "option_refused",
+    "public",
+]

@@ -13,6 +13,7 @@ class CollectList(OfOne):
     """See `collect_list`."""
 
     stem = name = "collect_list"
+    in_agg = "all"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

@@ -13,6 +13,7 @@ class CollectSet(OfOne):
     """See `collect_set`."""
 
     stem = name = "collect_set"
+    in_agg = "different"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

@@ -15,6 +15,7 @@ class CountDistinct(OfOne):
     """See `count_distinct`."""
 
     stem = name = "count_distinct"
+    in_agg = "n"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

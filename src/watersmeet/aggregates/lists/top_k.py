@@ -32,6 +32,12 @@ class TopK(OfOne):
     k: int = 1
 
     stem = name = "top_k"
+    in_agg = "top"
+
+    @classmethod
+    def example(cls, of: str = "value['field']") -> str:
+        """See `AnyAggregate`."""
+        return f"wm.top_k(lambda value: {of}, k=3)"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""
@@ -48,6 +54,12 @@ class TopBy(OfTwo):
     k: int = 1
 
     stem, name = "top_k_by", "top_k"
+    in_agg = "top"
+
+    @classmethod
+    def example(cls, of: str = "value['field']") -> str:
+        """See `AnyAggregate`."""
+        return f"wm.top_k(k=3, by=lambda value: {of})"
 
     @property
     def text(self) -> str:

@@ -16,6 +16,7 @@ class Avg(OfOne):
     """See `avg`."""
 
     stem = name = "avg"
+    in_agg = "mean"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

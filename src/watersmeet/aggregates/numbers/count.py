@@ -15,6 +15,8 @@ class Count(OfOne):
     """See `count`."""
 
     stem = name = "count"
+    # what is grouped has it as a method, too
+    in_agg = None
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

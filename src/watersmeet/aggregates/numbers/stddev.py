@@ -16,6 +16,7 @@ class Stddev(OfOne):
     """See `stddev`."""
 
     stem = name = "stddev"
+    in_agg = "spread"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

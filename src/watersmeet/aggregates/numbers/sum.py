@@ -17,6 +17,7 @@ class Sum(OfOne):
     """See `sum`."""
 
     stem = name = "sum"
+    in_agg = "total"
 
     def types(self, use: Use) -> Types:
         """See `AnyAggregate`."""

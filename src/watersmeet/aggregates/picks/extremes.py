@@ -32,6 +32,7 @@ class Min(_Extreme):
     """See `min`."""
 
     stem = name = "min"
+    in_agg = "least"
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +40,7 @@ class Max(_Extreme):
     """See `max`."""
 
     stem = name = "max"
+    in_agg = "most"
 
 
 @answered_as(Min.use())

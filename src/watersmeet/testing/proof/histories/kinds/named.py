@@ -5,6 +5,7 @@ Owns their arguments, which read texts of every shape, and are null of some. Law
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -19,34 +20,33 @@ OF_TABLES = tuple(f"wm.{stem}" for stem in RESULTS if stem not in ("first", "las
 
 
 class Joined(by_name.Aggregate):
-    """All values in their order, joined: a user's own aggregate, which changes the states that it gets."""
+    """All values in their order, joined: a user's own aggregate, which keeps them as JSON."""
 
-    state, result = "array<string>", "string"
+    state = result = "string"
 
     def init(self) -> Any:
         """See `Aggregate`."""
-        return []
+        return "[]"
 
     def add(self, state: Any, value: Any) -> Any:
         """See `Aggregate`."""
-        state.append(value)
-        return state
+        return json.dumps([*json.loads(state), value])
 
     def subtract(self, state: Any, value: Any) -> Any:
         """See `Aggregate`."""
+        values = json.loads(state)
         # a group may not have had it: of a table whose past has ended
-        if value in state:
-            state.remove(value)
-        return state
+        if value in values:
+            values.remove(value)
+        return json.dumps(values)
 
     def merge(self, one: Any, other: Any) -> Any:
         """See `Aggregate`."""
-        one.extend(other)
-        return one
+        return json.dumps(json.loads(one) + json.loads(other))
 
     def finish(self, state: Any) -> Any:
         """See `Aggregate`."""
-        return "/".join(state)
+        return "/".join(json.loads(state))
 
 
 def whole(value: str | None) -> str | None:
