@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,15 @@ def test_what_is_missing_or_of_no_type_is_said_where_it_is_used(spark: SparkSess
         table.agg(own=Bare())
     with pytest.raises(wm.FunctionError, match="longish"):
         b.stream("in", key="string", value="string").group_by_key().agg(own=Bare())
+
+
+def test_the_programs_of_the_page_are_built(spark: SparkSession) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "aggregates.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for program in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(program, names)
+    driver = TopologyTestDriver(names["builder"].build(), spark)
+    for customer, amount in (("ann", 2.0), ("bob", 6.0)):
+        driver.pipe("sales", "s", {"shop": "here", "customer": customer, "amount": amount}, ts=0)
+    assert [r.value for r in driver.read("means")][-1] == Row(n=2, mean=3.0)
+    assert [r.value for r in driver.read("shops")][-1] == Row(n=2, total=8.0, best="bob", median=4.0)
