@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import watersmeet.aggregates as wm
 from tests.engine.kit import by_step, driver_of
+from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
@@ -200,3 +201,39 @@ def test_it_is_described_by_its_class_and_has_parameters_of_its_own() -> None:
     assert "own=Power n=count" in builder.build().describe()
     driver = driver_of(lambda b: b.stream("in", key="string", value="long").group_by_key().agg(own=Power(it, 2.0)))
     assert by_step(driver, [("in", "a", 3, 0), ("in", "a", 4, 1)])[-1] == [("a", {"own": 25.0}, 1)]
+
+
+class NoEights(Log):
+    """It raises for one value."""
+
+    def add(self, state: Any, value: Any) -> Any:
+        if value == 8:
+            raise ValueError(value)
+        return super().add(state, value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS, cuts=CUTS)
+@pytest.mark.parametrize(
+    "windows", [None, TimeWindows(10, 5, 30), SlidingWindows(6, 30), SessionWindows(4, 30)], ids=lambda w: str(type(w))
+)
+def test_a_record_that_is_left_out_since_it_raises_is_in_no_window_and_no_other_aggregate(
+    windows: Any, steps: Any, cuts: Any
+) -> None:
+    def build(builder: Any) -> Any:
+        grouped = builder.stream("in", key="string", value="long").group_by_key()
+        builder_of = grouped if windows is None else grouped.windowed_by(windows)
+        table = builder_of.agg(**both(NoEights()), name="picky")
+        builder.policies("picky", on_error="skip")
+        return table if windows is None else table.to_stream()
+
+    said = by_step(driver_of(build), steps, cuts)
+    agree(said)
+    assert not any(8 in value["all"] for results in said for _, value, _ in results if value is not None)
+    assert [results == [] for results in said] == [step[2] in (None, 8) for step in steps]
+
+
+def test_describe_says_that_it_is_called_record_by_record() -> None:
+    builder = arrow_builder("test")
+    node = builder.stream("in", key="string", value="long").group_by_key().agg(own=Bare(), n=wm.count())._node
+    assert how_it_runs(node.fold) == "own as plain Python, record by record"

@@ -33,6 +33,8 @@ class NamedFold(Fold):
             for (_, aggregate), kept, kind in zip(how.fields, state, shown, strict=True)
         ]
         self.grows = any(part.grows for part in self._parts)
+        said = {name: part.how_it_runs for (name, _), part in zip(how.fields, self._parts, strict=True)}
+        self.how_it_runs = ", ".join(f"{name} as {how}" for name, how in said.items() if how is not None) or None
 
     def init(self, keys: pa.Array) -> pa.Array:
         """See `Fold`."""

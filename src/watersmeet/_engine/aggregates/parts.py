@@ -42,9 +42,11 @@ class Part:
     Attributes
     ----------
     grows : whether it may become larger with each row.
+    how_it_runs : in words, where `describe` says it.
     """
 
     grows = False
+    how_it_runs: str | None = None
 
     def __init__(self, state: pa.DataType) -> None:
         self.state = state

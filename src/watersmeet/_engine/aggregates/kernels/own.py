@@ -31,6 +31,8 @@ class Own(Part):
     A function may change a state that it gets: it gets one of its own.
     """
 
+    how_it_runs = "plain Python, record by record"
+
     def __init__(self, how: Aggregate, kept: Kept) -> None:
         super().__init__(kept.state)
         self.grows = not pa.types.is_primitive(kept.state)
