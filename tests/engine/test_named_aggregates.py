@@ -42,6 +42,10 @@ def text(value: Any) -> Any:
     return odd_null(value).cast(pa.string())
 
 
+def positive(value: Any) -> Any:
+    return pc.greater(odd_null(value), 0)
+
+
 def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
     more = {} if of_table else {"first": wm.first(odd_null), "last": wm.last(text)}
     return more | {
@@ -57,6 +61,13 @@ def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
         "different": wm.collect_set(text),
         "distinct": wm.count_distinct(odd_null),
         "top": wm.top_k(odd_null, 2),
+        "best": wm.max_by(text, odd_null),
+        "worst": wm.min_by(text, odd_null),
+        "tops": wm.top_k(k=2, by=odd_null),
+        "usual": wm.mode(odd_null),
+        "middle": wm.percentile(odd_null, 0.5),
+        "every": wm.bool_and(positive),
+        "any": wm.bool_or(positive),
     }
 
 
@@ -90,6 +101,13 @@ def expected(rows: list[int], *, of_table: bool) -> dict[str, Any]:
         "different": list(dict.fromkeys(texts)),
         "distinct": len(set(values)),
         "top": sorted(values, reverse=True)[:2],
+        "best": str(max(values)) if values else None,
+        "worst": str(min(values)) if values else None,
+        "tops": sorted(values, reverse=True)[:2],
+        "usual": min(statistics.multimode(values), default=None),
+        "middle": statistics.median(values) if values else None,
+        "every": all(value > 0 for value in values) if values else None,
+        "any": any(value > 0 for value in values) if values else None,
     }
 
 
@@ -150,12 +168,15 @@ def test_two_states_as_one_are_the_state_of_all_values(data: Any, takes_back: bo
     values = st.lists(st.sampled_from([None, 1, 2, 5]), max_size=5)
     parts = [data.draw(values), data.draw(values)]
     for name, aggregate in everything(of_table=True).items():
-        part = kernel_of(aggregate, pa.int64(), takes_back=takes_back)
+        kind = pa.bool_() if name in ("every", "any") else pa.int64()
+        part, names = kernel_of(aggregate, kind, takes_back=takes_back), list(aggregate.arguments)
 
-        def state_of(rows: list[int | None], part: Part = part) -> pa.Array:
+        def state_of(rows: list[int | None], part: Part = part, kind: Any = kind, names: Any = names) -> pa.Array:
             kept = part.init(1)
             for row in rows:
-                kept = part.add(kept, pa.array([row], pa.int64()))
+                value = pa.array([row], pa.int64()).cast(kind)
+                both = value if len(names) == 1 else pa.StructArray.from_arrays([value] * 2, names)
+                kept = part.add(kept, part.given(both))
             return kept
 
         merged = part.finish(part.merge(*map(state_of, parts)))[0].as_py()
