@@ -15,8 +15,8 @@ from watersmeet.testing.proof.histories.kinds.functions import Library
 from watersmeet.testing.proof.oracle.aggregates import RESULTS, aggregator_of, shown
 from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator
 
-OF_STREAMS = tuple(f"wm.{stem}" for stem in RESULTS)
-OF_TABLES = tuple(f"wm.{stem}" for stem in RESULTS if stem not in ("first", "last"))
+OF_STREAMS = tuple(f"wm.{called}" for called in RESULTS)
+OF_TABLES = tuple(f"wm.{called}" for called in RESULTS if called not in ("first", "last"))
 
 
 class Joined(by_name.Aggregate):
@@ -91,9 +91,9 @@ def handles(library: Library, grouped: Any, fold: str, **options: Any) -> Any:
 
 def aggregator(fold: str) -> Aggregator:
     """The oracle's."""
-    stem = fold.removeprefix("wm.")
-    argument, _ = _ARGUMENTS.get(stem, (whole, "string"))
-    return aggregator_of((lambda value: (value, length(value))) if stem in _PAIRS else argument)
+    called = fold.removeprefix("wm.")
+    argument, _ = _ARGUMENTS.get(called, (whole, "string"))
+    return aggregator_of((lambda value: (value, length(value))) if called in _PAIRS else argument)
 
 
 def finish(fold: str) -> Callable[[Any], str]:
@@ -102,16 +102,16 @@ def finish(fold: str) -> Callable[[Any], str]:
     return lambda kept: str(result(kept))
 
 
-def _aggregate(library: Library, stem: str) -> by_name.AnyAggregate:
-    if stem == "own":
+def _aggregate(library: Library, called: str) -> by_name.AnyAggregate:
+    if called == "own":
         return Joined(library.lift(whole, "string"))
-    function, kind = _ARGUMENTS.get(stem, (whole, "string"))
-    if stem in _PAIRS:
+    function, kind = _ARGUMENTS.get(called, (whole, "string"))
+    if called in _PAIRS:
         # the value as it is, of "x" too, which is left out by what it is found by
         given: dict[str, Any] = {"value": lambda value: value, "by": library.lift(length, "long")}
     else:
         given = {"argument": library.lift(function, kind)}
-    return by_name.AGGREGATES[stem](**given, **_PARAMETERS.get(stem, {}))
+    return by_name.AGGREGATES[called](**given, **_PARAMETERS.get(called, {}))
 
 
 def _as_text(row: Any) -> str | None:
