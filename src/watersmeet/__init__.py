@@ -36,7 +36,10 @@ from watersmeet._plan.change.change import Change
 from watersmeet._spark.query.latest import latest
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
+    Aggregate,
     avg,
+    bool_and,
+    bool_or,
     collect_list,
     collect_set,
     count,
@@ -44,7 +47,11 @@ from watersmeet.aggregates import (
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
+    mode,
+    percentile,
     python,
     stddev,
     sum,
@@ -102,6 +109,7 @@ from watersmeet.windows import (
 )
 
 __all__ = [
+    "Aggregate",
     "Backfill",
     "BatchInfo",
     "BufferConfig",
@@ -153,6 +161,8 @@ __all__ = [
     "WrongCall",
     "avg",
     "avro",
+    "bool_and",
+    "bool_or",
     "collect_list",
     "collect_set",
     "count",
@@ -166,7 +176,11 @@ __all__ = [
     "last",
     "latest",
     "max",
+    "max_by",
     "min",
+    "min_by",
+    "mode",
+    "percentile",
     "plan_change",
     "previous",
     "protobuf",

@@ -217,8 +217,8 @@ def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
             "wm.python is for folds: aggregate, reduce and cogroup. Here a function takes and gives Columns; plain "
             f"Python is F.udf(function, 'long'): lambda {last}: F.udf(function, 'long')({last}['field'])."
         )
-    if kind == "Aggregate":
-        return f"An aggregate is of grouped records: group_by_key().agg(total=wm.{given.kind}(lambda value: ...))."
+    if any(base.__name__ == "AnyAggregate" for base in type(given).__mro__):
+        return f"An aggregate is of grouped records: group_by_key().agg(total={given.example()})."
     if kind == "str" and given.isidentifier():
         return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."
     if kind == "Column" or kind == "str":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import watersmeet as wm
@@ -47,6 +48,33 @@ hourly.to(wm.DatabaseTable("sqlite:////data/hours.db", table="hours"))
 counts: wm.KTable = clicks.group_by_key().count(store="clicks-by-id")
 by_customer = orders.group_by(lambda key, order: (order["customer"], order["amount"]), name="by-customer")
 by_customer.agg(total=wm.sum(lambda amount: amount), n=wm.count()).to("totals")
+by_customer.agg(middle=wm.percentile(lambda amount: amount, p=0.5), usual=wm.mode(lambda amount: amount))
+by_customer.agg(top=wm.top_k(k=3, by=lambda amount: amount), any=wm.bool_or(lambda amount: amount > 100))
+
+
+class Power(wm.Aggregate):
+    """An aggregate of the user's own, with a parameter."""
+
+    state = result = "double"
+
+    def __init__(self, argument: Callable[[Column], Column], power: float) -> None:
+        super().__init__(argument)
+        self.power = power
+
+    def init(self) -> float:
+        """Of no records."""
+        return 0.0
+
+    def add(self, state: float, value: float) -> float:
+        """With one more."""
+        return float(state + value**self.power)
+
+    def subtract(self, state: float, value: float) -> float:
+        """With one less."""
+        return float(state - value**self.power)
+
+
+by_customer.agg(n=wm.count(), squares=Power(lambda amount: amount, power=2.0)).to("squares")
 by_customer.reduce(lambda one, other: one + other, lambda one, other: one - other)
 texts: wm.KGroupedStream = clicks.group_by(lambda click: F.lower(click))
 texts.aggregate(lambda: "", wm.python(lambda click, text: text + click), name="texts")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from proof.histories.kinds import functions as text
+from proof.histories.kinds import named
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, history_of, remembered, stored
 from proof.oracle.tables.table_map_values import TableMapValues
@@ -20,9 +21,9 @@ OF_STREAMS = ("count", "reduce", "log", "reset")
 OF_TABLES = ("count", "reduce", "log", "set")
 
 
-def _fold_of(*names: str) -> Any:
+def _fold_of(names: tuple[str, ...], by_name: tuple[str, ...]) -> Any:
     def draw(choices: Choices, generation: str) -> Params:
-        return {"fold": choices.pick(names), **remembered(choices, generation)}
+        return {"fold": named.drawn(choices, names, by_name), **remembered(choices, generation)}
 
     return draw
 
@@ -39,9 +40,16 @@ def _counted(site: Site, grouped: Any, params: Params) -> Any:
     return counted.map_values(shown, name=site.name)
 
 
-def _shown(aggregate: Any, params: Params) -> list[Any]:
+def shown(aggregate: Any, params: Params) -> list[Any]:
     """The output, and behind it what else keeps rows."""
+    if named.is_named(params["fold"]):
+        return [TableMapValues(aggregate, named.finish(params["fold"])), aggregate]
     return [TableMapValues(aggregate, str), aggregate] if params["fold"] == "count" else [aggregate]
+
+
+def aggregator_of(fold: str) -> Aggregator:
+    """The oracle's, by the fold that was drawn."""
+    return named.aggregator(fold) if named.is_named(fold) else AGGREGATORS[fold]
 
 
 def _steps(site: Site, fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
@@ -60,6 +68,9 @@ def folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> lis
     """The aggregate of what is grouped, by the fold that was drawn."""
     if params["fold"] == "count":
         return [_counted(site, grouped, params)]
+    if named.is_named(params["fold"]):
+        kept: Any = {"store": site.store(params), "history": history_of(params)}
+        return [named.handles(site.library, grouped, params["fold"], name=site.name, **kept)]
     fold = AGGREGATORS[params["fold"]]
     steps = _steps(site, fold, takes_back=takes_back)
     options: Any = {"name": site.name, "store": site.store(params), "history": history_of(params)}
@@ -74,8 +85,8 @@ def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     history = params.get("history")
-    aggregate = StreamAggregate(site.topology, inputs[0], AGGREGATORS[params["fold"]], history_ms=history)
-    return _shown(aggregate, params)
+    aggregate = StreamAggregate(site.topology, inputs[0], aggregator_of(params["fold"]), history_ms=history)
+    return shown(aggregate, params)
 
 
 def cogrouped_folds() -> tuple[Aggregator, Aggregator]:
@@ -119,20 +130,22 @@ def _table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any
 def grouped_node(site: OracleSite, groups: GroupTable, params: Params) -> list[Any]:
     """The aggregate of a grouped table, by the fold that was drawn."""
     history = params.get("history")
-    aggregate = TableAggregate(site.topology, groups.topic, AGGREGATORS[params["fold"]], history_ms=history)
-    return _shown(aggregate, params)
+    aggregate = TableAggregate(site.topology, groups.topic, aggregator_of(params["fold"]), history_ms=history)
+    return shown(aggregate, params)
 
 
 CURRENT = ("current",)
 KINDS: dict[str, Kind] = {
-    "stream_aggregate": Kind(("stream",), ("table",), _stream, _stream_node, _fold_of(*OF_STREAMS), weight=6),
+    "stream_aggregate": Kind(
+        ("stream",), ("table",), _stream, _stream_node, _fold_of(OF_STREAMS, named.OF_STREAMS), weight=6
+    ),
     "cogroup": Kind(("stream",) * 2, ("table",), _cogroup, _cogroup_node, stored, weight=3, generations=CURRENT),
     "table_aggregate": Kind(
         ("table",),
         ("table",),
         _table,
         _table_node,
-        _fold_of(*OF_TABLES),
+        _fold_of(OF_TABLES, named.OF_TABLES),
         weight=6,
         deferred=True,
         generations=CURRENT,

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from proof.histories.kinds import aggregates, tables
+from proof.histories.kinds import aggregates, named, tables
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
 from proof.oracle.graph import MapRecord
 from proof.oracle.tables.table import TableSource
-from proof.oracle.tables.table_map_values import TableMapValues
 from proof.oracle.windows.aggregate import GroupTable
 from proof.oracle.windows.aggregation import AGGREGATORS, Cogrouped
 from proof.oracle.windows.window_session import SessionWindowAggregate
@@ -37,7 +36,7 @@ def _params(choices: Choices, generation: str) -> Params:
         "size": choices.pick((5, 10, 10, 20)),
         "grace": choices.pick((0, 0, 3, 30)),
         "close": choices.chance(40),
-        "fold": choices.pick(FOLDS),
+        "fold": named.drawn(choices, FOLDS, named.OF_STREAMS),
         **stored(choices, generation),
     }
     # what never closes cannot be emitted on close
@@ -73,6 +72,8 @@ def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     grouped = inputs[0].group_by_key().windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
     if params["fold"] == "count":
         return [grouped.count(store=site.store(params)).map_values(site.library.lift(str, "string"), name=site.name)]
+    if named.is_named(params["fold"]):
+        return [named.handles(site.library, grouped, params["fold"], name=site.name, store=site.store(params))]
     fold, options = AGGREGATORS[params["fold"]], {"name": site.name, "store": site.store(params)}
     plain = site.shape.plain
     if fold.initial is None:
@@ -86,7 +87,7 @@ def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 
 def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     size, grace = params["size"], params["grace"]
-    fold, others = AGGREGATORS[params["fold"]], tuple[Cogrouped, ...]()
+    fold, others = aggregates.aggregator_of(params["fold"]), tuple[Cogrouped, ...]()
     if len(inputs) > 1:
         fold, other = aggregates.cogrouped_folds()
         others = ((inputs[1], other),)
@@ -103,7 +104,7 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
         case kind:
             windows = OracleTimeWindows(size, _advance(kind, size), grace)
             node = TimeWindowAggregate(*common, windows, emission, *others)
-    return [TableMapValues(node, str), node] if params["fold"] == "count" else [node]
+    return aggregates.shown(node, params)
 
 
 def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:

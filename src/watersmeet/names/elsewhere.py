@@ -89,16 +89,15 @@ _TABLE = {
 _READ = "wm.read_state(spark, checkpoint, store) of a query, or get_store(...) of watersmeet.testing.TopologyTestDriver"
 _AGGREGATES = {
     **{
-        name: f"agg({field}=wm.{called}(lambda value: value['field']))"
-        for name, field, called in (
-            *(("sum", "total", "sum"), ("min", "least", "min"), ("max", "most", "max"), ("avg", "mean", "avg")),
-            *(("mean", "mean", "avg"), ("average", "mean", "avg"), ("std", "spread", "stddev")),
-            *(("stddev", "spread", "stddev"), ("first", "first", "first"), ("last", "last", "last")),
-            *(("collect_list", "all", "collect_list"), ("collect_set", "different", "collect_set")),
-            *(("nunique", "n", "count_distinct"), ("count_distinct", "n", "count_distinct")),
+        name: f"agg({field}=wm.{called}(lambda value: value['field']{more}))"
+        for name, field, called, more in (
+            *(("mean", "mean", "avg", ""), ("average", "mean", "avg", ""), ("std", "spread", "stddev", "")),
+            *(("nunique", "n", "count_distinct", ""), ("median", "median", "percentile", ", p=0.5")),
+            *(("quantile", "p90", "percentile", ", p=0.9"), ("any", "any", "bool_or", " > 0")),
+            *(("all", "all", "bool_and", " > 0"), ("every", "all", "bool_and", " > 0")),
+            *(("some", "any", "bool_or", " > 0"), ("nlargest", "top", "top_k", ", k=3")),
         )
     },
-    "top_k": "agg(top=wm.top_k(lambda value: value['field'], k=3))",
     "size": "count()",
     "apply": "aggregate(initializer, wm.python(function))",
     "fold": "aggregate(initializer, aggregator)",
@@ -111,6 +110,7 @@ _AGGREGATES = {
     **{name: f"count().{name}(...): an aggregate makes a table of the groups first" for name in ("to_stream", "to")},
     "to_table": "count(), reduce(...) or aggregate(...), which make a table",
 }
+_GROUPED = ("KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "SessionWindowedKStream")
 ELSEWHERE: dict[str, dict[str, str]] = {
     "KStream": _STREAM,
     "KTable": {
@@ -210,6 +210,13 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         **dict.fromkeys(("mean", "average"), "avg(lambda value: ...)"),
         **dict.fromkeys(("std", "stdev"), "stddev(lambda value: ...)"),
         "nunique": "count_distinct(lambda value: ...)",
+        "median": "percentile(lambda value: ..., p=0.5)",
+        **dict.fromkeys(("quantile", "percentile_cont"), "percentile(lambda value: ..., p=0.9)"),
+        **dict.fromkeys(("every", "all"), "bool_and(lambda value: ...)"),
+        **dict.fromkeys(("some", "any"), "bool_or(lambda value: ...)"),
+        **dict.fromkeys(
+            ("user_defined_aggregate", "udaf", "aggregator"), "Aggregate, a class to derive one's own from"
+        ),
         "branched": "stream.split({'name': predicate}, default='rest')",
         "col": "value['field'] of a function's argument: stream.map_values(lambda value: value['field'])",
         "consumed": "builder.stream('topic', key='long', value='string')",
@@ -235,3 +242,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
 }
 """What stands for a name that a class does not have, by class and name in snake case."""
+
+
+def beside(name: str, example: str) -> None:
+    """Say of an aggregate's name, which what is grouped does not have as a method, how it is written."""
+    for owner in _GROUPED:
+        ELSEWHERE[owner].setdefault(name, f"agg({example})")

@@ -176,12 +176,6 @@ USES: dict[str, str] = {
     "EmitStrategy": "EmitStrategy.on_window_close() or EmitStrategy.on_window_update()",
     "max_records": "For example BufferConfig.max_records(1000)",
     "max_bytes": "For example BufferConfig.max_bytes(64 * 1024 * 1024)",
-    "top_k": "For example wm.top_k(lambda value: value['amount'], k=3)",
-    **{
-        name: f"For example wm.{name}(lambda value: value['amount'])"
-        for name in ("sum", "min", "max", "avg", "stddev", "first", "last", "collect_list", "collect_set")
-    },
-    "count_distinct": "For example wm.count_distinct(lambda value: value['user'])",
     "python": "For example wm.python(lambda value, aggregate: aggregate + value)",
     "Writer": "For example wm.Writer('parquet', path='/data/orders')",
     "DatabaseTable": "For example wm.DatabaseTable('sqlite:////data/shop.db', table='orders')",

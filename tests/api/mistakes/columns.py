@@ -162,7 +162,7 @@ ROWS: list[Row] = [
     ("clicks.filter(wm.python(lambda v: v))", "predicate .. wm.python", "F.udf"),
     ("clicks.join(users, wm.python(lambda a, b: a))", "joiner .. wm.python", "F.udf"),
     ("clicks.map_values(wm.sum(lambda v: v['user']))", "mapper .. sum", "agg("),
-    ("clicks.map_values(lambda v: wm.sum(lambda v: v['user']))", "Aggregate", "agg("),
+    ("clicks.map_values(lambda v: wm.sum(lambda v: v['user']))", "wm.sum", "agg("),
     ("clicks.map_values(lambda v: F.col('page'))", "F.col('page')", "['page'] .. argument"),
     ("clicks.map_values(lambda v: F.upper('page'))", "'page'", "['page']"),
     ("clicks.filter(lambda v: F.expr('page > 5'))", "'page'", "['page']"),

@@ -6,21 +6,20 @@ evaluate, or plain Python functions (`wm.python`). See docs/semantics, section 1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.types import struct_of, types_of
 from watersmeet._engine.rows.first_values import is_known, unknown_type
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from watersmeet._plan.nodes import Arguments, Shape, UserFunction
-from watersmeet.aggregates import NAMES, Aggregate, PythonFunction
-from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.aggregates import AnyAggregate, PythonFunction, Use
+from watersmeet.errors import FunctionError
 from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, takes
+from watersmeet.handles.grouped.named import Roles, arguments_of, check_aggregates, tried
 from watersmeet.handles.side import type_text
 
 FoldFunction = Function | PythonFunction
@@ -67,9 +66,10 @@ Part = tuple[Group, FoldFunction]
 
 def counting(group: Group) -> Folding:
     """count()."""
-    kept, shown = types_of("count", None, takes_back=False)
+    ((name, aggregate),) = COUNT.fields
+    kept, shown = aggregate.types(Use())
     of_arrow = group.functions.of_arrow
-    return Folding(Fold(COUNT, "count", of_arrow(struct_of([("count", kept)])), of_arrow(shown)), group.inputs)
+    return Folding(Fold(COUNT, aggregate.text, of_arrow(pa.struct([(name, kept)])), of_arrow(shown)), group.inputs)
 
 
 def reducing(
@@ -170,36 +170,52 @@ def check_initializer(given: Any) -> None:
         )
 
 
-def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, takes_back: bool) -> Folding:
-    """agg(): aggregates by name; nodes of their own, which are attached, evaluate the arguments.
+def naming(
+    group: Group,
+    aggregates: Mapping[str, AnyAggregate],
+    name: str,
+    *,
+    takes_back: bool = False,
+    merges: bool = False,
+) -> Folding:
+    """agg(): aggregates by name, and users' own; nodes of their own, which are attached, evaluate the arguments.
 
     Raises
     ------
-    TopologyError : these are no aggregates, or not of such values.
+    FunctionError : one of a user's own raises, or does not give what it declares.
+    TopologyError : these are no aggregates, or not of such values, or not for what is grouped.
     """
-    _check_aggregates(aggregates)
+    check_aggregates(aggregates)
     functions, given = group.functions, (group.key, group.value)
-    arguments = {field: _argument(each, field) for field, each in aggregates.items()}
+    arguments = {field: arguments_of(each, field) for field, each in aggregates.items()}
     types = {}
     for field, each in aggregates.items():
-        function = arguments[field]
-        found = None if function is None else functions.value_type(function, given, f"argument {field!r}")
-        kind = None if found is None else functions.as_arrow(found)
-        types[field] = types_of(each.kind, kind, takes_back=takes_back)
-    how = NamedFold(tuple((field, each.kind, each.k) for field, each in aggregates.items()), takes_back=takes_back)
+        found = {
+            name: functions.as_arrow(functions.value_type(function, given, role))
+            for name, (role, function) in arguments[field].items()
+            if function is not None
+        }
+        use = Use(found, takes_back, merges, lambda kind: functions.as_arrow(functions.named_type(kind)))
+        types[field] = each.types(use)
+        tried(each.bare(), types[field], takes_back=takes_back, merges=merges)
+    how = NamedFold(tuple((field, each.bare()) for field, each in aggregates.items()), takes_back=takes_back)
     state, result = (
-        functions.of_arrow(struct_of([(field, both[which]) for field, both in types.items()])) for which in (0, 1)
+        functions.of_arrow(pa.struct([(field, both[which]) for field, both in types.items()])) for which in (0, 1)
     )
     text = " ".join(f"{field}={each.text}" for field, each in aggregates.items())
     return Folding(Fold(how, text, state, result), _argued(group, arguments, name, of_messages=takes_back))
 
 
-def _argued(group: Group, arguments: Mapping[str, Function | None], name: str, *, of_messages: bool) -> tuple[str, ...]:
+def _argued(group: Group, arguments: Mapping[str, Roles], name: str, *, of_messages: bool) -> tuple[str, ...]:
     """Names of nodes, attached, that give structs of the arguments in place of the values."""
+    record = group.functions.record
 
     def mapper(key: Any, value: Any) -> Any:
-        made = {field: None if each is None else each(key, value) for field, each in arguments.items()}
-        return group.functions.record(key, made)
+        made = {}
+        for field, roles in arguments.items():
+            parts = {part: None if each is None else each(key, value) for part, (_, each) in roles.items()}
+            made[field] = next(iter(parts.values())) if len(parts) == 1 else record(key, parts)
+        return record(key, made)
 
     kind = group.functions.value_type(mapper, (group.key, group.value), "arguments")
     shape, names = Shape("stream", group.key, kind), []
@@ -278,41 +294,6 @@ class _Making:
     def _types(self, parameters: tuple[str, str, str]) -> tuple[Any, Any, Any]:
         second = self.type if parameters is MERGER else self._group.value
         return self._group.key, second, self.type
-
-
-def _check_aggregates(aggregates: Mapping[str, Aggregate]) -> None:
-    """Raise unless there are some, and all are aggregates by name."""
-    if not aggregates:
-        raise TopologyError(
-            "There is nothing to aggregate: agg needs aggregates by name.",
-            hint="For example agg(n=wm.count(), total=wm.sum(lambda value: value['field'])).",
-        )
-    given: Mapping[str, Any] = aggregates
-    for field, each in given.items():
-        if not isinstance(each, Aggregate):
-            name = getattr(each, "__name__", "")
-            shown = f"wm.{name}, a function" if name in NAMES else repr(each)
-            raise TopologyError(
-                f"The value of {field!r} is no aggregate: {shown:.120}.",
-                hint=f"For example {field}={_meant(each, name)}; functions fold with aggregate(...).",
-            )
-
-
-def _meant(given: Any, name: str) -> str:
-    """The aggregate that was meant, where that can be told."""
-    if name in NAMES:
-        return "wm.count()" if name == "count" else f"wm.{name}(lambda value: value['field'])"
-    # a Column such as sum(amount), or a pair of a field and a name, as pandas has it
-    words = re.findall(r"[A-Za-z_]\w*", str(given).removeprefix("Column<")) if not callable(given) else []
-    called = next((word for word in words if word in NAMES), "sum")
-    field = next((word for word in words if word not in NAMES), "field")
-    return f"wm.{called}(lambda value: value[{field!r}])"
-
-
-def _argument(aggregate: Aggregate, field: str) -> Function | None:
-    if aggregate.argument is None:
-        return None
-    return adapt(aggregate.argument, ("key", "value"), f"argument {field!r}")
 
 
 def _in_order(function: Function, parameters: tuple[str, str, str], role: str) -> Function:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import SelectKey, Shape, StreamAggregate
-from watersmeet.aggregates import Aggregate
+from watersmeet.aggregates import AnyAggregate
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.cogrouped import CogroupedKStream
@@ -112,7 +112,7 @@ class KGroupedStream(Grouped):
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
-        **aggregates: Aggregate,
+        **aggregates: AnyAggregate,
     ) -> KTable:
         """Aggregates by name, side by side: a struct with a field for each.
 
@@ -124,5 +124,5 @@ class KGroupedStream(Grouped):
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
-        folding = naming(self._group, aggregates, name, takes_back=False)
+        folding = naming(self._group, aggregates, name)
         return self._add(StreamAggregate, folding, name, "agg", store, history)

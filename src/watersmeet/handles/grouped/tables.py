@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import Regroup, Shape, TableAggregate
-from watersmeet.aggregates import Aggregate
+from watersmeet.aggregates import AnyAggregate
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
@@ -97,7 +97,7 @@ class KGroupedTable(Grouped):
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
-        **aggregates: Aggregate,
+        **aggregates: AnyAggregate,
     ) -> KTable:
         """Aggregates by name, side by side: a struct with a field for each.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from watersmeet._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
 from watersmeet._plan.operators import OPERATORS
-from watersmeet.aggregates import Aggregate
+from watersmeet.aggregates import AnyAggregate
 from watersmeet.errors import TopologyError
 from watersmeet.handles import made
 from watersmeet.handles.grouped.base import Grouped
@@ -101,10 +101,11 @@ class WindowedStream(Windowing):
         """
         return self._windowed(counting(self._group), name, "count", store)
 
-    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: Aggregate) -> WTable:
+    def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: AnyAggregate) -> WTable:
         """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`."""
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
-        return self._windowed(naming(self._group, aggregates, name, takes_back=False), name, "agg", store)
+        merges = isinstance(self._windows, SessionWindows)
+        return self._windowed(naming(self._group, aggregates, name, merges=merges), name, "agg", store)
 
 
 @answering
