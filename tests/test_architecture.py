@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "watersmeet"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names", "extras", "versions"}),
+    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names", "extras", "versions", "processors"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),
@@ -30,7 +30,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do.
-GROUPED = ("base", "cogrouped", "streams", "tables", "windowed")
+GROUPED = ("base", "cogrouped", "processing", "streams", "tables", "windowed")
 MUTUAL: tuple[frozenset[str], ...] = (
     frozenset(
         {

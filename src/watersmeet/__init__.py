@@ -84,6 +84,7 @@ from watersmeet.io.windowed_formats import session_windowed, time_windowed
 from watersmeet.kstream import KStream
 from watersmeet.ktable import KTable
 from watersmeet.names import missing
+from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
@@ -123,7 +124,10 @@ __all__ = [
     "KStream",
     "KTable",
     "Kafka",
+    "ListStore",
+    "MapStore",
     "MissingName",
+    "Processor",
     "Rows",
     "SchemaRegistry",
     "SessionWindowedKStream",
@@ -143,6 +147,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "UnlimitedWindows",
+    "ValueStore",
     "WTable",
     "WatersmeetError",
     "Writer",

@@ -137,6 +137,11 @@ class Times:
             stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
+    def moves(self, domain: int) -> tuple[Int64s, Int64s]:
+        """(time, number in `movers`) of all that moves the time of a domain, by its place in `domains`, in order."""
+        own = self._told.only(self.index(self._domain(self._told.partition)) == domain)
+        return own.time, own.number
+
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
