@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -82,7 +83,7 @@ class Processing(Handle):
         sent = self.key_type if key is None else functions.named_type(key), functions.named_type(value)
         fields = [pa.field(name, functions.as_arrow(kind)) for name, kind in zip(("key", "value"), sent, strict=True)]
         types = (sent, functions.of_arrow(pa.struct(fields)))
-        node = processed(self._construction, (self.name, self.key_type), processor, types, stores, name)
+        node = processed(self._construction, (self.name, self.key_type), processor, types, declared(self._construction, stores), name)
 
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
@@ -107,10 +108,8 @@ class Processing(Handle):
         processor, value, stores, name : as `process` has them.
         """
         kind = self._construction.functions.named_type(value)
-        above = (self.name, self.key_type)
-        return _stream(
-            self._construction, processed(self._construction, above, processor, ((None, kind), kind), stores, name)
-        )
+        above, types, kept = (self.name, self.key_type), ((None, kind), kind), declared(self._construction, stores)
+        return _stream(self._construction, processed(self._construction, above, processor, types, kept, name))
 
 
 def _stream(construction: Construction, node: Any) -> KStream:
@@ -124,7 +123,7 @@ def processed(
     above: tuple[str, Any],
     processor: Callable[[], Any],
     types: tuple[tuple[Any, Any], Any],
-    stores: Sequence[StoreDeclaration],
+    stores: tuple[ProcessorStore, ...],
     name: str | None,
     *,
     drops_null: bool = False,
@@ -146,7 +145,7 @@ def processed(
         make=processor,
         called=type(made).__name__,
         sends=sends,
-        stores=_declared(construction, stores),
+        stores=stores,
         timers=getattr(type(made), "on_timer", None) not in (None, Processor.on_timer),
         drops_null=drops_null,
     )
@@ -200,7 +199,7 @@ def _check_method(made: Any, method: str, parameters: tuple[str, ...]) -> None:
         return
 
 
-def _declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ...]:
+def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ...]:
     """The stores, by name: in which order they are given makes no difference."""
     functions = construction.functions
     found = []
@@ -274,7 +273,8 @@ def stepped(
     kind = construction.functions.named_type(returns)
     made = lambda: Stepped(init, step, kept.name)  # noqa: E731
     types = ((None, kind), kind)
-    return _stream(construction, processed(construction, above, made, types, [kept], name, drops_null=True))
+    stores = tuple(replace(each, named=store is not None) for each in declared(construction, [kept]))
+    return _stream(construction, processed(construction, above, made, types, stores, name, drops_null=True))
 
 
 def _check_function(role: str, function: Callable[..., Any], names: tuple[str, ...]) -> None:

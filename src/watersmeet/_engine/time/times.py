@@ -26,7 +26,7 @@ from watersmeet._engine.time.told import Told
 from watersmeet._engine.time.turns import turns
 from watersmeet._plan.physical import TIME_SIDE, reach_side
 
-_TIME, REACH = "time", "reach"
+TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
 
 
@@ -51,7 +51,7 @@ class Times:
         told, wall = split(inputs.get(TIME_SIDE))
         self._told = told = Told.of(told, context.time.hold_back)
         told_domain = self._domain(told.partition)
-        stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
+        stored = {int(d): t for d, t in state.get_scalar(TIME, {}).items()}
         mine = self._domain(partitions(events.position))
         self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
         reaching = [self._domain(ints(told, "partition")) for told in self._told_reach if told is not None]
@@ -74,9 +74,12 @@ class Times:
 
     def _rest(self, state: State, wall: int | None) -> Quiet:
         """Moves the time of the domains that rest on."""
-        fresh = np.zeros(len(self.domains), dtype=np.bool_)
-        fresh[self.index(self._domain(self._told.partition))] = True
-        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        fresh, told = np.zeros(len(self.domains), dtype=np.bool_), self.index(self._domain(self._told.partition))
+        fresh[told] = True
+        # what is held back above may be longer than the sources' time so far: the clock counts on from there
+        reached = np.where(self.end < 0, -(2**62), self.end)
+        np.maximum.at(reached, told, self._told.time)
+        quiet = Quiet.of(state, self.domains, self.end).after(fresh, reached, wall)
         end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
         rests = np.flatnonzero(end > self.end)
         self._told = self._told.behind(self.domains[rests], end[rests])
@@ -178,7 +181,7 @@ class Times:
     def store(self, state: State) -> None:
         """Keep what the next batch starts with."""
         names = [str(d) for d in self.domains]
-        state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
+        state.set_scalar(TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(REACH, reached)
         if self._quiet is not None:

@@ -20,6 +20,7 @@ class ProcessorStore:
     entry : type of what tells entries of a key apart; None where there is one alone.
     value : type of the values.
     ttl_ms : for how long an entry lasts, in ms of stream time; None: until it is deleted.
+    named : whether its name is the user's, and not made of the node's.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ProcessorStore:
     entry: Any
     value: Any
     ttl_ms: int | None
+    named: bool = True
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" + ("" if self.ttl_ms is None else f" for {self.ttl_ms} ms")
@@ -61,7 +63,7 @@ class Process(Node):
     @property
     def named_stores(self) -> tuple[str, ...]:
         """See `Node`."""
-        return tuple(store.name for store in self.stores)
+        return tuple(store.name for store in self.stores if store.named)
 
     def details(self) -> tuple[tuple[str, str], ...]:
         """See `Node`."""

@@ -17,7 +17,7 @@ from watersmeet.testing.proof.oracle.graph import MapRecord
 from watersmeet.testing.proof.oracle.streams.process import Process
 from watersmeet.testing.proof.oracle.streams.programs import SETS, STORE_OF, STORES, WORDS, Program, Timed
 
-_SENDS = ("forward", "earlier", "null", "time", "counted", "listed", "first", "between")
+_SENDS = ("forward", "later", "null", "time", "counted", "listed", "first", "between")
 _OF_RECORDS = tuple(word for word in WORDS if word != "again")
 _OF_TIMERS = tuple(word for word in WORDS if word not in ("set", "set_soon"))
 

@@ -70,8 +70,9 @@ def _forward(program: Program, store: Any, value: str, ts: int, context: Any) ->
     program.send(context, value)
 
 
-def _earlier(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
-    program.send(context, value, timestamp=max(0, ts - 3))
+def _later(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    # an earlier time would be late behind it, and what is late there has no place of its own
+    program.send(context, value, timestamp=ts + 3)
 
 
 def _null(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
@@ -153,7 +154,7 @@ def _again(program: Program, store: Any, value: str, ts: int, context: Any, more
 
 WORDS: dict[str, Callable[..., Any]] = {
     "forward": _forward,
-    "earlier": _earlier,
+    "later": _later,
     "null": _null,
     "time": _time,
     "count": _count,
