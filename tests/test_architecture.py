@@ -21,7 +21,20 @@ PACKAGE = ROOT / "src" / "watersmeet"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "windows", "aggregates", "io", "generation", "functions", "names", "extras", "versions", "processors"}),
+    frozenset(
+        {
+            "errors",
+            "windows",
+            "aggregates",
+            "io",
+            "generation",
+            "functions",
+            "names",
+            "extras",
+            "versions",
+            "processors",
+        }
+    ),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_spark"}),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,15 +13,7 @@ from watersmeet.errors import FunctionError
 from watersmeet.processors import ListStore, MapStore, ValueStore
 from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.histories import Case, check
-from watersmeet.testing.proof.histories.check import cuts_of
-from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_case
-from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.kinds.registry import is_limited
-from watersmeet.testing.proof.histories.report import page
 
-COUNT = 160
-PIECES = 8
 Row = tuple[str, str | None, int]
 
 
@@ -69,37 +60,6 @@ def results(
     return found[0]
 
 
-# -- against the oracle ----------------------------------------------------------------------------------------
-
-
-def cases(seed: str, count: int) -> Iterator[Case]:
-    """Random histories of topologies with processors."""
-    dice = Dice(seed)
-    while count:
-        blueprint = draw_blueprint(dice, generation="current")
-        if any(each.kind == "process" for each in blueprint.ops):
-            yield draw_case(dice, blueprint)
-            count -= 1
-
-
-@pytest.mark.parametrize("piece", [0, *(pytest.param(n, marks=pytest.mark.proof) for n in range(1, PIECES))])
-def test_random_processors_do_what_the_oracle_does_a_record_at_a_time(piece: int) -> None:
-    for case in cases(f"processors/{piece}", COUNT // PIECES):
-        # the limits of a buffer are those of one shard
-        shards = 1 if is_limited(case.blueprint) else 3
-        for cut in (case, replace(case, cuts=tuple(range(1, len(case.records))), shards=shards)):
-            found = check(cut)
-            assert found is None, page(found)
-
-
-def test_random_processors_set_timers_that_fire_and_stand_in_partitions_that_share_keys() -> None:
-    drawn = list(cases("processors/0", 60))
-    assert sum(bool(each.params["timer"]) for case in drawn for each in case.blueprint.ops if "timer" in each.params) > 20
-    assert sum(bool(each.params.get("lasts")) for case in drawn for each in case.blueprint.ops) > 20
-    several = [case for case in drawn if len({(r.key, r.partition) for r in case.records}) > len({r.key for r in case.records})]
-    assert several and all(cuts_of(case) is not None for case in several)
-
-
 # -- timers ------------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +98,9 @@ def test_a_timer_for_a_time_that_has_passed_fires_at_once_behind_what_the_record
 
     rows = [("a", "", 7), ("b", "", 8)]
     fired = results(process, rows, lambda key, timestamp, context: context.forward(value=f"t{timestamp}"))
-    assert fired == [(key, value, ts) for key, at in (("a", 7), ("b", 8)) for value, ts in (("sent", at), ("t3", 3), ("t7", 7))]
+    assert fired == [
+        (key, value, ts) for key, at in (("a", 7), ("b", 8)) for value, ts in (("sent", at), ("t3", 3), ("t7", 7))
+    ]
 
 
 def test_a_timer_that_a_timer_sets_fires_in_its_turn_also_when_time_jumps() -> None:
@@ -190,7 +152,7 @@ def test_a_timer_that_sets_itself_for_now_for_ever_is_an_error(monkeypatch: pyte
     from watersmeet._engine.operators.processors import process as engine
 
     monkeypatch.setattr(engine, "_ENDLESS", 100)
-    with pytest.raises(FunctionError, match="(?s)sets a timer for now in each call of on_timer.*Hint: "):
+    with pytest.raises(FunctionError, match=r"(?s)sets a timer for now in each call of on_timer.*Hint: "):
         results(
             lambda record, context: context.set_timer(0),
             [("a", "", 7)],
@@ -233,14 +195,18 @@ def test_a_map_is_in_the_order_of_its_keys_and_belongs_to_the_records_key() -> N
                 self.map.delete(5)
             else:
                 self.map.put(int(record.value), record.value)
-            context.forward(value=f"{[k for k, _ in self.map.all()]} {[k for k, _ in self.map.range(4, 7)]} {self.map.get(9)}")
+            context.forward(
+                value=f"{[k for k, _ in self.map.all()]} {[k for k, _ in self.map.range(4, 7)]} {self.map.get(9)}"
+            )
 
     builder = arrow_builder("map")
     stream = builder.stream("in", key="string", value="string")
     stream.process_values(Ordered, value="string", stores=[MapStore("map", "long", "string")]).to("out")
     for size in (1, 6):
         driver = EngineDriver(builder.build(), shards=2)
-        for number, (key, value) in enumerate([("a", "9"), ("a", "5"), ("b", "7"), ("a", "4"), ("a", None), ("a", "5")]):
+        for number, (key, value) in enumerate(
+            [("a", "9"), ("a", "5"), ("b", "7"), ("a", "4"), ("a", None), ("a", "5")]
+        ):
             driver.pipe("in", key, value, ts=number)
             if number % size == 0:
                 driver.run_batch()
@@ -270,7 +236,9 @@ def test_an_entry_lasts_for_its_time_and_anew_when_it_is_put_again() -> None:
     stores = [ListStore("list", "string", ttl="10 ms"), ValueStore("value", "string", ttl="10 ms")]
     builder = arrow_builder("ttl")
     stream = builder.stream("in", key="string", value="string")
-    stream.process_values(Lasting, value="string", stores=[*stores, MapStore("map", "string", "long", ttl="10 ms")]).to("out")
+    stream.process_values(Lasting, value="string", stores=[*stores, MapStore("map", "string", "long", ttl="10 ms")]).to(
+        "out"
+    )
     rows = [("a", "x", 0), ("a", "y", 4), ("a", "x", 9), ("a", None, 13), ("a", None, 14), ("a", None, 19)]
     expected = [
         "[] None []",
@@ -330,7 +298,8 @@ def test_records_without_a_key_end_counted_and_those_without_a_value_do_not() ->
     driver.pipe("in", None, "x", ts=2)
     driver.run_batch()
     assert [(r.key, r.value, r.ts) for r in driver.read("out")] == [("a", None, 1)]
-    assert driver.drops[("p", "null_key")] == 1 and not driver.drops[("p", "null_value")]
+    assert driver.drops[("p", "null_key")] == 1
+    assert not driver.drops[("p", "null_value")]
 
 
 def test_process_sends_records_under_other_keys_and_a_fold_behind_it_has_them_in_order() -> None:
@@ -367,20 +336,29 @@ def test_process_sends_records_under_other_keys_and_a_fold_behind_it_has_them_in
     ("process", "message"),
     [
         (lambda r, c: c.forward(value=3), "Calls sends a value that is not of its type, string: 3"),
-        (lambda r, c: c.forward(r, key="other"), "Calls sends a record under another key: 'other'.*Hint: process_values"),
+        (
+            lambda r, c: c.forward(r, key="other"),
+            "Calls sends a record under another key: 'other'.*Hint: process_values",
+        ),
         (lambda r, c: c.forward(r, timestamp=-1), "Calls sends a record of a time that is none: -1.*Hint: "),
         (lambda r, c: c.forward(r, timestamp=1.5), "Calls sends a record of a time that is none: 1.5.*Hint: "),
         (lambda r, c: c.get_store("none"), "Calls has no store 'none'.*its stores: map.*Hint: "),
-        (lambda r, c: c.get_store("map").put("x", "y"), "Calls puts a value into 'map' that is not of its type, int64: 'y'"),
+        (
+            lambda r, c: c.get_store("map").put("x", "y"),
+            "Calls puts a value into 'map' that is not of its type, int64: 'y'",
+        ),
         (lambda r, c: c.get_store("map").put(3, 4), "Calls has a key of 'map' that is not of its type, string: 3"),
         (lambda r, c: c.get_store("map").put(None, 4), "A key of the map 'map' cannot be null.*Hint: "),
-        (lambda r, c: c.set_timer(5), "sets a timer for a moment, and has no method on_timer.*Hint: Write def on_timer"),
+        (
+            lambda r, c: c.set_timer(5),
+            "sets a timer for a moment, and has no method on_timer.*Hint: Write def on_timer",
+        ),
         (lambda r, c: r.headers, "The records carry no headers.*Hint: Read the topic with its headers"),
         (lambda r, c: 1 / 0, "Calls raises in process: ZeroDivisionError: division by zero.*test_processors.py, line"),
     ],
 )
 def test_what_a_processor_does_wrong_is_said_with_its_name(process: Any, message: str) -> None:
-    with pytest.raises(FunctionError, match=f"(?s){message}"):
+    with pytest.raises(FunctionError, match=rf"(?s){message}"):
         results(process, [("a", "x", 0)], stores=[MapStore("map", "string", "long")])
 
 

@@ -118,7 +118,7 @@ def test_a_record_for_which_a_processor_raises_has_changed_nothing_and_is_a_dead
                 told = dict(letters[0].headers)
                 assert told["n"] == b"%d" % letters[0].ts
                 assert b"The processor Orders raises in process: ZeroDivisionError" in told["__streams.errors.message"]
-    with pytest.raises(FunctionError, match="(?s)The processor Orders raises in process.*test_processors.py, line"):
+    with pytest.raises(FunctionError, match=r"(?s)The processor Orders raises in process.*test_processors.py, line"):
         results_of(driver_of(), given)
 
 
@@ -174,7 +174,9 @@ def test_a_query_that_was_stopped_goes_on_with_its_stores_and_timers(spark: Spar
             given.extend(some)
             frame = spark.createDataFrame(some, SCHEMA).coalesce(1)
             frame.write.mode("append").parquet(str(tmp_path / "in"))
-        topology(spark, tmp_path, found).start(spark, checkpoint=tmp_path / "cp", available_now=True, **options).awaitTermination()
+        topology(spark, tmp_path, found).start(
+            spark, checkpoint=tmp_path / "cp", available_now=True, **options
+        ).awaitTermination()
 
     run(range(BATCHES // 2), shards=3, tasks=2)
     run(range(BATCHES // 2, BATCHES))

@@ -49,8 +49,8 @@ class Processing(Handle):
     ) -> KStream:
         """What a processor makes of the records: it keeps state by key, sets timers, and sends records of any key.
 
-        Records without a key are left out, counted. Of what it sends the types are declared here, and checked. How it is
-        called, and what it can do, is told on the page "Your Processor here" (docs/processors.md); Kafka Streams'
+        Records without a key are left out, counted. Of what it sends the types are declared here, and checked. How it
+        is called, and what it can do, is told on the page "Your Processor here" (docs/processors.md); Kafka Streams'
         `KStream.process` (KIP-820) is the same with stores by task in place of stores by key.
 
         Parameters
@@ -83,7 +83,9 @@ class Processing(Handle):
         sent = self.key_type if key is None else functions.named_type(key), functions.named_type(value)
         fields = [pa.field(name, functions.as_arrow(kind)) for name, kind in zip(("key", "value"), sent, strict=True)]
         types = (sent, functions.of_arrow(pa.struct(fields)))
-        node = processed(self._construction, (self.name, self.key_type), processor, types, declared(self._construction, stores), name)
+        node = processed(
+            self._construction, (self.name, self.key_type), processor, types, declared(self._construction, stores), name
+        )
 
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
@@ -266,7 +268,9 @@ def stepped(
     construction, above = group.construction, (group.inputs[-1], group.key)
     for role, given, names in (("init", init, ()), ("step", step, ("key", "value", "state", "context"))):
         if not callable(given):
-            raise FunctionError(f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)}).")
+            raise FunctionError(
+                f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
+            )
         _check_function(role, given, names)
     name = construction.name(name, Process.stem, above[0])
     kept = ValueStore(store or f"{name}.state", state)

@@ -152,8 +152,8 @@ class Context(Protocol):
 class Processor:
     """What a processor may have; a class need not be derived from it, and leaves out what it does not need.
 
-    An object is made for each shard and batch. So what has to last lies in stores, and not in fields; what is found once
-    for all records, such as the stores, a compiled pattern or a client, is made in `init`.
+    An object is made for each shard and batch. So what has to last lies in stores, and not in fields; what is found
+    once for all records, such as the stores, a compiled pattern or a client, is made in `init`.
     """
 
     def init(self, context: Any) -> None:

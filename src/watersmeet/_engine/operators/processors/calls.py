@@ -8,7 +8,7 @@ from typing import Any
 from watersmeet._engine.operators.processors.sent import Sent
 from watersmeet._engine.operators.processors.states import Entries, Present
 from watersmeet._engine.operators.processors.timers import Timers
-from watersmeet._engine.operators.processors.values import checked
+from watersmeet._engine.operators.processors.values import checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
 from watersmeet._plan.operators.process import ProcessParams
 from watersmeet.errors import FunctionError
@@ -61,12 +61,25 @@ class Record:
 class Context:
     """See `watersmeet.processors.Context`."""
 
-    __slots__ = ("_check_key", "_check_value", "_now", "_params", "_place", "_sent", "_stores", "_timers", "key")
+    __slots__ = (
+        "_check_key",
+        "_check_value",
+        "_kind",
+        "_now",
+        "_params",
+        "_place",
+        "_sent",
+        "_stores",
+        "_timers",
+        "key",
+    )
 
-    def __init__(self, params: ProcessParams, stores: Mapping[str, Entries], timers: Timers | None, now: Present) -> None:
+    def __init__(
+        self, params: ProcessParams, stores: Mapping[str, Entries], timers: Timers | None, now: Present
+    ) -> None:
         self._params, self._stores, self._timers, self._now = params, stores, timers, now
         self._check_value = checked(params.sent_value, f"The processor {params.called} sends a value")
-        kind = params.sent_key
+        self._kind, kind = own_type(params.sent_value), params.sent_key
         self._check_key = None if kind is None else checked(kind, f"The processor {params.called} sends a key")
         self._sent: Sent | None = None
         self._place: Any = None
@@ -104,15 +117,15 @@ class Context:
         if type(timestamp) is not int or not 0 <= timestamp <= _LATEST:
             raise self._no_time("sends a record of", timestamp)
         if self._check_key is not None:
-            sent.key.append(self._check_key(key))
+            key = self._check_key(key)
         elif key != own:
             raise FunctionError(
-                f"The processor {self._params.called} sends a record under another key: {key!r:.80}, and not {own!r:.80}.",
+                f"The processor {self._params.called} sends a record under another key: {key!r:.80}, not {own!r:.80}.",
                 hint="process_values keeps the key; process(...) sends records under keys of the type key=.",
             )
-        sent.value.append(self._check_value(value))
-        sent.ts.append(timestamp)
-        sent.place.append(self._place)
+        if type(value) is not self._kind:
+            value = self._check_value(value)
+        sent.append((self._place, key, value, timestamp))
 
     def get_store(self, name: str) -> Any:
         """The state of the present key in one of the processor's stores."""

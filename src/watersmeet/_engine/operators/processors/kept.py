@@ -12,7 +12,7 @@ from watersmeet._plan.operators.process import UNTIL
 
 
 def lasting(state: State, rows: pa.Table) -> pa.Table:
-    """The rows of a table, without those of a processor's that have lasted their time: no merge has removed them yet."""
+    """The rows of a table, without a processor's that have lasted their time and that no merge has removed yet."""
     if UNTIL not in rows.column_names or not len(rows):
         return rows
     times = {int(domain): time for domain, time in state.get_scalar(TIME, {}).items()}

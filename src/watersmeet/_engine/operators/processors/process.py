@@ -1,14 +1,17 @@
 """process: a user's class called for each record and timer of a key, in the order of the sequence (docs/processors.md).
 
-What happens to a key follows from its own records and timers, and from time. So a batch is done in slices of keys: state
-is read for all keys of a slice, then each key's records and timers go one after the other, then state is written.
+What happens to a key follows from its own records and timers, and from time. So a batch is done in slices of keys:
+state is read for all keys of a slice, then each key's records and timers go one after the other, then state is written.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,8 +26,8 @@ from watersmeet._engine.operators.processors.places import Place, Places
 from watersmeet._engine.operators.processors.sent import Results, Sent
 from watersmeet._engine.operators.processors.states import KINDS, Present
 from watersmeet._engine.operators.processors.timers import Timers
+from watersmeet._engine.operators.processors.values import plain_values
 from watersmeet._engine.rows.columns import joined
-from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
@@ -95,11 +98,14 @@ class _Batch:
         called = f"The processor {self.params.called}"
         tables = [kept_table(context, state, number) for number in range(len(context.kept))]
         self.tables = tables
-        self.stores = [KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)]
+        self.stores = [
+            KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)
+        ]
         self.timers = Timers(tables[-1], times, self.places, self.now) if self.params.timers else None
         named = {each.name: store for each, store in zip(self.params.stores, self.stores, strict=True)}
         self.calls = Context(self.params, named, self.timers, self.now)
-        self.by_event, self.by_timer = Sent(), Sent()
+        self.by_event: Sent = []
+        self.by_timer: Sent = []
         self.errors: dict[int, Exception] = {}
         self._at: Place = (0,)
 
@@ -115,7 +121,7 @@ class _Batch:
             hashes, own = keys.hashes[chosen], keys.keys.take(pa.array(chosen))
             self._slice(processor, keys, begin, end, hashes, own)
             sent = self.by_event, self.by_timer
-            self.by_event, self.by_timer = Sent(), Sent()
+            self.by_event, self.by_timer = [], []
             yield from results.of(*sent, hashes, own)
         self.calls.at(None, None, None)
         self._called(processor, "close")
@@ -140,66 +146,79 @@ class _Batch:
         # what no record stands behind is a timer that is due
         mine = rows[rows < keys.records]
         edges = np.cumsum(np.append(0, rows < keys.records))[starts[begin : end + 1] - starts[begin]]
-        records = self._records(mine, own, edges)
-        encoded = encode_keys(own).to_pylist() if self.places.keyed else None
-        names = python_values(own)
-        at, ends = mine.tolist(), edges.tolist()
-        for group, key in enumerate(names):
-            for store in self.stores:
-                store.enter(group)
-            if self.timers is not None:
-                self.timers.enter(group, b"" if encoded is None else encoded[group])
-            self._key(processor, group, key, at[ends[group] : ends[group + 1]], records)
-        for store in self.stores:
-            store.write(hashes, own, domains)
-        if self.timers is not None:
-            self.timers.write(hashes, own)
-
-    def _records(self, rows: Int64s, own: pa.Array, edges: Int64s) -> Iterator[tuple[Any, int]]:
-        """(value, timestamp) of these events, one after the other."""
-        values = self.events.tables[0].column("value").take(pa.array(self.events.own[rows]))
+        values = self.events.tables[0].column("value").take(pa.array(self.events.own[mine]))
+        keyed = plain_values(own), encode_keys(own).to_pylist() if self.places.keyed else None
         # A processor is called record by record: that is what it is for.
-        return zip(python_values(values), self.events.ts[rows].tolist(), strict=True)
+        records = zip(mine.tolist(), plain_values(values), self.events.ts[mine].tolist(), strict=True)
+        with _without_collector():
+            self._keys(processor, keyed, edges.tolist(), records)
+            for store in self.stores:
+                store.write(hashes, own, domains)
+            if self.timers is not None:
+                self.timers.write(hashes, own)
 
-    def _key(self, processor: Any, group: int, key: Any, rows: list[int], records: Iterator[tuple[Any, int]]) -> None:
-        """The records and timers of one key, in order."""
-        now, calls, timers, places, sent = self.now, self.calls, self.timers, self.places, self.by_event
-        process, origin = processor.process, self._origin
-        times, domains = places.stream_time, places.domain
-        for row in rows:
-            value, stamp = next(records)
+    def _keys(
+        self,
+        processor: Any,
+        keyed: tuple[list[Any], list[bytes] | None],
+        ends: list[int],
+        records: Iterator[tuple[int, Any, int]],
+    ) -> None:
+        """The records and timers of a slice's keys, key after key, in order.
+
+        Parameters
+        ----------
+        keyed : the keys, and their bytes where places need them.
+        ends : where each key's records begin and end.
+        records : event, value and timestamp of each.
+        """
+        now, calls, timers, places, sent, stores = (
+            self.now,
+            self.calls,
+            self.timers,
+            self.places,
+            self.by_event,
+            self.stores,
+        )
+        process, origin, times, domains = processor.process, self._origin, places.stream_time, places.domain
+        names, encoded = keyed
+        for group, key in enumerate(names):
+            for store in stores:
+                store.enter(group)
             if timers is not None:
-                self._at = places.of_event(row)
-                if timers.heap and timers.heap[0] < self._at:
+                timers.enter(group, b"" if encoded is None else encoded[group])
+            for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
+                if timers is not None:
+                    self._at = places.of_event(row)
+                    if timers.heap and timers.heap[0] < self._at:
+                        self._fire(processor, group, key, self._at)
+                now.stamp, now.time, now.domain = stamp, times[row], domains[row]
+                calls.at(sent, row, key)
+                if now.journal is None:
+                    try:
+                        process(Record(key, value, stamp, row, origin), calls)
+                    except Exception as error:
+                        raise self._raised(error, "process") from None
+                else:
+                    self._outlived(process, Record(key, value, stamp, row, origin), row)
+                if timers is not None and timers.at_once:
                     self._fire(processor, group, key, self._at)
-            now.stamp, now.time, now.domain = stamp, times[row], domains[row]
-            self._row = row
-            calls.at(sent, row, key)
-            if now.journal is None:
-                try:
-                    process(Record(key, value, stamp, row, origin), calls)
-                except Exception as error:
-                    raise self._raised(error, "process") from None
-            else:
-                self._outlived(process, Record(key, value, stamp, row, origin))
-            if timers is not None and timers.at_once:
-                self._fire(processor, group, key, self._at)
-        if timers is not None and timers.heap:
-            self._fire(processor, group, key, None)
+            if timers is not None and timers.heap:
+                self._fire(processor, group, key, None)
 
-    def _outlived(self, process: Any, record: Record) -> None:
+    def _outlived(self, process: Any, record: Record, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""
         sent, journal = len(self.by_event), self.now.journal
         assert journal is not None
         try:
             process(record, self.calls)
         except Exception as error:
-            self.by_event.cut(sent)
+            del self.by_event[sent:]
             for undo in reversed(journal):
                 undo()
             if self.timers is not None:
                 self.timers.forget_at_once()
-            self.errors[self._row] = _bare(self._said(error, "process"))
+            self.errors[row] = _bare(self._said(error, "process"))
         journal.clear()
 
     def _fire(self, processor: Any, group: int, key: Any, limit: Place | None) -> None:
@@ -268,6 +287,18 @@ class _Batch:
 
     def _elsewhere(self, domain: int) -> int:
         return self.places.time_at(domain, self._at)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A slice's records stay until it is done: that the collector goes through them again and again is a fifth."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _line(error: Exception) -> str:

@@ -6,9 +6,9 @@ send that time lets go stands where these do (`places`), as all that was held ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,29 +23,11 @@ from watersmeet._engine.time.released import in_order
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.process import ProcessParams
 
+Sent: TypeAlias = list[tuple[Any, Any, Any, int]]
+"""Records that were sent, in the order in which they were: place, key, value and timestamp of each.
 
-@dataclass
-class Sent:
-    """Records that were sent, column by column, in the order in which they were.
-
-    Parameters
-    ----------
-    key, value, ts : of each; no keys where these are the records' own.
-    place : of each the event, by its number; or the timer's place, domain and group.
-    """
-
-    key: list[Any] = field(default_factory=list)
-    value: list[Any] = field(default_factory=list)
-    ts: list[int] = field(default_factory=list)
-    place: list[Any] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.ts)
-
-    def cut(self, count: int) -> None:
-        """The first so many of them alone."""
-        for column in (self.key, self.value, self.ts, self.place):
-            del column[count:]
+The place is an event, by its number; or the timer's place, domain and group.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,36 +49,38 @@ class Results:
         both = self._of_events(by_event), self._of_timers(by_timer, hashes, keys)
         yield from merged(*both, position_columns(self.context.slots))
 
-    def _values(self, sent: Sent) -> pa.Array:
+    def _values(self, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
         params = self.context.params(ProcessParams)
-        values = pa.array(sent.value, params.sent_value)
+        values = pa.array(value, params.sent_value)
         if params.sent_key is None:
             return values
-        keys = pa.array(sent.key, params.sent_key)
+        keys = pa.array(key, params.sent_key)
         fields = [pa.field("key", params.sent_key), pa.field("value", params.sent_value)]
         return pa.StructArray.from_arrays([keys, values], fields=fields)
 
     def _of_events(self, sent: Sent) -> Iterator[pa.Table]:
         if not sent:
             return
-        event = np.array(sent.place, dtype=np.int64)
+        place, key, value, stamp = zip(*sent, strict=True)
+        event = np.array(place, dtype=np.int64)
         order = np.argsort(event, kind="stable")
-        event, ts = event[order], np.array(sent.ts, dtype=np.int64)[order]
+        event, ts = event[order], np.array(stamp, dtype=np.int64)[order]
         out: dict[str, pa.Array | Picked] = self.events.meta(event, ts)
         operator, rows = self.context.operator, np.arange(len(event), dtype=np.int64)
         fresh = np.append(True, event[1:] != event[:-1])
         number = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
         out[f"p{operator.slot}"] = pa.array(number * operator.fan)
-        yield from in_pieces(out | {"value": Picked(self._values(sent), order)})
+        yield from in_pieces(out | {"value": Picked(self._values(key, value), order)})
 
     def _of_timers(self, sent: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
         if not sent:
             return
-        parts = [np.array(column, dtype=np.int64) for column in zip(*map(_numbers, sent.place), strict=True)]
+        place, key, value, stamp = zip(*sent, strict=True)
+        parts = [np.array(column, dtype=np.int64) for column in zip(*map(_numbers, place), strict=True)]
         stands, now, turn, domain, group = parts
         rows = pa.table(
             {
-                "ts": pa.array(sent.ts, pa.int64()),
+                "ts": pa.array(stamp, pa.int64()),
                 "hash": pa.array(hashes[group]),
                 "arrival": pa.array(np.arange(len(group), dtype=np.int64)),
                 "domain": pa.array(self.times.number(domain)),
@@ -104,7 +88,7 @@ class Results:
             }
         )
         order, out = in_order(self.context, rows, self.times.movers, stands, now, turn)
-        yield from in_pieces(out | {"value": Picked(self._values(sent), order)})
+        yield from in_pieces(out | {"value": Picked(self._values(key, value), order)})
 
 
 def _numbers(place: tuple[Place, int, int]) -> tuple[Any, ...]:

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.operators.processors.values import checked, is_mutable
+from watersmeet._engine.operators.processors.values import checked, is_mutable, own_type, plain_values
 from watersmeet._engine.rows.columns import ints
-from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.state.table import Table
 from watersmeet._plan.nodes.processors import ProcessorStore
 from watersmeet._plan.operators.process import ENTRY, UNTIL
@@ -56,11 +55,14 @@ class Entries:
         self.name, self.kind = store.name, store.kind
         self._table, self._now, self._ttl = table, now, store.ttl_ms
         self._alone = store.entry is None
-        self._key = (lambda entry: entry) if self._alone else checked(store.entry, f"{whose} has a key of {self.name!r}")
+        self._key = checked(pa.null() if self._alone else store.entry, f"{whose} has a key of {self.name!r}")
+        self._key_type = None if self._alone else own_type(store.entry)
         self._value = checked(store.value, f"{whose} puts a value into {self.name!r}")
+        self._value_type = own_type(store.value)
         self._mutable = is_mutable(store.value)
         self._copy = checked(store.value, "") if self._mutable else None
-        self._out: dict[str, list[Any]] = {name: [] for name in (*table.schema.names[2:], "group", "gone")}
+        self._notes: list[tuple[Any, ...]] = []
+        """What changes: group, whether it goes, entry, and what an entry is."""
         self._read(_NOTHING, None)
 
     # -- slices and keys -----------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class Entries:
             self._own = {}
             return self._own
         if self._entries is None:
-            self._entries = [None] * len(self._rows) if self._alone else python_values(self._rows.column(ENTRY))
+            self._entries = [None] * len(self._rows) if self._alone else plain_values(self._rows.column(ENTRY))
             if self._ttl is not None:
                 self._until, self._domains = (ints(self._rows, name).tolist() for name in (UNTIL, "domain"))
         self._own = dict(zip(self._entries[begin:end], range(begin, end), strict=True))
@@ -121,43 +123,33 @@ class Entries:
 
     def _leave(self) -> None:
         """Note what has changed of a key, to be written."""
-        own, out, begins = self._own, self._out, len(self._out["group"])
+        own, group, note, lasts = self._own, self._group, self._notes.append, self._ttl is not None
         for entry, row in self._changed.items():
             now = own.get(entry)
-            if row >= 0 and self._rows is not None:
-                until = (self._until[row], self._domains[row]) if self._ttl is not None else ()
-                if now is None or tuple(now[2:]) != until:
-                    self._note(entry, (None, 0, *until), gone=True)
+            if row >= 0 and (now is None or lasts):
+                until = (self._until[row], self._domains[row]) if lasts else ()
+                if now is None or now[2:] != until:
+                    note((group, True, entry, None, 0, *until))
             if now is not None:
-                self._note(entry, now, gone=False)
-        out["group"] += [self._group] * (len(out["gone"]) - begins)
+                note((group, False, entry, *now))
         self._changed = {}
-
-    def _note(self, entry: Any, given: tuple[Any, ...], *, gone: bool) -> None:
-        out = self._out
-        if not self._alone:
-            out[ENTRY].append(entry)
-        out["value"].append(given[0])
-        out["ts"].append(given[1])
-        if self._ttl is not None:
-            out[UNTIL].append(given[2])
-            out["domain"].append(given[3])
-        out["gone"].append(gone)
 
     def write(self, hashes: Int64s, keys: pa.Array, domains: Int64s) -> None:
         """Put what has changed in the slice."""
         if self._changed:
             self._leave()
-        out, schema = self._out, self._table.schema
-        group = np.array(out["group"], dtype=np.int64)
-        if len(group):
-            columns = {"hash": pa.array(hashes[group]), "key": keys.take(pa.array(group))}
-            if self._ttl is not None:
-                out["domain"] = domains[np.array(out["domain"], dtype=np.int64)]  # type: ignore[assignment]
-            for name in schema.names[2:]:
-                columns[name] = pa.array(out[name], schema.field(name).type)
-            self._table.put(columns, np.array(out["gone"], dtype=np.bool_))
-        self._out = {name: [] for name in out}
+        if not self._notes:
+            return
+        group, gone, entry, *rest = zip(*self._notes, strict=True)
+        self._notes = []
+        at, schema = np.array(group, dtype=np.int64), self._table.schema
+        given: dict[str, Any] = {} if self._alone else {ENTRY: entry}
+        given |= zip(("value", "ts", UNTIL, "domain"), rest, strict=False)
+        if self._ttl is not None:
+            given["domain"] = domains[np.array(given["domain"], dtype=np.int64)]
+        columns = {name: pa.array(column, schema.field(name).type) for name, column in given.items()}
+        columns |= {"hash": pa.array(hashes[at]), "key": keys.take(pa.array(at))}
+        self._table.put({name: columns[name] for name in schema.names}, np.array(gone, dtype=np.bool_))
 
     # -- entries -------------------------------------------------------------------------------------------
 
@@ -176,7 +168,7 @@ class Entries:
                 return None
             if self._values is None:
                 assert self._rows is not None
-                self._values = python_values(self._rows.column("value"))
+                self._values = plain_values(self._rows.column("value"))
             value = self._values[given]
         else:
             if self._ttl is not None and not self._lasts(given[2], given[3]):
@@ -190,7 +182,8 @@ class Entries:
         given = own.get(entry)
         if value is None and given is None:
             return
-        value = None if value is None else self._value(value)
+        if type(value) is not self._value_type and value is not None:
+            value = self._value(value)
         now, changed = self._now, self._changed
         if now.journal is not None:
             now.journal.append(self._undo(entry, given, changed.get(entry)))
@@ -202,8 +195,8 @@ class Entries:
             return
         if given is None and self._sorted is not None:
             insort(self._sorted, entry)
-        lasts = () if self._ttl is None else (now.time + self._ttl - 1, now.domain)
-        own[entry] = (value, now.stamp, *lasts)
+        ttl = self._ttl
+        own[entry] = (value, now.stamp) if ttl is None else (value, now.stamp, now.time + ttl - 1, now.domain)
 
     def _undo(self, entry: Any, given: Any, changed: int | None) -> Undo:
         own, was_changed = self._own, self._changed
@@ -227,7 +220,6 @@ class Entries:
         begin = 0 if low is None else bisect_left(self._sorted, low)
         end = len(self._sorted) if high is None else bisect_right(self._sorted, high)
         return self._sorted[begin:end]
-
 
     def _last(self) -> Any:
         """The last entry in order; None where there is none."""
@@ -257,11 +249,11 @@ class Map(Entries):
 
     def get(self, key: Any) -> Any:
         """The value of one of the map's keys; None where there is none."""
-        return self._found(self._own_key(key))
+        return self._found(key if type(key) is self._key_type else self._own_key(key))
 
     def put(self, key: Any, value: Any) -> None:
         """Another value of one of the map's keys; None deletes."""
-        self._put(self._own_key(key), value)
+        self._put(key if type(key) is self._key_type else self._own_key(key), value)
 
     def delete(self, key: Any) -> None:
         """One of the map's keys is no more."""

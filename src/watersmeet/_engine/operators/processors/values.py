@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.rows.python_values import kept_as
+from watersmeet._engine.rows.python_values import kept_as, python_values
 from watersmeet.errors import FunctionError
 
 Checked = Callable[[Any], Any]
@@ -19,6 +19,7 @@ _ALONE: tuple[tuple[Callable[[pa.DataType], bool], type], ...] = (
     (pa.types.is_boolean, bool),
     (pa.types.is_float64, float),
 )
+"""Types of which each value of a Python type is one as it is."""
 _ORDERED = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -57,6 +58,19 @@ def checked(kind: pa.DataType, what: str) -> Checked:
             ) from None
 
     return fitted
+
+
+def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them; those of plain types some times faster than one by one."""
+    kind, whole = values.type, values.null_count == 0
+    if own_type(kind) in (str, bytes) or (whole and (pa.types.is_integer(kind) or pa.types.is_floating(kind))):
+        found: list[Any] = (
+            values.to_numpy(zero_copy_only=False).tolist()
+            if isinstance(values, pa.Array)
+            else values.to_numpy().tolist()
+        )
+        return found
+    return python_values(values)
 
 
 def own_type(kind: pa.DataType) -> type | None:

@@ -72,13 +72,13 @@ def _process(site: Site, inputs: list[Any], params: Params) -> list[Any]:
             stores.append(ListStore(called, value, ttl=ttl))
         else:
             stores.append(MapStore(called, entry, value, ttl=ttl))
-    made = partial(_Renamed, _program(params, site.keys), site.name) if stores else _program(params, site.keys)
+    made = partial(_renamed, _program(params, site.keys), site.name) if stores else _program(params, site.keys)
     if params.get("rekeys"):
         return [inputs[0].process(made, key=site.keys, value="string", stores=stores, name=site.name)]
     return [inputs[0].process_values(made, value="string", stores=stores, name=site.name)]
 
 
-def _Renamed(make: Callable[[], Program], prefix: str) -> Program:  # noqa: N802
+def _renamed(make: Callable[[], Program], prefix: str) -> Program:
     """The program, whose stores have names of their own in the topology."""
     program = make()
     found = program.init
@@ -100,9 +100,7 @@ class _Prefixed:
 
 def _node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     stores = {name: (STORES[name][0], params["lasts"].get(name)) for name in _stores(params)}
-    process = Process(
-        site.topology, inputs[0], _program(params, site.keys), stores, timers=bool(params["timer"])
-    )
+    process = Process(site.topology, inputs[0], _program(params, site.keys), stores, timers=bool(params["timer"]))
     return [MapRecord(process, lambda record: record).moves() if params.get("rekeys") else process]
 
 
