@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -124,12 +125,12 @@ def main(records: int) -> None:
     for keys in (100_000, 1_000, 1):
         given = batches(keys, records, 0.5)
         parts: dict[str, Callable[[], float]] = {
-            "dedup": lambda given=given: cost(Dedup, None, given),
-            "with a ttl": lambda given=given: cost(Dedup, "10 seconds", given),
-            "calls alone": lambda given=given: alone(given),
+            "dedup": partial(cost, Dedup, None, given),
+            "with a ttl": partial(cost, Dedup, "10 seconds", given),
+            "calls alone": partial(alone, given),
         }
         if keys > 1:
-            parts["with timers"] = lambda given=given: cost(DedupTimer, None, given)
+            parts["with timers"] = partial(cost, DedupTimer, None, given)
         # the machine's speed varies: of a few runs, in turn, the fastest of each
         found = [{name: part() for name, part in parts.items()} for _ in range(TURNS)]
         best = {name: min(turn[name] for turn in found) for name in parts}
