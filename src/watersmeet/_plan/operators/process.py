@@ -69,6 +69,7 @@ class Process(Spec[Node]):
     stem = "process"
     keeps_partition = True
     fans_out = True
+    grows = True
 
     def reads(self, site: Site[Node]) -> Reads:
         """Records; null values among them, where they are wanted."""
