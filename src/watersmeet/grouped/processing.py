@@ -76,7 +76,7 @@ class Processing(Handle):
         ...         if self.seen.get(record.value) is None:
         ...             self.seen.put(record.value, True)
         ...             context.forward(record)
-        >>> seen = wm.MapStore("seen", "string", "boolean", ttl="10 minutes")
+        >>> seen = wm.MapStore("seen", "string", "boolean", ttl="10 minutes")  # doctest: +SKIP
         >>> orders.process(Dedup, value="string", stores=[seen])  # doctest: +SKIP
         """
         functions = self._construction.functions
@@ -175,6 +175,7 @@ def _tried(processor: Any) -> Any:
         made = processor()
     except Exception as error:
         hint = f"process(lambda: {name}(...), ...) gives it what it needs; what all records need is made in init."
+        hint = hint if inspect.isclass(processor) else _HINT
         raise FunctionError(
             f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
         ) from error
@@ -213,7 +214,7 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
     for each in given:
         if not isinstance(each, StoreDeclaration):
             raise TopologyError(
-                f"A store of a processor is declared, and is not {type(each).__name__}: {each!r:.80}.",
+                f"A store of a processor is declared, not {type(each).__name__}: {each!r:.80}.",
                 hint="wm.ValueStore('last', 'long'), wm.ListStore('all', 'string') or "
                 "wm.MapStore('seen', 'string', 'boolean'). A table's store is read by a join.",
             )
@@ -223,17 +224,8 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
                 f"The keys of the map {each.name!r} are of a type that has no order: {each.types[0]!r}.",
                 hint="Take texts, bytes, whole numbers, decimals, dates or times: of a struct, its fields as a text.",
             )
-        found.append(ProcessorStore(each.name, each.kind, entry, value, _lasting(each)))
+        found.append(ProcessorStore(each.name, each.kind, entry, value, each.ttl_ms))
     return tuple(sorted(found, key=lambda store: store.name))
-
-
-def _lasting(store: StoreDeclaration) -> int | None:
-    if store.ttl_ms is not None and store.ttl_ms < 1:
-        raise TopologyError(
-            f"What is put into a store lasts for a while: ttl of {store.name!r} is {store.ttl_ms} ms.",
-            hint="ttl='10 minutes', or leave it out.",
-        )
-    return store.ttl_ms
 
 
 class Stepped:

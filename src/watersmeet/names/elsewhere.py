@@ -116,6 +116,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "KTable": {
         **_STREAM,
         **_TABLE,
+        **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
         **dict.fromkeys(_NO_DUPLICATES, _VALUES_OF_ROWS),
         "agg": "group_by(selector).agg(n=wm.count(), ...)",
         "aggregate": "group_by(selector).aggregate(...)",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from watersmeet.errors import TopologyError
+from watersmeet.names import answering
 from watersmeet.windows import Duration, duration_ms
 
 
@@ -34,6 +35,11 @@ class StoreDeclaration:
                 f"The name of a store must be a text: {type(self).__name__}({self.name!r:.80}).",
                 hint=f"For example wm.{type(self).__name__}('seen', ...).",
             )
+        if self.ttl_ms is not None and self.ttl_ms < 1:
+            raise TopologyError(
+                f"What is put into a store lasts for a while: ttl of {self.name!r} is {self.ttl_ms} ms.",
+                hint="ttl='10 minutes', or leave it out.",
+            )
 
     def __repr__(self) -> str:
         given = ((each.name, getattr(self, each.name)) for each in fields(self)[1:])
@@ -52,6 +58,7 @@ class StoreDeclaration:
         return None if ttl is None else duration_ms(ttl, "ttl")
 
 
+@answering
 @dataclass(frozen=True, repr=False)
 class ValueStore(StoreDeclaration):
     """A value of each key.
@@ -78,9 +85,10 @@ class ValueStore(StoreDeclaration):
         return None, self.type
 
 
+@answering
 @dataclass(frozen=True, repr=False)
 class ListStore(StoreDeclaration):
-    """A list of values of each key; what is appended costs no more if the list is long.
+    """A list of values of each key.
 
     Parameters
     ----------
@@ -99,6 +107,7 @@ class ListStore(StoreDeclaration):
         return "long", self.type
 
 
+@answering
 @dataclass(frozen=True, repr=False)
 class MapStore(StoreDeclaration):
     """A map of each key, in the order of the map's own keys.
