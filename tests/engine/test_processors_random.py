@@ -10,9 +10,12 @@ import pytest
 from watersmeet.testing.proof.histories import Case, check
 from watersmeet.testing.proof.histories.check import cuts_of
 from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_case
+from watersmeet.testing.proof.histories.draw_order import _may_share_keys
 from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.kinds.registry import is_limited
+from watersmeet.testing.proof.histories.kinds.registry import is_limited, sources_of
 from watersmeet.testing.proof.histories.report import page
+from watersmeet.testing.proof.histories.sequence import merged
+from watersmeet.testing.proof.histories.settled import out_of_step
 
 COUNT = 160
 PIECES = 8
@@ -36,6 +39,23 @@ def test_random_processors_do_what_the_oracle_does_a_record_at_a_time(piece: int
         for cut in (case, replace(case, cuts=tuple(range(1, len(case.records))), shards=shards)):
             found = check(cut)
             assert found is None, page(found)
+
+
+def anywhere(case: Case, dice: Dice) -> Case:
+    """The same, where its operators have a rule for that, with records of a key in any of three partitions."""
+    if not _may_share_keys(case.blueprint) or out_of_step(case.blueprint):
+        return case
+    records = tuple(record._replace(partition=dice.number(0, 2)) for record in case.records)
+    sources, first = sources_of(case.blueprint), case.blueprint.sources(("global",))
+    return replace(case, records=merged(records, sources, first), partitioned=True, cuts=case.cuts[:2])
+
+
+@pytest.mark.parametrize("piece", [0, *(pytest.param(n, marks=pytest.mark.proof) for n in range(1, PIECES))])
+def test_what_a_processor_keeps_and_waits_for_goes_by_the_partition_whose_record_has_set_it(piece: int) -> None:
+    dice = Dice(f"anywhere/{piece}")
+    for case in cases(f"anywhere/{piece}", COUNT // PIECES):
+        found = check(anywhere(case, dice))
+        assert found is None, page(found)
 
 
 def test_random_processors_set_timers_that_fire_and_stand_in_partitions_that_share_keys() -> None:

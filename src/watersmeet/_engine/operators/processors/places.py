@@ -28,6 +28,10 @@ sources has the number of the first record behind it alone."""
 class Places:
     """The places of one batch; domains are meant by their places in `Times.domains`.
 
+    Parameters
+    ----------
+    placed : whether anybody asks for places: timers, or entries that last for a while.
+
     Attributes
     ----------
     end : the time of each domain after the batch.
@@ -35,21 +39,21 @@ class Places:
     domain : of each event.
     """
 
-    def __init__(self, context: OperatorContext, events: Events, times: Times, *, timers: bool) -> None:
+    def __init__(self, context: OperatorContext, events: Events, times: Times, *, placed: bool) -> None:
         self._times = times
         self._lag = context.time.hold_back
         self.end: list[int] = times.end.tolist()
         self._start: list[int] = times.start.tolist()
         self.domain: list[int] = times.of_row.tolist()
         gone = np.flatnonzero(let_go(events.position))
-        self.keyed = timers and len(gone) > 0
+        self.keyed = placed and len(gone) > 0
         """Whether places need keys: operators above have let rows go, whose turns may be those of timers."""
         behind = np.zeros(len(events), dtype=np.int64)
         if self.keyed:
             behind[gone] = self._stands_behind(events, gone)
         self.stream_time: list[int] = (times.at_row + behind).tolist()
         roots = events.position[: len(ROOT_POSITION)]
-        self._rank: list[int] = (_behind_how_many(times.movers, roots) if timers else behind).tolist()
+        self._rank: list[int] = (_behind_how_many(times.movers, roots) if placed else behind).tolist()
         self._released = dict(zip(gone.tolist(), self._of_released(events, gone), strict=True)) if self.keyed else {}
         self._moves: dict[int, tuple[list[int], list[int]]] = {}
 

@@ -93,7 +93,8 @@ class _Batch:
         self.context, self.events, self.times = context, events, times
         self.params = context.params(ProcessParams)
         self._whose = context.operator.node
-        self.places = Places(context, events, times, timers=self.params.timers)
+        self._placed = self.params.timers or any(store.ttl_ms is not None for store in self.params.stores)
+        self.places = Places(context, events, times, placed=self._placed)
         self.now = Present(self._elsewhere, outlives=context.outlives)
         called = f"The processor {self.params.called}"
         tables = [kept_table(context, state, number) for number in range(len(context.kept))]
@@ -181,17 +182,18 @@ class _Batch:
             self.stores,
         )
         process, origin, times, domains = processor.process, self._origin, places.stream_time, places.domain
-        names, encoded = keyed
+        (names, encoded), placed = keyed, self._placed
         for group, key in enumerate(names):
             for store in stores:
                 store.enter(group)
             if timers is not None:
                 timers.enter(group, b"" if encoded is None else encoded[group])
             for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
-                if timers is not None:
-                    self._at = places.of_event(row)
-                    if timers.heap and timers.heap[0] < self._at:
-                        self._fire(processor, group, key, self._at)
+                if placed:
+                    at = places.of_event(row)
+                    if timers is not None and timers.heap and timers.heap[0] < at:
+                        self._fire(processor, group, key, at)
+                    self._at = at
                 now.stamp, now.time, now.domain = stamp, times[row], domains[row]
                 calls.at(sent, row, key)
                 if now.journal is None:
