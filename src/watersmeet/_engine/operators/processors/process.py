@@ -173,14 +173,8 @@ class _Batch:
         ends : where each key's records begin and end.
         records : event, value and timestamp of each.
         """
-        now, calls, timers, places, sent, stores = (
-            self.now,
-            self.calls,
-            self.timers,
-            self.places,
-            self.by_event,
-            self.stores,
-        )
+        now, calls, sent, stores = self.now, self.calls, self.by_event, self.stores
+        timers, places = self.timers, self.places
         process, origin, times, domains = processor.process, self._origin, places.stream_time, places.domain
         (names, encoded), placed = keyed, self._placed
         for group, key in enumerate(names):
