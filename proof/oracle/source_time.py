@@ -38,6 +38,7 @@ class SourceTime:
         self._before: dict[int, int] = defaultdict(lambda: -1)
         self._fresh: set[int] = set()
         self._quiet: dict[int, tuple[int, int]] = {}
+        self._by_clock = False
         self._topology = topology
         self.node = node
         self.waits = waits
@@ -49,6 +50,7 @@ class SourceTime:
         if self._topics is None:
             self._topics = topics_together(self._topology, self.node)
         self._before[self.domain] = self.of_sources
+        self._by_clock = False
         if topic in self._topics:
             self._heard[self.domain] = max(self.of_sources, ts)
             self._fresh.add(self.domain)
@@ -62,6 +64,7 @@ class SourceTime:
             since, time = self._quiet[domain]
             if wall - since >= idle_after:
                 self._heard[domain] = max(self._heard[domain], time + wall - since)
+        self._by_clock = True
         self._fresh.clear()
 
     @property
@@ -91,6 +94,10 @@ class SourceTime:
     @cached_property
     def _has_domains(self) -> bool:
         return has_domains(self._topology, self.node)
+
+    def elsewhere(self, domain: int) -> int:
+        """The time of another domain, before what lets go now."""
+        return (self._before if self._by_clock else self._heard)[domain] - self.lag
 
     def forget_topics(self) -> None:
         """Find out anew whose records move its time."""

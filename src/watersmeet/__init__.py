@@ -94,6 +94,7 @@ from watersmeet.io.schema_formats import avro, json_schema, protobuf
 from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.io.windowed_formats import session_windowed, time_windowed
 from watersmeet.names import missing
+from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
@@ -134,8 +135,11 @@ __all__ = [
     "KStream",
     "KTable",
     "Kafka",
+    "ListStore",
+    "MapStore",
     "MissingName",
     "Output",
+    "Processor",
     "Rows",
     "SchemaRegistry",
     "SessionWindowedKStream",
@@ -155,6 +159,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "UnlimitedWindows",
+    "ValueStore",
     "WTable",
     "WatersmeetError",
     "Writer",

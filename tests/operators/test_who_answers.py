@@ -14,8 +14,8 @@ from watersmeet._plan import nodes
 from watersmeet._plan.operators import OPERATORS
 
 NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, name), type)) - {"Shape", "UserFunction"}
-# "table" is a kind of a node's output, too
-STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table"}
+# "table" is a kind of a node's output, too, and "process" what a metric counts
+STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table", "process"}
 FREE = ("watersmeet._plan.nodes", "watersmeet._plan.operators", "proof.oracle")
 # Where a stem leads to its engine file.
 DISPATCHERS = frozenset({"watersmeet._engine.operators.level"})

@@ -12,6 +12,7 @@ from proof.histories.blueprint import Blueprint, Op, name_of
 from proof.histories.kinds import (
     aggregates,
     lookups,
+    processors,
     streams,
     suppressed,
     tables,
@@ -35,6 +36,7 @@ KINDS: dict[str, Kind] = {
     **window_aggregates.KINDS,
     **suppressed.KINDS,
     **wtables.KINDS,
+    **processors.KINDS,
 }
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)

@@ -78,15 +78,12 @@ class Construction:
             raise TopologyError(
                 f"The name of a store must be a text: store={store!r:.80}.", hint="For example store='counts'."
             )
-        if node.store is not None and node.store in self._stores:
-            raise TopologyError(
-                "Two tables have one store name.",
-                given=repr(node.store),
-                hint="Give one another store=...",
-            )
+        for name in node.named_stores:
+            self._check_store(name, node)
         taken = {store for store in self._stores if _is_made_up(store, node)}
-        if node.store is not None and any(_is_made_up(node.store, above) for above in (*self._nodes.values(), node)):
-            taken.add(node.store)
+        for name in node.named_stores:
+            if any(_is_made_up(name, above) for above in (*self._nodes.values(), node)):
+                taken.add(name)
         if taken:
             store = min(taken)
             raise TopologyError(
@@ -94,8 +91,15 @@ class Construction:
                 given=f"store={store!r}",
                 hint="Give the table another store=..., or the join another name=...",
             )
-        if node.store is not None:
-            self._stores.add(node.store)
+        self._stores.update(node.named_stores)
+
+    def _check_store(self, name: str, node: Node) -> None:
+        if name in self._stores or node.named_stores.count(name) > 1:
+            raise TopologyError(
+                "Two tables have one store name.",
+                given=repr(name),
+                hint="Give one another store=...",
+            )
 
     def _check_topic(self, node: Node) -> None:
         topic = None if node.place is None else node.place.topic

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-_PYTHON = "Functions are Columns. Without state: map_values(mapper), for plain Python with F.udf(function, 'type')"
+_PYTHON = "map_values(mapper) without state; with state process_values(Processor, value='type', stores=[...])"
 _PROCESSORS = {
     **dict.fromkeys(
-        ("process", "process_values", "transform", "transform_values"),
-        f"{_PYTHON}; with state: group_by_key().aggregate(initializer, wm.python(function))",
+        ("transform", "transform_values"),
+        _PYTHON,
     ),
     **dict.fromkeys(
         ("flat_transform", "flat_transform_values"), "flat_map(mapper) or flat_map_values(mapper), which give arrays"
@@ -116,6 +116,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "KTable": {
         **_STREAM,
         **_TABLE,
+        **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
         **dict.fromkeys(_NO_DUPLICATES, _VALUES_OF_ROWS),
         "agg": "group_by(selector).agg(n=wm.count(), ...)",
         "aggregate": "group_by(selector).aggregate(...)",
@@ -162,10 +163,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         **dict.fromkeys(("read_stream", "read"), "stream(frame, name=..., key=..., timestamp=...)"),
         **dict.fromkeys(("start", "run", "main"), "build().start(spark, checkpoint=...)"),
         "describe": "build().describe()",
-        "add_state_store": "store=... of a table: stores belong to operators",
+        "add_state_store": "store=... of a table, or stores=[wm.ValueStore('name', 'type')] of stream.process",
         "add_source": "stream('topic', key=..., value=...)",
         "add_sink": "to('topic') of a stream",
-        "add_processor": "an operator of a stream or a table",
+        "add_processor": "process(Processor, value=...) of a stream",
     },
     "TimeWindows": {
         **dict.fromkeys(

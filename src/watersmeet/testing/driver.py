@@ -36,6 +36,7 @@ from watersmeet._spark.session.given import check_session
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops
+from watersmeet.testing.entry_stores import EntryStore, entries_of
 from watersmeet.testing.in_process import BySpark, LocalRun, local
 from watersmeet.testing.piped import Header, Inlet, Piped
 from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
@@ -164,10 +165,13 @@ class TopologyTestDriver:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return self._run.drops
 
-    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | VersionedKeyValueStore | WindowStore:
+    def get_store(
+        self, name: str, *, case: str = ""
+    ) -> KeyValueStore | VersionedKeyValueStore | WindowStore | EntryStore:
         """A store, to be read: one with `get`, `range` and `all`, or of windows with `fetch` and `all`.
 
-        That of a versioned table also has `get(key, as_of=...)`.
+        That of a versioned table also has `get(key, as_of=...)`. Of a processor's map or list `get(key)` gives the
+        key's dictionary or list.
 
         Parameters
         ----------
@@ -196,6 +200,8 @@ class TopologyTestDriver:
             self._all_results()
             return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
 
+        if kept.of_entries:
+            return entries_of(kept, read)
         if kept.versioned:
             return VersionedKeyValueStore(kept, read)
         return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)

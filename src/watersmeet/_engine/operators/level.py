@@ -29,6 +29,7 @@ from watersmeet._engine.operators.aggregates import (
     suppress,
     time_window_aggregate,
 )
+from watersmeet._engine.operators.processors import process
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices
@@ -54,6 +55,7 @@ OPERATORS = {
     "session_window_aggregate": session_window_aggregate.run,
     "sliding_window_aggregate": sliding_window_aggregate.run,
     "suppress": suppress.run,
+    "process": process.run,
     "stream_wtable": window_join.run,
     "table_wtable": window_join.run,
     "wtable_table": window_join.run,

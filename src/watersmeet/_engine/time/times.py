@@ -26,7 +26,7 @@ from watersmeet._engine.time.told import Told, told_ends
 from watersmeet._engine.time.turns import turns
 from watersmeet._plan.physical import TIME_SIDE, reach_side
 
-_TIME, REACH = "time", "reach"
+TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
 
 
@@ -52,7 +52,7 @@ class Times:
         self._rows_told, lag = told, context.time.hold_back
         partition, last = told_ends(told, lag)
         told_domain = self._domain(partition)
-        stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
+        stored = {int(d): t for d, t in state.get_scalar(TIME, {}).items()}
         mine = self._domain(partitions(events.position))
         self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
         reaching = [self._domain(ints(told, "partition")) for told in self._told_reach if told is not None]
@@ -158,6 +158,11 @@ class Times:
             stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
+    def moves(self, domain: int) -> tuple[Int64s, Int64s]:
+        """(time, number in `movers`) of all that moves the time of a domain, by its place in `domains`, in order."""
+        own = self._told.only(self.index(self._domain(self._told.partition)) == domain)
+        return own.time, own.number
+
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
@@ -203,7 +208,7 @@ class Times:
     def store(self, state: State) -> None:
         """Keep what the next batch starts with."""
         names = [str(d) for d in self.domains]
-        state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
+        state.set_scalar(TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(REACH, reached)
         if self._quiet is not None:

@@ -100,6 +100,7 @@ def _operator(physical: Physical, operator: Operator) -> dict[str, Any]:
         "params": _params(operator.params),
         "time": None if time is None else {"of each partition": time.domains, "held back above, ms": time.hold_back},
         "widens": operator.spec.widens,
+        **({"grows": True} if operator.spec.grows else {}),
         "tables": [_table(table) for table in operator.keeps],
     }
 

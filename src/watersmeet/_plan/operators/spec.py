@@ -311,6 +311,8 @@ class Spec(Generic[N]):
     """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
     widens: ClassVar[bool] = True
     """Whether values that it has kept may be read as a wider type, when the topology has changed."""
+    grows: ClassVar[bool] = False
+    """Whether it goes on with those of its tables that it had, when it keeps more or fewer of them."""
     emits_late: ClassVar[bool] = False
     """Whether its results say if they are not the latest change of their key (a column `late`)."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()

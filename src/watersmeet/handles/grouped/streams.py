@@ -11,17 +11,18 @@ from watersmeet.functions import Function, adapt
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.cogrouped import CogroupedKStream
 from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
+from watersmeet.handles.grouped.processing import Processing, stepped
 from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream, windowed
-from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
 from watersmeet.windows import Duration, Windows
 
 if TYPE_CHECKING:
+    from watersmeet.handles.kstream import KStream
     from watersmeet.handles.ktable import KTable
 
 
 @answering
-class StreamGrouping(Handle):
+class StreamGrouping(Processing):
     """The grouping of a stream: part of `KStream`."""
 
     def group_by_key(self) -> KGroupedStream:
@@ -50,6 +51,38 @@ class KGroupedStream(Grouped):
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
         """
         return CogroupedKStream(((self._group, aggregator),))
+
+    def process(
+        self,
+        init: Callable[[], Any],
+        step: Callable[..., Any],
+        *,
+        state: Any,
+        returns: Any,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KStream:
+        """The records of each key, one after the other, by a function that keeps a state and sends records.
+
+        The short form of a processor (`KStream.process`) with one value of each key; records without key or value are
+        left out, counted.
+
+        Parameters
+        ----------
+        init : function without parameters that gives the first state, a plain value.
+        step : function of (key, value, state, context), all plain values, that gives a pair: the next state, and a list
+            of the values that are sent under the key. A state of None is none: the next record begins anew. The context
+            is a processor's: it knows `timestamp` and `stream_time`.
+        state, returns : types of the state and of the values that are sent, in Spark's words or as DataTypes.
+        name, store : names of the operator and of the store with the states.
+
+        Examples
+        --------
+        >>> def every_third(key, value, seen, context):
+        ...     return seen + 1, [value] if seen % 3 == 2 else []
+        >>> grouped.process(lambda: 0, every_third, state="long", returns="string")  # doctest: +SKIP
+        """
+        return stepped(self._group, init, step, state=state, returns=returns, name=name, store=store)
 
     def windowed_by(self, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
         """The records by key and window: tumbling, hopping, sliding, session or unlimited windows."""
