@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.aggregates.product.declared import Product as Declared
-from watersmeet._engine.aggregates.kernels.lists.bag import Bag
+from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.parts import Kept, Part
 
 

@@ -23,7 +23,6 @@ from watersmeet._plan.operators.spec import (
     TableSchema,
     Timed,
 )
-from watersmeet.io.topics import Topic
 
 UNTIL = "until"
 """The column with the last moment of an entry that lasts for a while; its domain stands beside it."""
@@ -79,9 +78,7 @@ class Process(Spec[Node]):
     def params(self, site: Site[Node]) -> ProcessParams:
         """See `Spec`."""
         node = site.node
-        sources = tuple(
-            source.origin.name if isinstance(source.origin, Topic) else source.input for source in site.plan.sources
-        )
+        sources = tuple(source.origin.topic or source.input for source in site.plan.sources)
         return ProcessParams(node.make, node.called, *node.sends, node.stores, node.timers, sources)
 
     def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet._engine.aggregates.kernels.lists.bag import Bag
+from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet.aggregates.declared import AnyAggregate
 

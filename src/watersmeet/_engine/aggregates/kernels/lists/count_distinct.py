@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.kernels.lists.bag import Bag
+from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet.aggregates.declared import AnyAggregate
 

@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.kernels.lists.bag import Bag
+from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.kernels.picks.extremes_by import with_by
 from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet.aggregates.lists.top_k import TopBy, TopK

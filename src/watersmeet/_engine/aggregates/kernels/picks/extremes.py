@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.kernels.lists.bag import Bag
+from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.kernels.picks.pointed import headed, pointed
 from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet._engine.aggregates.scans import Groups
