@@ -135,7 +135,7 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
-        frame = self._shown(evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
+        frame = self._shown(*evaluated(frame, self.program, self.on_error, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
@@ -145,13 +145,14 @@ class Pack:
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _shown(self, frame: pa.Table) -> pa.Table:
+    def _shown(self, given: pa.Table, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.roots), dict[int, Exception]()
         show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.on_error else None)
         if not failed:
             return marked
-        return rooted(without(frame, failed, self.program, self.on_error, FUNCTION_ERROR), self.roots)
+        failed = self.program.given(marked, failed)
+        return rooted(without(given, failed, self.program, self.on_error, FUNCTION_ERROR), self.roots)
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, UserDefinedType, VariantType
 
+from watersmeet._engine.expressions.explosion import ELEMENT, EXPLODES, PART, PLACE
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.formats.arrow_types import arrow_type
@@ -71,10 +72,11 @@ def layers_of(frame: DataFrame) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         for node in nodes[:-1]:
             name = _simple(node)
-            layers.insert(0, _layer(node["projectList"], plan, ansi) if name == "Project" else {"": Unread(name)})
-            plan = plan.child() if name == "Project" else None
-            if plan is None:
+            if name not in ("Project", "Generate"):
+                layers.insert(0, {"": Unread(name)})
                 break
+            layers.insert(0, _layer(node["projectList"], plan, ansi) if name == "Project" else _explosion(node))
+            plan = plan.child()
         return tuple(layers)
     except Exception as error:
         # whatever another version or another kind of Spark does here: the public way is always there
@@ -88,6 +90,19 @@ def _layer(columns: Sequence[Sequence[Mapping[str, Any]]], plan: Any, ansi: bool
         if _simple(nodes[0]) != "AttributeReference":
             found[nodes[0]["name"]] = _column(nodes, _Handle(partial(listed.apply, at)), ansi)
     return found
+
+
+def _explosion(node: Mapping[str, Any]) -> Layer:
+    """The layer that makes rows of a column of lists."""
+    explode, *operand = node["generator"]
+    names = [attribute["name"] for (attribute,) in node["generatorOutput"]]
+    known = _simple(explode) == EXPLODES and node["outer"] and len(names) == 2 and len(operand) == 1
+    if not known or _simple(operand[0]) != "AttributeReference":
+        return {"": Unread(f"{_simple(node)} of {_simple(explode)}")}
+    lists = Operand(operand[0]["name"], _arrow(operand[0]["dataType"]))
+    kinds = ((PLACE, pa.int32()), (ELEMENT, lists.type.value_type))
+    calls = [Call(EXPLODES, (lists,), kind, options=((PART, part),)) for part, kind in kinds]
+    return dict(zip(names, calls, strict=True))
 
 
 def _column(nodes: Sequence[Mapping[str, Any]], handle: _Handle, ansi: bool) -> Expression | Unread:
