@@ -51,6 +51,29 @@ class Call:
 
 
 Expression = Literal | Operand | Call
+VARIABLE = "NamedLambdaVariable"
+"""A call without arguments that stands for an argument of the function of elements around it (`LambdaFunction`)."""
+
+
+def variable_name(variable: Call) -> str:
+    """The name of a variable, which no other of the expression has."""
+    return str(variable.option("id"))
+
+
+def has_variables(expression: Expression) -> bool:
+    """Whether an expression has a value within a function of elements alone."""
+    return bool(_free(expression))
+
+
+def _free(expression: Expression) -> frozenset[str]:
+    if not isinstance(expression, Call):
+        return frozenset()
+    if expression.function == VARIABLE:
+        return frozenset({variable_name(expression)})
+    found = frozenset[str]().union(*map(_free, expression.arguments))
+    if expression.function != "LambdaFunction":
+        return found
+    return found.difference(variable_name(each) for each in expression.arguments[1:] if isinstance(each, Call))
 
 
 def type_of(expression: Expression) -> pa.DataType:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, UserDefinedType, VariantType
 
 from watersmeet._engine.expressions.explosion import ELEMENT, EXPLODES, PART, PLACE
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.formats.arrow_types import arrow_type
 from watersmeet._spark.functions.letter_cases import case_options
@@ -163,6 +163,8 @@ class _Reader:
             return Operand(node["name"], _arrow(node["dataType"]))
         if name == "Literal":
             return Literal(_constant(node, handle))
+        if name == VARIABLE:
+            return Call(VARIABLE, (), _arrow(node["dataType"]), options=(("id", str(node["exprId"]["id"])),))
         arguments = tuple(self.read(handle.child(number)) for number in range(node["num-children"]))
         if name == "Alias" or (len(arguments) == 1 and "replacement" in node):
             return arguments[0]
@@ -200,6 +202,8 @@ def _type(name: str, node: Mapping[str, Any], arguments: Sequence[Expression], h
             # Arrow's type does not say of which parts an interval is, and so not what the cast leaves out
             raise _NotRead(f"Cast to {described}")
         return _arrow(described)
+    if name == "LambdaFunction":
+        return type_of(arguments[0])
     if name == "GetStructField":
         return type_of(arguments[0]).field(node["ordinal"]).type
     try:
