@@ -10,7 +10,7 @@ from typing import Any
 
 from watersmeet._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, How, Shape
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, belonging, names_of, wants
+from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, wants
 from watersmeet.handle import Handle, same_type, type_text
 from watersmeet.names import answering
 
@@ -92,7 +92,7 @@ def lookup_node(
             hint=f"Give it: join(table, joiner, {option}=lambda value: value['country']).",
         )
     mapper = _mapper(left, right, mapper)
-    joiner = _with_both_keys(joiner)
+    joiner = _with_both_keys(joiner, left._construction.functions)
     value = left._construction.functions.value_type(
         joiner, (left.key_type, right.key_type, left.value_type, right.value_type), "joiner"
     )
@@ -114,7 +114,7 @@ def lookup_node(
 def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
     """The key mapper as a function of (key, value), if it gives keys of the right side."""
     left._require_same_builder(right, "join")
-    mapper = adapt(mapper, ("key", "value"), "key mapper")
+    mapper = adapt(mapper, ("key", "value"), "key mapper", left._construction.functions)
     kind = left._construction.functions.value_type(mapper, left._types(), "key mapper")
     if not same_type(kind, right.key_type):
         raise TopologyError(
@@ -125,11 +125,11 @@ def _mapper(left: Handle, right: GlobalKTable, mapper: Function) -> Function:
     return mapper
 
 
-def _with_both_keys(joiner: Function) -> Function:
+def _with_both_keys(joiner: Function, functions: FunctionBackend) -> Function:
     """The joiner as one of (key, mapped key, left, right)."""
     if wants(joiner, 4):
         return joiner
-    adapted = adapt(joiner, ("key", "left", "right"), "joiner")
+    adapted = adapt(joiner, ("key", "left", "right"), "joiner", functions)
 
     def joined(key: Any, mapped_key: Any, left: Any, right: Any) -> Any:
         return adapted(key, left, right)

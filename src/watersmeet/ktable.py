@@ -173,7 +173,7 @@ class KTable(Handle):
             )
         functions = self._construction.functions
         combined = functions.combined_type(self.key_type, many.key_type)
-        joiner = adapt(joiner, ("key", "one", "many"), "joiner")
+        joiner = adapt(joiner, ("key", "one", "many"), "joiner", functions)
         value = functions.value_type(joiner, (combined, self.value_type, many.value_type), "joiner")
         node = OneToMany(
             self._construction.name(name, OneToMany.stem, self.name, many.name),
@@ -303,7 +303,7 @@ class KTable(Handle):
     def _reference(self, extractor: Function, other: KTable, role: str) -> Function:
         """The extractor as a function of (key, value), if its type is that of the keys of `other`."""
         self._require_same_builder(other, "join")
-        extractor = adapt(extractor, ("key", "value"), role)
+        extractor = adapt(extractor, ("key", "value"), role, self._construction.functions)
         kind = self._construction.functions.value_type(extractor, self._types(), role)
         if not same_type(kind, other.key_type):
             raise TopologyError(

@@ -179,7 +179,7 @@ def naming(group: Group, aggregates: Mapping[str, Aggregate], name: str, *, take
     """
     _check_aggregates(aggregates)
     functions, given = group.functions, (group.key, group.value)
-    arguments = {field: _argument(each, field) for field, each in aggregates.items()}
+    arguments = {field: _argument(each, field, functions) for field, each in aggregates.items()}
     types = {}
     for field, each in aggregates.items():
         function = arguments[field]
@@ -309,10 +309,10 @@ def _meant(given: Any, name: str) -> str:
     return f"wm.{called}(lambda value: value[{field!r}])"
 
 
-def _argument(aggregate: Aggregate, field: str) -> Function | None:
+def _argument(aggregate: Aggregate, field: str, functions: FunctionBackend) -> Function | None:
     if aggregate.argument is None:
         return None
-    return adapt(aggregate.argument, ("key", "value"), f"argument {field!r}")
+    return adapt(aggregate.argument, ("key", "value"), f"argument {field!r}", functions)
 
 
 def _in_order(function: Function, parameters: tuple[str, str, str], role: str) -> Function:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.functions import (
     arithmetic,
+    calls,
     casts,
     comparisons,
     conditions,
@@ -27,6 +28,7 @@ from watersmeet._engine.expressions.functions import (
 from watersmeet._engine.expressions.functions.sequences import elements, maps, members, sets
 from watersmeet._engine.expressions.kernel import Functions, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import can_fail, order_of
+from watersmeet._engine.expressions.plain_calls import PLAIN
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of, variable_name
 from watersmeet._engine.expressions.vectors import all_valid, both, spread
 from watersmeet._engine.rows.types import with_nulls
@@ -47,6 +49,7 @@ MODULES: tuple[Functions, ...] = (
     searches,
     structs,
     texts,
+    calls,
     elements,
     maps,
     members,
@@ -90,6 +93,7 @@ class Rows:
         self._column = operand
         self._operands: dict[str, pa.Array] = {}
         self._variables = variables or {}
+        self._called: dict[Call, pa.Array] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -102,6 +106,11 @@ class Rows:
             return pa.repeat(expression.value, self._length)
         if expression.function == VARIABLE:
             return self._variables[variable_name(expression)]
+        if expression.function == PLAIN:
+            # it is asked for its value and for its error, and called once
+            if expression not in self._called:
+                self._called[expression] = _KERNELS[PLAIN](expression, self._arguments(expression))
+            return self._called[expression]
         lazy = _LAZY.get(expression.function)
         if lazy is not None:
             return lazy(expression, self)
@@ -130,7 +139,9 @@ class Rows:
             return self
         chosen = pa.array(mask)
         variables = {name: values.filter(chosen) for name, values in self._variables.items()}
-        return Rows(count, lambda name: self._operand(name).filter(chosen), variables)
+        rows = Rows(count, lambda name: self._operand(name).filter(chosen), variables)
+        rows._called = {call: values.filter(chosen) for call, values in self._called.items()}
+        return rows
 
     def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> Rows:
         """See `kernel.Rows`."""

@@ -7,6 +7,7 @@ values nullable (`rows.types.with_nulls`) and timestamps in UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,6 +38,7 @@ class Call:
     type : of the result.
     ansi : whether what cannot be computed is an error (`EvaluationError`), rather than null or another value.
     options : the other parameters of Spark's class as (name, text), with true and false for booleans.
+    called : of a call of a plain Python function, the function (`plain_calls`).
     """
 
     function: str
@@ -44,6 +46,7 @@ class Call:
     type: pa.DataType
     ansi: bool = True
     options: tuple[tuple[str, str], ...] = ()
+    called: Any = None
 
     def option(self, name: str) -> str | None:
         """The text of an option; None where there is none of that name."""

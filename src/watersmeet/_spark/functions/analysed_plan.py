@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
@@ -19,10 +19,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, UserDefinedType, VariantType
 
 from watersmeet._engine.expressions.explosion import ELEMENT, EXPLODES, PART, PLACE
+from watersmeet._engine.expressions.plain_calls import PLAIN
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.formats.arrow_types import arrow_type
 from watersmeet._spark.functions.letter_cases import case_options
+from watersmeet._spark.functions.plain_functions import plain_call
 
 _CONDITIONS = frozenset(
     (
@@ -168,8 +170,17 @@ class _Reader:
         arguments = tuple(self.read(handle.child(number)) for number in range(node["num-children"]))
         if name == "Alias" or (len(arguments) == 1 and "replacement" in node):
             return arguments[0]
+        if name == PLAIN:
+            called = plain_call(handle.object)
+            if called is None:
+                raise _NotRead(name)
+            return Call(name, arguments, with_nulls(called.type), called=called)
+        kind = _type(name, node, arguments, handle)
+        if name == "Cast" and isinstance(arguments[0], Call) and arguments[0].function == "RaiseError":
+            # it has a value of no type
+            return replace(arguments[0], type=kind)
         options, ansi = self._options(name, node, handle)
-        return Call(name, arguments, _type(name, node, arguments, handle), ansi, options)
+        return Call(name, arguments, kind, ansi, options)
 
     def _options(self, name: str, node: Mapping[str, Any], handle: _Handle) -> tuple[tuple[tuple[str, str], ...], bool]:
         options: list[tuple[str, str]] = list(case_options(name)) if name in ("Upper", "Lower") else []

@@ -36,6 +36,7 @@ from watersmeet._spark.formats.formats import check_writable, describe_format, f
 from watersmeet._spark.formats.json import nullable
 from watersmeet._spark.functions.analysed_plan import Unread, layers_of
 from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet._spark.functions.plain_functions import of_columns
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
@@ -122,6 +123,10 @@ class ColumnFunctions:
         if spark is None or not any(map(physical.plan.functions_of, physical.plan.nodes)):
             return ()
         return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
+
+    def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """A plain Python function of values as one of Columns."""
+        return of_columns(function, self.named_type(returns), pair=pair)
 
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
