@@ -174,9 +174,7 @@ def adapt(
     )
 
 
-def _plain(
-    given: Any, parameters: Sequence[str], role: str, backend: FunctionBackend, *, pair: bool
-) -> Function:
+def _plain(given: Any, parameters: Sequence[str], role: str, backend: FunctionBackend, *, pair: bool) -> Function:
     adapted = adapt(given.function, parameters, role)
     returns = "boolean" if given.returns is None and role.startswith("predicate") else given.returns
     if returns is None:
@@ -186,7 +184,9 @@ def _plain(
             given=_described(given),
             hint=f"Say it: wm.python(function, {shown!r}).",
         )
-    return belonging(backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters)))
+    return belonging(
+        backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters))
+    )
 
 
 def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:

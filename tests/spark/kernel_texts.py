@@ -173,31 +173,37 @@ ARRAYS = [
     *_of("transform(ints, x -> x + 1); transform(words, x -> concat(x, t1)); transform(ints, (x, i) -> x + i * few)"),
     *_of("transform(words, x -> upper(x)); transform(ints, x -> transform(words, y -> concat(y, cast(x as string))))"),
     *_of(
-        "transform(ints, x -> 1 / x); transform(ints, x -> struct(x, t1)); transform(words, x -> case when x = t1 then 1 end)"
+        "transform(ints, x -> 1 / x); transform(ints, x -> struct(x, t1)); "
+        "transform(words, x -> case when x = t1 then 1 end)"
     ),
     *_of("filter(ints, x -> x > few); filter(words, x -> length(x) > 1); filter(words, (x, i) -> i > 0)"),
     *_of(
-        "filter(ints, x -> 1 / x > 0); exists(ints, x -> x > 0); exists(words, x -> x is null); forall(words, x -> x <> '')"
+        "filter(ints, x -> 1 / x > 0); exists(ints, x -> x > 0); exists(words, x -> x is null); "
+        "forall(words, x -> x <> '')"
     ),
     *_of(
-        "aggregate(ints, 0L, (a, x) -> a + x); aggregate(words, '', (a, x) -> concat(a, coalesce(x, '?')), a -> upper(a))"
+        "aggregate(ints, 0L, (a, x) -> a + x); "
+        "aggregate(words, '', (a, x) -> concat(a, coalesce(x, '?')), a -> upper(a))"
     ),
     *_of("aggregate(ints, few, (a, x) -> if(x > a, x, a)); aggregate(words, 0, (a, x) -> a + length(x), a -> a * 2)"),
     *_of("aggregate(ints, 1, (a, x) -> a * x); aggregate(ints, cast(1/few as int), (a, x) -> a)"),
     *_of(
-        "reduce(transform(words, x -> length(x)), 0, (a, x) -> a + x); transform(filter(words, x -> x like 'a%'), x -> x)"
+        "reduce(transform(words, x -> length(x)), 0, (a, x) -> a + x); "
+        "transform(filter(words, x -> x like 'a%'), x -> x)"
     ),
 ]
 MAPS = [
     *_of("map(t1, i1); map(t1, i1, t2, few); map(few, t1, 1, t2); map_from_arrays(words, words); map_entries(map)"),
     *_of("map_from_arrays(array(t1), array(i1)); map_from_arrays(words, array(t1, t2)); map_concat(map, map)"),
     *_of(
-        "map_concat(map, map('zz', 1)); map_from_entries(array(struct(t1, i1))); map_from_entries(arrays_zip(words, ints))"
+        "map_concat(map, map('zz', 1)); map_from_entries(array(struct(t1, i1))); "
+        "map_from_entries(arrays_zip(words, ints))"
     ),
     *_of("map_filter(map, (k, v) -> v > 0); transform_values(map, (k, v) -> concat(k, cast(v as string)))"),
     *_of("map_contains_key(map, 'a'); map_contains_key(map, t1); transform_values(map, (k, v) -> v + few)"),
     *_of(
-        "size(map_filter(map, (k, v) -> k = t1)); map_filter(map, (k, v) -> 1 / v > 0); transform_values(map, (k, v) -> st)"
+        "size(map_filter(map, (k, v) -> k = t1)); map_filter(map, (k, v) -> 1 / v > 0); "
+        "transform_values(map, (k, v) -> st)"
     ),
 ]
 DATES = [

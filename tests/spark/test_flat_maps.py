@@ -49,7 +49,9 @@ def within(b: wm.StreamsBuilder) -> None:
 
 def behind_an_operator(b: wm.StreamsBuilder) -> None:
     table = words(b).group_by_key().reduce(lambda one, other: F.concat_ws(" ", one, other))
-    table.to_stream().flat_map_values(lambda value: F.slice(F.split(value, " "), 1, 3)).select_key(lambda v: v).to("out")
+    table.to_stream().flat_map_values(lambda value: F.slice(F.split(value, " "), 1, 3)).select_key(lambda v: v).to(
+        "out"
+    )
 
 
 def of_lookups(b: wm.StreamsBuilder) -> None:
@@ -68,8 +70,9 @@ def built(define: Callable[[wm.StreamsBuilder], None]) -> wm.Topology:
 
 
 @contextmanager
-def functions_of_spark(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set("watersmeet.functions", "spark")
+def functions_in(spark: SparkSession, place: str) -> Iterator[None]:
+    """A while in which functions are evaluated in one place, by "spark" or in the "level"."""
+    spark.conf.set("watersmeet.functions", place)
     try:
         yield
     finally:
@@ -91,12 +94,13 @@ def test_records_of_lists_are_those_of_sparks_explode_in_their_order(spark: Spar
     assert here.runs_in == "process", here.why_spark
     found = fed(here, topology, seed=7)
     assert any(found.values())
-    with functions_of_spark(spark):
+    with functions_in(spark, "spark"):
         there = TopologyTestDriver(topology, spark)
         assert fed(there, topology, seed=7) == found
     assert here.drops == there.drops
-    # as levels of Spark's workers make them
-    assert fed(TopologyTestDriver(topology, spark), topology, seed=7) == found
+    with functions_in(spark, "level"):
+        # as levels of Spark's workers make them
+        assert fed(TopologyTestDriver(topology, spark), topology, seed=7) == found
 
 
 def test_words_are_counted_in_the_drivers_process_and_the_store_tells_their_counts(spark: SparkSession) -> None:

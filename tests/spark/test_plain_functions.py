@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from tests.spark.test_flat_maps import functions_of_spark
+from tests.spark.test_flat_maps import functions_in
 from watersmeet.testing import TopologyTestDriver
 
 VALUE = wm.json("n long, at timestamp, tags array<string>, sums map<string, decimal(9,2)>, part struct<x: double>")
@@ -87,9 +87,9 @@ def test_they_give_the_same_in_the_drivers_process_in_levels_and_under_spark(spa
     found = fed(here, topology)
     assert all("value=" in records for records in found.values())
     assert "datetime.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo" in found["mapped"]
-    assert fed(TopologyTestDriver(topology, spark), topology) == found
-    with functions_of_spark(spark):
-        assert fed(TopologyTestDriver(topology, spark), topology) == found
+    for place in ("level", "spark"):
+        with functions_in(spark, place):
+            assert fed(TopologyTestDriver(topology, spark), topology) == found
 
 
 def test_beside_a_function_that_spark_evaluates_spark_calls_them_too(spark: SparkSession) -> None:
@@ -113,15 +113,14 @@ def test_an_error_is_raised_for_the_record_that_asks_for_it_and_names_function_a
     stream = b.stream("in", key="string", value="string")
     stream.filter(lambda key, value: key == "k").map_values(wm.python(raises, "long")).to("out")
     topology = b.build()
-    for settings in (None, spark):
-        driver = TopologyTestDriver(topology, settings)
+    for driver in (TopologyTestDriver(topology), TopologyTestDriver(topology, spark)):
         driver.pipe("in", "other", "bad", ts=0)
         driver.pipe("in", "k", "good", ts=1)
         assert [record.value for record in driver.read("out")] == [4]
         driver.pipe("in", "k", "bad", ts=2)
         with pytest.raises(Exception, match="raises raises ValueError: no bad"):
             driver.read("out")
-    with functions_of_spark(spark):
+    with functions_in(spark, "spark"):
         driver = TopologyTestDriver(topology, spark)
         driver.pipe("in", "other", "bad", ts=0)
         assert driver.read("out") == []
@@ -136,7 +135,7 @@ def test_a_value_of_another_type_is_an_error(spark: SparkSession, wrong: object)
     b.stream("in", key="string", value="string").map_values(wm.python(lambda value: wrong, "long")).to("out")
     driver = TopologyTestDriver(b.build())
     driver.pipe("in", "k", "v", ts=0)
-    with pytest.raises(Exception, match="PYTHON_FUNCTION.*of the .*type"):
+    with pytest.raises(Exception, match=r"PYTHON_FUNCTION.*of the .*type"):
         driver.read("out")
 
 
@@ -146,14 +145,13 @@ def test_on_error_makes_a_dead_letter_of_the_record(spark: SparkSession) -> None
     b.stream(topic).map_values(wm.python(raises, "long")).to("out")
     topology = b.build()
     assert "mapper of map_values-1: where records are packed" in topology.describe()
-    for settings in (None, spark):
-        driver = TopologyTestDriver(topology, settings)
-        for value in ("good", "bad", "better"):
-            driver.pipe("in", "k", value, ts=0)
-        assert [record.value for record in driver.read("out")] == [4, 6]
-        (letter,) = driver.read("dead")
-        assert letter.value == b"bad"
-        assert "raises raises ValueError: no bad" in str(letter.headers)
+    driver = TopologyTestDriver(topology)
+    for value in ("good", "bad", "better"):
+        driver.pipe("in", "k", value, ts=0)
+    assert [record.value for record in driver.read("out")] == [4, 6]
+    (letter,) = driver.read("dead")
+    assert letter.value == b"bad"
+    assert "raises raises ValueError: no bad" in str(letter.headers)
 
 
 def test_a_function_is_called_once_for_each_record_that_is_its_own(spark: SparkSession) -> None:

@@ -162,7 +162,7 @@ ROWS: list[Row] = [
     ("clicks.map_values(wm.python(lambda v: v, 'lng'))", "'lng'", "long"),
     ("clicks.map_values(wm.python(5))", "mapper .. 5", "(value)"),
     ("clicks.map(wm.python(lambda v: v))", "mapper .. wm.python", "struct<key: string, value: long>"),
-    ("clicks.map(wm.python(lambda v: v, 'long'))", "mapper .. long", "struct<key: string, value: long>"),
+    ("clicks.map(wm.python(lambda v: v, 'long'))", "mapper .. bigint", "struct<key: string, value: long>"),
     ("clicks.filter(wm.python(lambda v: v, 'string'))", "predicate .. string", "boolean"),
     ("clicks.flat_map_values(wm.python(lambda v: v, 'string'))", "array .. string", "F.split("),
     ("clicks.join(users, wm.python(lambda a, b: a))", "joiner .. wm.python", "wm.python(function, 'long')"),

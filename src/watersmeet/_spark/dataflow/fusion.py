@@ -189,8 +189,8 @@ def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpar
                 return BySpark(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
-    layers = reduced(kept, columns)
-    return Program(layers, whose, _gone(layers, stage.needed(columns)))
+    left = reduced(kept, columns)
+    return Program(left, whose, _gone(left, stage.needed(columns)))
 
 
 def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:

@@ -7,10 +7,10 @@ are asked for.
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from typing import Any
 
-from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import ArrowUDFType
@@ -60,6 +60,8 @@ def plain_call(udf: Any) -> PlainCall | None:
     ----------
     udf : the expression in the JVM.
     """
-    pickled = udf.func().command().unsafeArray()
-    called, _ = CloudPickleSerializer().loads(bytes(pickled))
+    try:
+        called, _ = pickle.loads(bytes(udf.func().command().unsafeArray()))
+    except Exception:  # a UDF of the user's may be anything, and of a large one Spark keeps another form
+        return None
     return called.own if isinstance(called, PlainCall) else None

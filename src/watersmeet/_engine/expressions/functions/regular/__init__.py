@@ -103,7 +103,7 @@ def parts(pattern: Pattern, limit: int) -> Callable[[str], list[str]]:
     matches = pattern.compiled.finditer
 
     def split(text: str) -> list[str]:
-        found, begin = [], 0
+        found, begin = list[str](), 0
         for match in matches(text):
             if len(found) + 1 == limit:
                 break

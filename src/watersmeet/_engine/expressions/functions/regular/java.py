@@ -1,10 +1,10 @@
 """Regular expressions of Java's as Python's, where both surely find the same.
 
 A pattern is read here from its text, and only what is listed here passes: characters, classes of them, `.`, `^`, `$`,
-groups, alternatives, lookaheads and quantifiers. `\\d`, `\\s` and `\\w` are those of ASCII in Java, so `re.ASCII` is set.
-What the two say differently is rewritten (`.` and `$` know more ends of lines in Java, `[` in a class opens another).
-What they do differently is refused: `\\b`, whose letters are Unicode's in Java 17 and ASCII's in 19, back references,
-lookbehinds, quantifiers of what may be empty, and characters beyond U+D7FF, whose halves Java's classes know.
+groups, alternatives, lookaheads and quantifiers. `\\d`, `\\s` and `\\w` are ASCII's in Java, so `re.ASCII` is set. What
+the two say differently is rewritten: `.` and `$` know more ends of lines in Java. What they do differently is refused:
+`\\b`, whose letters are Unicode's in Java 17 and ASCII's in 19, back references, lookbehinds, quantifiers of what may
+be empty, and characters beyond U+D7FF, whose halves Java's classes know.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in place of a match: Java's text of it, with `$1` for groups and a backslash before what stands for itself."""
+"""What stands in place of a match: Java's text of it, with `$1` for groups and a backslash before what is as it is."""
 
 from __future__ import annotations
 
