@@ -192,6 +192,12 @@ ARRAYS = [
         "transform(filter(words, x -> x like 'a%'), x -> x)"
     ),
 ]
+CALLS = [
+    "plain",
+    "plain within",
+    *_of("if(few = 0, raise_error(concat('no ', t1)), i1); coalesce(t1, raise_error('none')); raise_error(t1)"),
+    *_of("transform(ints, x -> if(x = few, raise_error(t1), x)); case when few > 1 then raise_error('x') end"),
+]
 MAPS = [
     *_of("map(t1, i1); map(t1, i1, t2, few); map(few, t1, 1, t2); map_from_arrays(words, words); map_entries(map)"),
     *_of("map_from_arrays(array(t1), array(i1)); map_from_arrays(words, array(t1, t2)); map_concat(map, map)"),
@@ -297,6 +303,7 @@ SUBJECTS: dict[str, list[str]] = {
     "digests": DIGESTS,
     "arrays": ARRAYS,
     "maps": MAPS,
+    "calls": CALLS,
     "dates": DATES,
     "rounding": ROUNDING,
     "hashes": HASHES,

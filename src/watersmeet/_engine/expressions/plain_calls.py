@@ -29,7 +29,8 @@ class PlainCall:
 
     Parameters
     ----------
-    function : of plain values. It is not called where all of them are null: then its result is null.
+    function : of plain values. It is not called where all of them are null: then its result is null. A tuple of it
+        is a struct, its fields in their order.
     kind : type of its result.
     name : what it is called.
     """
@@ -37,6 +38,7 @@ class PlainCall:
     def __init__(self, function: Callable[..., Any], kind: pa.DataType, name: str) -> None:
         self.function, self.kind, self.name = function, kind, name
         self.__name__ = name
+        self._names = [field.name for field in kind] if pa.types.is_struct(kind) else []
         self._token = secrets.token_hex(8)
         _KNOWN[self._token] = self
 
@@ -53,8 +55,8 @@ class PlainCall:
     def __call__(self, *arrays: pa.Array) -> pa.Array:
         """The value of each row, or the error."""
         outcomes = list(self._outcomes(arrays))
-        values = [None if isinstance(each, Exception) else each for each in outcomes]
-        errors = [self._said(each) if isinstance(each, Exception) else None for each in outcomes]
+        values = [None if isinstance(each, EvaluationError) else each for each in outcomes]
+        errors = [each.message if isinstance(each, EvaluationError) else None for each in outcomes]
         return self._made(values, errors)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
@@ -66,30 +68,46 @@ class PlainCall:
         """
         found = []
         for outcome in self._outcomes(arrays):
-            if isinstance(outcome, Exception):
-                raise EvaluationError(CONDITION, self._said(outcome)) from outcome
+            if isinstance(outcome, EvaluationError):
+                raise outcome
             found.append(outcome)
         return self._made(found, [None] * len(found))
 
     def _outcomes(self, arrays: Sequence[pa.Array]) -> Iterator[Any]:
         kept = kept_as(self.kind)
-        for row in zip(*(python_values(_in_utc(each)) for each in arrays), strict=True):
+        for row in _rows([_in_utc(each) for each in arrays]):
+            if isinstance(row, Exception):
+                yield EvaluationError(CONDITION, f"{self.name} is given what Python has no value for: {row}.")
+                continue
             if all(value is None for value in row):
                 yield None
                 continue
             try:
-                yield kept(self.function(*row))
+                given = self.function(*row)
             except Exception as error:  # a user's function may raise anything
-                yield error
-
-    def _said(self, error: Exception) -> str:
-        if isinstance(error, WatersmeetError):
-            return f"{self.name}: {error.message} Given: {error.given}."
-        return f"{self.name} raises {type(error).__name__}: {error}."
+                yield EvaluationError(CONDITION, f"{self.name} raises {type(error).__name__}: {error}.")
+                continue
+            try:
+                yield kept(dict(zip(self._names, given, strict=True)) if isinstance(given, tuple) else given)
+            except (WatersmeetError, ValueError):
+                said = f"{self.name} gives a value that is not of the type {self.kind}: {given!r:.200}."
+                yield EvaluationError(CONDITION, said)
 
     def _made(self, values: list[Any], errors: list[str | None]) -> pa.Array:
         parts = [pa.array(values, self.kind), pa.array(errors, pa.string())]
         return pa.StructArray.from_arrays(parts, fields=list(self.type))
+
+
+def _rows(arrays: Sequence[pa.Array]) -> Iterator[tuple[Any, ...] | Exception]:
+    """The values of each row; an error for one that has a time before the year 1 or behind 9999."""
+    try:
+        yield from list(zip(*map(python_values, arrays), strict=True))
+    except (OverflowError, ValueError) as error:
+        if len(arrays[0]) == 1:
+            yield error
+            return
+        for row in range(len(arrays[0])):
+            yield from _rows([each.slice(row, 1) for each in arrays])
 
 
 def _in_utc(values: pa.Array) -> pa.Array:

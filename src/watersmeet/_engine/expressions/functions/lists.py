@@ -126,6 +126,7 @@ def _parts(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def lists_of(elements: pa.Array, lengths: Int64s, like: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The elements as lists of these lengths; null where `like` is."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     mask = pa.array(~valid(like)) if like.null_count else None
     return pa.ListArray.from_arrays(offsets, shaped(elements, kind.value_type), type=kind, mask=mask)
