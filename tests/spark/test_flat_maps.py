@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from watersmeet._engine.expressions import explosion
 from watersmeet.testing import TestRecord, TopologyTestDriver
 
 TEXTS = ["", " ", "a", "a b", "b  a", "c,d e", "é😀 a", None, "a a a a", "\u00a0x", "bad b", "x" * 50]
@@ -101,6 +102,14 @@ def test_records_of_lists_are_those_of_sparks_explode_in_their_order(spark: Spar
     with functions_in(spark, "level"):
         # as levels of Spark's workers make them
         assert fed(TopologyTestDriver(topology, spark), topology, seed=7) == found
+
+
+@pytest.mark.parametrize("define", [beside_others, within, behind_an_operator], ids=lambda define: define.__name__)
+def test_rows_are_the_same_however_many_are_made_at_once(spark: SparkSession, define, monkeypatch) -> None:
+    topology = built(define)
+    whole = fed(TopologyTestDriver(topology), topology, seed=3)
+    monkeypatch.setattr(explosion, "MOST_ROWS", 3)
+    assert fed(TopologyTestDriver(topology), topology, seed=3) == whole
 
 
 def test_words_are_counted_in_the_drivers_process_and_the_store_tells_their_counts(spark: SparkSession) -> None:

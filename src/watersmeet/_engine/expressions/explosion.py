@@ -6,7 +6,7 @@ columns are repeated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,27 @@ EXPLODES = "PosExplode"
 PART = "part"
 """Option of a call: which of the parts `PLACE` and `ELEMENT` it gives."""
 PLACE, ELEMENT = "pos", "col"
+MOST_ROWS = 1 << 20
+"""That are made of several rows at once (law 9)."""
 Layer = Sequence[tuple[str, Expression]]
+
+
+class TooManyRows(Exception):
+    """More rows would be made at once than memory is for.
+
+    Parameters
+    ----------
+    parts : into how many the rows should be cut.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        super().__init__(parts)
+
+    def slices(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """The rows, cut."""
+        size = -(-len(rows) // self.parts)
+        yield from (rows.slice(at, size) for at in range(0, len(rows), size))
 
 
 def explodes(layer: Layer) -> bool:
@@ -34,6 +54,10 @@ def exploded(rows: pa.Table, layer: Layer, gone: Collection[str]) -> pa.Table:
     Parameters
     ----------
     gone : columns that nothing reads behind this: these are not repeated.
+
+    Raises
+    ------
+    TooManyRows : of several rows more than `MOST_ROWS` would be made.
     """
     calls = {name: expression for name, expression in layer if isinstance(expression, Call)}
     (name,) = {each.name for call in calls.values() for each in call.arguments if isinstance(each, Operand)}
@@ -41,6 +65,8 @@ def exploded(rows: pa.Table, layer: Layer, gone: Collection[str]) -> pa.Table:
     offsets = np.asarray(lists.offsets.to_numpy(zero_copy_only=False), dtype=np.int64)
     lengths = np.where(valid(lists), np.diff(offsets), 0)
     repeated = np.maximum(lengths, 1)
+    if repeated.sum() > MOST_ROWS and len(rows) > 1:
+        raise TooManyRows(min(len(rows), int(repeated.sum() // MOST_ROWS) + 1))
     row = np.repeat(np.arange(len(rows)), repeated)
     place = np.arange(len(row)) - np.repeat(np.cumsum(repeated) - repeated, repeated)
     there = lengths[row] > 0

@@ -58,6 +58,7 @@ class Program:
         Raises
         ------
         EvaluationError : a value cannot be computed; the error names the record.
+        TooManyRows : the rows should be given in parts.
         """
         if self.explodes:
             rows = rows.append_column(_GIVEN, pa.array(np.arange(len(rows))))

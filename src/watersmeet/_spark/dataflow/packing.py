@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from watersmeet._engine.exchange.clock import Clock, refuse_far
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, stamp_piped, stamp_sources
+from watersmeet._engine.expressions.explosion import TooManyRows
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import ints, position_columns, visible_columns
@@ -112,7 +113,12 @@ class Pack:
 
     def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
-        frame = self._prepared(loosened(gathered), clock, drops)
+        try:
+            frame = self._prepared(loosened(gathered), clock, drops)
+        except TooManyRows as many:
+            for part in many.slices(gathered):
+                yield from self.packed(part, clock, drops, tally)
+            return
         if self.sources:
             drops.refused(frame, self.roots)
         live = packed(frame, self.outlets, self.labels.shards, self.slots, drops, self.encodings)
