@@ -39,7 +39,7 @@ class TooManyRows(Exception):
 
     def slices(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows, cut."""
-        size = -(-len(rows) // self.parts)
+        size = -(-len(rows) // min(self.parts, len(rows)))
         yield from (rows.slice(at, size) for at in range(0, len(rows), size))
 
 
@@ -48,16 +48,17 @@ def explodes(layer: Layer) -> bool:
     return any(isinstance(expression, Call) and expression.function == EXPLODES for _, expression in layer)
 
 
-def exploded(rows: pa.Table, layer: Layer, gone: Collection[str]) -> pa.Table:
+def exploded(rows: pa.Table, layer: Layer, gone: Collection[str], *, whole: bool = False) -> pa.Table:
     """A row for each element; a row without elements stays one, whose place and element are null.
 
     Parameters
     ----------
     gone : columns that nothing reads behind this: these are not repeated.
+    whole : whether they are of one record, which cannot be cut.
 
     Raises
     ------
-    TooManyRows : of several rows more than `MOST_ROWS` would be made.
+    TooManyRows : of several records more than `MOST_ROWS` would be made.
     """
     calls = {name: expression for name, expression in layer if isinstance(expression, Call)}
     (name,) = {each.name for call in calls.values() for each in call.arguments if isinstance(each, Operand)}
@@ -65,8 +66,8 @@ def exploded(rows: pa.Table, layer: Layer, gone: Collection[str]) -> pa.Table:
     offsets = np.asarray(lists.offsets.to_numpy(zero_copy_only=False), dtype=np.int64)
     lengths = np.where(valid(lists), np.diff(offsets), 0)
     repeated = np.maximum(lengths, 1)
-    if repeated.sum() > MOST_ROWS and len(rows) > 1:
-        raise TooManyRows(min(len(rows), int(repeated.sum() // MOST_ROWS) + 1))
+    if repeated.sum() > MOST_ROWS and not whole:
+        raise TooManyRows(int(repeated.sum() // MOST_ROWS) + 1)
     row = np.repeat(np.arange(len(rows)), repeated)
     place = np.arange(len(row)) - np.repeat(np.cumsum(repeated) - repeated, repeated)
     there = lengths[row] > 0

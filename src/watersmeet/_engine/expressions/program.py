@@ -60,11 +60,12 @@ class Program:
         EvaluationError : a value cannot be computed; the error names the record.
         TooManyRows : the rows should be given in parts.
         """
+        whole = len(rows) <= 1
         if self.explodes:
             rows = rows.append_column(_GIVEN, pa.array(np.arange(len(rows))))
         for number, layer in enumerate(self.layers):
             try:
-                rows = exploded(rows, layer, self._gone(number)) if explodes(layer) else _with(rows, layer)
+                rows = self._made(rows, number, whole=whole)
             except EvaluationError as error:
                 at = _place(rows.slice(_first_failing(rows, layer), 1))
                 said = f"{error.message} In a function behind {self.whose}{at}."
@@ -76,8 +77,8 @@ class Program:
 
         def compute(begin: int, end: int) -> None:
             part = rows.slice(begin, end - begin)
-            for number, layer in enumerate(self.layers):
-                part = exploded(part, layer, self._gone(number)) if explodes(layer) else _with(part, layer)
+            for number in range(len(self.layers)):
+                part = self._made(part, number, whole=end - begin <= 1)
 
         return failing(compute, len(rows), EvaluationError)
 
@@ -88,6 +89,11 @@ class Program:
         rows = ints(made, _GIVEN)
         # of several errors of a row the first is told
         return {int(rows[row]): errors[row] for row in sorted(errors, reverse=True)}
+
+    def _made(self, rows: pa.Table, number: int, *, whole: bool) -> pa.Table:
+        """The rows with the columns of a layer, or a row for each element of a list."""
+        layer = self.layers[number]
+        return exploded(rows, layer, self._gone(number), whole=whole) if explodes(layer) else _with(rows, layer)
 
     def _gone(self, number: int) -> frozenset[str]:
         return frozenset() if any(map(explodes, self.layers[number + 1 :])) else self.gone
