@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from watersmeet._engine.databases.columns import columns_of
+from watersmeet._engine.expressions.plain_calls import PlainCall
 from watersmeet._engine.rows.first_values import of_type, typed
 from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, TopologyError
@@ -51,6 +52,11 @@ class ArrowFunctions:
         if not pt.is_list(kind):
             raise FunctionError(f"The {role} returns no list array.", given=str(kind))
         return kind.value_type
+
+    def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """A plain function as one of arrays; none gives a pair here."""
+        call = PlainCall(function, self.named_type(returns), role)
+        return lambda *arrays: call.values(arrays).field(0)
 
     def element_pair(self, element: pa.DataType, role: str) -> tuple[pa.DataType, pa.DataType]:
         """Types of the two fields of the elements."""

@@ -330,7 +330,8 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
         return "frame" in vars(rows)
 
     assert not decoded(F.upper)
-    assert decoded(lambda value: F.regexp_replace(value, "a", "b"))
+    assert not decoded(lambda value: F.regexp_replace(value, "a", "b"))
+    assert decoded(F.initcap)
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:

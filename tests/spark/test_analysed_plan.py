@@ -119,7 +119,12 @@ def test_what_is_not_known_is_named(spark: SparkSession) -> None:
 def test_a_frame_that_more_than_projections_made_says_what(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], DDL)
     exploded = frame.select("*", F.posexplode_outer("parts").alias("at", "part")).withColumn("x", F.lit(1))
-    assert layers_of(exploded)[0] == {"": Unread("Generate")}
+    made, *_ = layers_of(exploded)
+    assert [(name, each.function, each.option("part")) for name, each in made.items() if isinstance(each, Call)] == [
+        ("at", "PosExplode", "pos"),
+        ("part", "PosExplode", "col"),
+    ]
+    assert layers_of(frame.select(F.explode("parts")))[0] == {"": Unread("Generate of Explode")}
     ranked = frame.select(F.row_number().over(Window.orderBy("n")).alias("x"))
     assert layers_of(ranked)[0] == {"": Unread("Window")}
 

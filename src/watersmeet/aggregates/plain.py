@@ -1,4 +1,4 @@
-"""Plain Python functions for folds (`wm.python`)."""
+"""Plain Python functions of values (`wm.python`): in folds, and wherever a function of Columns makes a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watersmeet.names import answered
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A plain Python function of a fold, called record by record; made by `python`.
+    """A plain Python function of values, called record by record; made by `python`.
 
     Parameters
     ----------
@@ -26,7 +26,12 @@ class PythonFunction:
 
 @answered
 def python(function: Function, returns: Any = None) -> PythonFunction:
-    """A plain Python function as adder, subtractor, reducer or merger, called once for each record.
+    """A plain Python function where a function of Columns may stand, called once for each record.
+
+    That is in folds (adder, subtractor, reducer, merger), and wherever a function of Columns makes a value, a key or a
+    condition of a record: `stream.map_values(wm.python(str.upper, "string"))`. It runs in the level, or, beside a
+    function that Spark evaluates, in Spark's Python workers. Where all its arguments are null it is not called, but in
+    folds, and its result is null. What it raises goes by `on_error`.
 
     It sees values as Python has them: structs and maps are dictionaries, arrays are lists, nested ones too, and times
     are in UTC. What it gives may be a Row, a tuple or pairs; it is made into what it would be read back as, so that it
@@ -36,7 +41,17 @@ def python(function: Function, returns: Any = None) -> PythonFunction:
 
     Parameters
     ----------
-    function : takes what the Column function would take.
-    returns : type of its result, in Spark's words or as a DataType; of an aggregator this is the aggregate's type.
+    function : takes what the Column function would take, as values.
+    returns : type of its result, in Spark's words or as a DataType; of an aggregator this is the aggregate's type. Only
+        folds and predicates may leave it out. Where a key and a value are wanted it is a struct of the two.
+
+    Raises
+    ------
+    FunctionError : (of the call that it is given to) it takes other arguments, or `returns` is none of Spark's types.
+
+    Examples
+    --------
+    >>> python(str.upper, "string").returns
+    'string'
     """
     return PythonFunction(function, returns)

@@ -72,14 +72,14 @@ class Handle(NoValue):
 
     def _filtered(self, predicate: Function, *, negate: bool, name: str | None, store: str | None) -> Node:
         role = "predicate"
-        predicate = adapt(predicate, ("key", "value"), role)
+        predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
         self._construction.functions.check_predicate(predicate, self._types(), role)
         name = self._construction.name(name, "filter", *self._kept)
         node = Filter(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
     def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:
-        mapper = adapt(mapper, ("key", "value"), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions)
         value = self._construction.functions.value_type(mapper, self._types(), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
         name = self._construction.name(name, "map_values", *self._kept)

@@ -50,7 +50,7 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         ----------
         mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
         """
-        mapper = adapt(mapper, ("key", "value"), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True)
         key, value = self._construction.functions.pair_type(mapper, self._types(), "mapper")
         shape = Shape("stream", key, value)
         node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
@@ -58,7 +58,7 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
 
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
         """Each record under a new key: a Column function of (value) or (key, value)."""
-        selector = adapt(selector, ("key", "value"), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
         key = self._construction.functions.value_type(selector, self._types(), "key selector")
         shape = Shape("stream", key, self.value_type)
         name = self._construction.name(name, "select_key")
@@ -109,7 +109,8 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         predicates: list[Function] = []
         streams: dict[str, KStream] = {}
         for branch, predicate in branches.items():
-            predicate = adapt(predicate, ("key", "value"), f"predicate of branch {branch!r}")
+            role = f"predicate of branch {branch!r}"
+            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
             self._construction.functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
             streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
             predicates.append(predicate)
@@ -149,8 +150,8 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
     # ------------------------------------------------------------------------------------------------------
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
-        mapper = adapt(mapper, ("key", "value"), "mapper")
         functions = self._construction.functions
+        mapper = adapt(mapper, ("key", "value"), "mapper", functions)
         element = functions.element_type(mapper, self._types(), "mapper")
         key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
         stem = "flat_map_values" if values_only else "flat_map"

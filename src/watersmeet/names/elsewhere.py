@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-_PYTHON = "map_values(mapper) without state; with state process_values(Processor, value='type', stores=[...])"
+_PYTHON = (
+    "map_values(mapper) without state, for plain Python map_values(wm.python(function, 'type')); with state "
+    "process_values(Processor, value='type', stores=[...])"
+)
 _PROCESSORS = {
     **dict.fromkeys(
         ("transform", "transform_values"),
@@ -237,7 +240,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "table_joined": "name=... of the join",
         "test_input_topic": "from watersmeet.testing import TestInputTopic",
         "topology_test_driver": "from watersmeet.testing import TopologyTestDriver",
-        "udf": "F.udf(function, 'type') of pyspark.sql.functions, and wm.python(function) in folds",
+        "udf": "wm.python(function, 'type'), or F.udf(function, 'type') of pyspark.sql.functions",
         "window": "wm.TimeWindows.of_size_and_grace(size, grace), for windowed_by",
         "windowed": "a struct of key, start and end: the key of a table by window",
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
@@ -18,9 +18,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, UserDefinedType, VariantType
 
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._engine.expressions.explosion import ELEMENT, EXPLODES, PART, PLACE
+from watersmeet._engine.expressions.plain_calls import PLAIN
+from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.letter_cases import case_options
+from watersmeet._spark.functions.plain_functions import plain_call
 from watersmeet._worker.formats.arrow_types import arrow_type
 
 _CONDITIONS = frozenset(
@@ -71,10 +74,11 @@ def layers_of(frame: DataFrame) -> tuple[Layer, ...]:
         layers: list[Layer] = []
         for node in nodes[:-1]:
             name = _simple(node)
-            layers.insert(0, _layer(node["projectList"], plan, ansi) if name == "Project" else {"": Unread(name)})
-            plan = plan.child() if name == "Project" else None
-            if plan is None:
+            if name not in ("Project", "Generate"):
+                layers.insert(0, {"": Unread(name)})
                 break
+            layers.insert(0, _layer(node["projectList"], plan, ansi) if name == "Project" else _explosion(node))
+            plan = plan.child()
         return tuple(layers)
     except Exception as error:
         # whatever another version or another kind of Spark does here: the public way is always there
@@ -88,6 +92,19 @@ def _layer(columns: Sequence[Sequence[Mapping[str, Any]]], plan: Any, ansi: bool
         if _simple(nodes[0]) != "AttributeReference":
             found[nodes[0]["name"]] = _column(nodes, _Handle(partial(listed.apply, at)), ansi)
     return found
+
+
+def _explosion(node: Mapping[str, Any]) -> Layer:
+    """The layer that makes rows of a column of lists."""
+    explode, *operand = node["generator"]
+    names = [attribute["name"] for (attribute,) in node["generatorOutput"]]
+    known = _simple(explode) == EXPLODES and node["outer"] and len(names) == 2 and len(operand) == 1
+    if not known or _simple(operand[0]) != "AttributeReference":
+        return {"": Unread(f"{_simple(node)} of {_simple(explode)}")}
+    lists = Operand(operand[0]["name"], _arrow(operand[0]["dataType"]))
+    kinds = ((PLACE, pa.int32()), (ELEMENT, lists.type.value_type))
+    calls = [Call(EXPLODES, (lists,), kind, options=((PART, part),)) for part, kind in kinds]
+    return dict(zip(names, calls, strict=True))
 
 
 def _column(nodes: Sequence[Mapping[str, Any]], handle: _Handle, ansi: bool) -> Expression | Unread:
@@ -148,11 +165,22 @@ class _Reader:
             return Operand(node["name"], _arrow(node["dataType"]))
         if name == "Literal":
             return Literal(_constant(node, handle))
+        if name == VARIABLE:
+            return Call(VARIABLE, (), _arrow(node["dataType"]), options=(("id", str(node["exprId"]["id"])),))
         arguments = tuple(self.read(handle.child(number)) for number in range(node["num-children"]))
         if name == "Alias" or (len(arguments) == 1 and "replacement" in node):
             return arguments[0]
+        if name == PLAIN:
+            called = plain_call(handle.object)
+            if called is None:
+                raise _NotRead(name)
+            return Call(name, arguments, with_nulls(called.type), called=called)
+        kind = _type(name, node, arguments, handle)
+        if name == "Cast" and isinstance(arguments[0], Call) and arguments[0].function == "RaiseError":
+            # it has a value of no type
+            return replace(arguments[0], type=kind)
         options, ansi = self._options(name, node, handle)
-        return Call(name, arguments, _type(name, node, arguments, handle), ansi, options)
+        return Call(name, arguments, kind, ansi, options)
 
     def _options(self, name: str, node: Mapping[str, Any], handle: _Handle) -> tuple[tuple[tuple[str, str], ...], bool]:
         options: list[tuple[str, str]] = list(case_options(name)) if name in ("Upper", "Lower") else []
@@ -185,6 +213,8 @@ def _type(name: str, node: Mapping[str, Any], arguments: Sequence[Expression], h
             # Arrow's type does not say of which parts an interval is, and so not what the cast leaves out
             raise _NotRead(f"Cast to {described}")
         return _arrow(described)
+    if name == "LambdaFunction":
+        return type_of(arguments[0])
     if name == "GetStructField":
         return type_of(arguments[0]).field(node["ordinal"]).type
     try:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from watersmeet._engine.expressions.functions.letter_case import CASED, CASES, IGNORED
 
@@ -50,6 +49,7 @@ def _options(spark: SparkSession, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def _made(spark: SparkSession, name: str, texts: Sequence[str]) -> list[str]:
-    function = F.upper if name == "Upper" else F.lower
-    (row,) = spark.range(1).select(function(F.lit("\n".join(texts))).alias("made")).collect()
+    # of values in SQL, Spark's planner evaluates it: the first job of a session takes seconds
+    query = f"SELECT {name.lower()}(it) AS made FROM VALUES (:given) AS rows(it)"
+    (row,) = spark.sql(query, args={"given": "\n".join(texts)}).collect()
     return str(row[0]).split("\n")

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
 from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.expressions.explosion import TooManyRows
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows import blob
@@ -133,7 +134,12 @@ class LevelProcessor(StatefulProcessor):
         self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
     ) -> Iterator[WireRow]:
         """The results, packed here."""
-        rows = fused.rows(results, context.operator.node, drops)
+        try:
+            rows = fused.rows(results, context.operator.node, drops)
+        except TooManyRows as many:
+            for part in many.slices(results):
+                yield from self._fused_rows(part, fused, shard, context, drops, tally)
+            return
         rows = rows.append_column(
             "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
         )

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
 )
 
 from watersmeet._engine.databases.columns import columns_of
-from watersmeet._engine.expressions.evaluate import unsupported
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.tree import Operand
 from watersmeet._engine.rows.first_values import of_type, typed
@@ -35,6 +36,7 @@ from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
+from watersmeet._spark.functions.plain_functions import of_columns
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
@@ -122,6 +124,10 @@ class ColumnFunctions:
         if spark is not None:
             check_outlived(spark, physical, direct_sinks=can_be_direct(spark, physical.plan))
 
+    def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """A plain Python function of values as one of Columns."""
+        return of_columns(function, self.named_type(returns), pair=pair)
+
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
         kind = self.value_type(function, arguments, role)
@@ -173,9 +179,11 @@ class ColumnFunctions:
             arrow, value = typed(given)
             return self.of_arrow(arrow), value
         column = given if isinstance(given, Column) else F.lit(given)
-        table = session().range(1).select(column.alias("value")).toArrow()
         (found,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
-        return found, python_values(table.column("value"))[0]
+        here = _evaluated(column)
+        if here is None:
+            here = session().range(1).select(column.alias("value")).toArrow().column("value")
+        return found, python_values(here)[0]
 
     def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
         """`function` as one of Arrow arrays: what Spark's analysed plan says of it.
@@ -265,6 +273,19 @@ class ColumnFunctions:
                 if refused is not None:
                     raise FunctionError(f"The {role} {refused[0]}.", given=_placed("", function), hint=refused[1])
         return kinds
+
+
+def _evaluated(column: Column) -> pa.Array | None:
+    """The value of a Column without operands, where it needs no job of Spark's: a session's first one takes seconds."""
+    *_, layer = layers_of(_empty([StringType()]).select(column.alias("made")))
+    made = layer.get("made", layer.get("", Unread("")))
+    if isinstance(made, Unread) or unsupported(made) is not None:
+        return None
+    try:
+        return Rows(1, lambda _: pa.nulls(1)).evaluate(made)
+    except EvaluationError:
+        # Spark says it in its words
+        return None
 
 
 def session() -> SparkSession:

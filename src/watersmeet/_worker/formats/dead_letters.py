@@ -175,8 +175,10 @@ class OnError:
     letters: int | None
 
 
-def evaluated(frame: pa.Table, program: Program, policies: Mapping[int, OnError], code: int) -> pa.Table:
-    """The rows with the columns of a program; those for which it fails end.
+def evaluated(
+    frame: pa.Table, program: Program, policies: Mapping[int, OnError], code: int
+) -> tuple[pa.Table, pa.Table]:
+    """The rows, and what a program makes of them; those for which it fails end.
 
     Parameters
     ----------
@@ -188,14 +190,15 @@ def evaluated(frame: pa.Table, program: Program, policies: Mapping[int, OnError]
     EvaluationError : a row fails of a source whose rows are not to.
     """
     try:
-        return program(frame)
+        return frame, program(frame)
     except EvaluationError:
         failed = program.failing(frame) if policies else {}
         roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
         if not failed or not policies.keys() >= {*roots}:
             raise
         texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
-        return program(_ended(frame, texts, policies, code))
+        frame = _ended(frame, texts, policies, code)
+        return frame, program(frame)
 
 
 def without(

@@ -98,11 +98,13 @@ class Fused:
             failed = self.program.failing(given)
             drops.failed(node, results, failed, f"In a function behind {node}.")
             results = without(results, failed)
-            rows = self.program(without(given, failed))
+            given = without(given, failed)
+            rows = self.program(given)
         raised: dict[int, Exception] = {}
         show(rows, self.peeks, node, raised if self.outlives else None)
         if raised:
+            raised = self.program.given(rows, raised)
             errors = {row: of_peek(error) for row, error in raised.items()}
             drops.failed(node, results, errors, f"Behind {node}.")
-            rows = without(rows, raised)
+            rows = self.program(without(given, raised))
         return rows

@@ -16,6 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.exchange.clock import Clock, refuse_far
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, stamp_piped, stamp_sources
 from watersmeet._engine.exchange.watermark import Watermark, times
+from watersmeet._engine.expressions.explosion import TooManyRows
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import ints, position_columns, visible_columns
@@ -105,7 +106,12 @@ class Pack:
 
     def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
-        frame = self._prepared(loosened(gathered), clock, drops)
+        try:
+            frame = self._prepared(loosened(gathered), clock, drops)
+        except TooManyRows as many:
+            for part in many.slices(gathered):
+                yield from self.packed(part, clock, drops, tally)
+            return
         if self.sources:
             drops.refused(frame, self.roots)
         live = packed(frame, self.outlets, self.common.labels.shards, self.slots, drops, self.common.encodings)
@@ -128,7 +134,7 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
-        frame = self._shown(evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
+        frame = self._shown(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
@@ -138,13 +144,14 @@ class Pack:
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _shown(self, frame: pa.Table) -> pa.Table:
+    def _shown(self, given: pa.Table, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.roots), dict[int, Exception]()
         show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.outliving else None)
         if not failed:
             return marked
-        return rooted(without(frame, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
+        failed = self.program.given(marked, failed)
+        return rooted(without(given, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
 
     def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()

@@ -187,7 +187,7 @@ def naming(
     """
     check_aggregates(aggregates)
     functions, given = group.functions, (group.key, group.value)
-    arguments = {field: arguments_of(each, field) for field, each in aggregates.items()}
+    arguments = {field: arguments_of(each, field, functions) for field, each in aggregates.items()}
     types = {}
     for field, each in aggregates.items():
         found = {

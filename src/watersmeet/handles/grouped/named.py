@@ -11,7 +11,7 @@ from watersmeet._engine.aggregates.parts import Kept
 from watersmeet.aggregates import AGGREGATES, AnyAggregate
 from watersmeet.aggregates.declared import Types
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import Function, FunctionBackend, adapt
 
 Roles = Mapping[str, tuple[str, Function | None]]
 """The arguments of an aggregate, by name: what errors call each, and its function; None: true for each record."""
@@ -54,12 +54,12 @@ def _meant(given: Any, name: str) -> str:
     return _CALLED[called].example(f"value[{field!r}]")
 
 
-def arguments_of(aggregate: AnyAggregate, field: str) -> Roles:
+def arguments_of(aggregate: AnyAggregate, field: str, functions: FunctionBackend) -> Roles:
     """Its arguments as functions of (key, value)."""
     given = aggregate.arguments
     roles = {name: f"argument {field!r}" if len(given) == 1 else f"{name} of {field!r}" for name in given}
     return {
-        name: (roles[name], None if each is None else adapt(each, ("key", "value"), roles[name]))
+        name: (roles[name], None if each is None else adapt(each, ("key", "value"), roles[name], functions))
         for name, each in given.items()
     }
 

@@ -31,7 +31,7 @@ class StreamGrouping(Processing):
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedStream:
         """The records by another key: a Column function of (value) or (key, value); null: left out, counted."""
-        selector = adapt(selector, ("key", "value"), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
         key = self._construction.functions.value_type(selector, self._types(), "key selector")
         name = self._construction.name(name, "group_by")
         shape = Shape("stream", key, self.value_type)

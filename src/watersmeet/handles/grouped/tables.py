@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def regrouped(table: Side, selector: Function, name: str | None) -> KGroupedTable:
     """A table by group; `selector` gives pairs of a group and what is grouped."""
     construction = table.construction
-    selector = adapt(selector, ("key", "value"), "group selector")
+    selector = adapt(selector, ("key", "value"), "group selector", construction.functions, pair=True)
     key, value = construction.functions.pair_type(selector, table.types, "group selector")
     name = construction.name(name, Regroup.stem)
     shape, above = Shape("stream", key, value), (table.name,)

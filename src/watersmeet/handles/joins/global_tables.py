@@ -9,7 +9,7 @@ from typing import Any
 
 from watersmeet._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, Node, Shape
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, belonging, names_of, wants
+from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, wants
 from watersmeet.handles.joins.join import Join, joiner_of, name_of, reference
 from watersmeet.handles.side import Side
 
@@ -24,7 +24,7 @@ def attach_lookup(left: Side, right: Side, join: Join) -> Node:
     of_stream = left.kind == "stream"
     option, given = ("key", join.key) if of_stream else ("foreign_key", join.foreign_key)
     mapper = reference(left, right, given, option, "key mapper")
-    joiner = _with_both_keys(join.joiner)
+    joiner = _with_both_keys(join.joiner, left.functions)
     types = (left.key_type, right.key_type, left.value_type, right.value_type)
     value = left.functions.value_type(joiner, types, "joiner")
     make: type[GlobalLookup] = GlobalLookup if of_stream else GlobalTableLookup
@@ -67,11 +67,11 @@ def attach_view(left: Side, right: Side, join: Join) -> Node:
     return left.construction.add(node)
 
 
-def _with_both_keys(joiner: Function) -> Function:
+def _with_both_keys(joiner: Function, functions: FunctionBackend) -> Function:
     """The joiner as one of (key, mapped key, left, right)."""
     if wants(joiner, 4):
         return joiner
-    adapted = adapt(joiner, ("key", "left", "right"), "joiner")
+    adapted = adapt(joiner, ("key", "left", "right"), "joiner", functions)
 
     def joined(key: Any, mapped_key: Any, left: Any, right: Any) -> Any:
         return adapted(key, left, right)

@@ -109,7 +109,7 @@ def shown_as(given: Any) -> str:
 
 def joiner_of(left: Side, right: Side, join: Join) -> tuple[Function, Any]:
     """(joiner of key, left, right; type of its result)."""
-    joiner = adapt(join.joiner, ("key", "left", "right"), "joiner")
+    joiner = adapt(join.joiner, ("key", "left", "right"), "joiner", left.functions)
     types = (left.key_type, left.value_type, right.value_type)
     return joiner, left.functions.value_type(joiner, types, "joiner")
 
@@ -128,7 +128,7 @@ def reference(referring: Side, referred: Side, given: Any, option: str, role: st
     FunctionError : it is no such function.
     """
     require_same_builder(referring, referred, "join")
-    function = adapt(given, ("key", "value"), role)
+    function = adapt(given, ("key", "value"), role, referring.functions)
     kind = referring.functions.value_type(function, referring.types, role)
     if not same_type(kind, referred.key_type):
         wanted = type_text(referred.key_type)

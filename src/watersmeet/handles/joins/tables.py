@@ -58,7 +58,7 @@ def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
     """
     functions = one.functions
     combined = functions.combined_type(one.key_type, many.key_type)
-    joiner = adapt(join.joiner, ("key", "one", "many"), "joiner")
+    joiner = adapt(join.joiner, ("key", "one", "many"), "joiner", functions)
     value = functions.value_type(joiner, (combined, one.value_type, many.value_type), "joiner")
     node = OneToMany(
         name_of(one, many, join, OneToMany.stem),

@@ -82,7 +82,7 @@ def attach_pointing(left: Side, right: Side, join: Join) -> Node:
     FunctionError : what names the windows is no such function.
     """
     given: Any = join.window_of
-    window_of = adapt(given, ("key", "value"), "window_of")
+    window_of = adapt(given, ("key", "value"), "window_of", left.functions)
     _check_window(left, window_of, "window_of")
     make = StreamWTable if left.kind == "stream" else TableWTable
     return _attached(make, left, right, join, Meeting((None, right.wait_ms + _kept(join.keep)), window_of))
