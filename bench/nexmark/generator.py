@@ -8,6 +8,7 @@ follow from (generator, id), and letters are taken from one long text, so that m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +41,9 @@ _STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 _CHANNELS = 10_000
 _POOL_BYTES = 1 << 20
+Numbers = np.ndarray[Any, np.dtype[Any]]
 _UINT = np.uint64
-Ids = np.ndarray
+Ids = Numbers
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Events:
     values : each event as a JSON text: event_type, person, auction and bid, of which two are null.
     """
 
-    ts: np.ndarray
-    kinds: np.ndarray
+    ts: Numbers
+    kinds: Numbers
     values: pa.Array
 
 
@@ -96,7 +98,7 @@ def events(shape: Shape, generator: int, first: int, count: int) -> Events:
 class _Draws:
     """The ids of some events of one generator, and what is drawn for each."""
 
-    def __init__(self, shape: Shape, generator: int, numbers: np.ndarray) -> None:
+    def __init__(self, shape: Shape, generator: int, numbers: Numbers) -> None:
         self._shape, self._generator = shape, generator
         self.numbers = numbers + 1
         self.ids: Ids = 1 + generator * shape.each + self.numbers
@@ -104,26 +106,26 @@ class _Draws:
         # the salts of the draws, in the order in which they are asked for
         self._salt = 0
 
-    def only(self, member: np.ndarray) -> _Draws:
+    def only(self, member: Numbers) -> _Draws:
         """The same for some of the events."""
         return _Draws(self._shape, self._generator, self.numbers[member] - 1)
 
-    def time(self, numbers: np.ndarray) -> np.ndarray:
+    def time(self, numbers: Numbers) -> Numbers:
         """Event times in ms of the generator's events of these numbers, from 1 on."""
         apart = 1_000_000 * self._shape.generators / self._shape.rate
         return BASE_MS + np.trunc(numbers * apart).astype(np.int64) // 1_000
 
-    def bits(self) -> np.ndarray:
+    def bits(self) -> Numbers:
         """64 random bits for each event, others at each call."""
         self._salt += 1
         seed = np.array(self._generator * 1_000 + self._salt, dtype=_UINT)
         return _mixed(self.ids.astype(_UINT) * _UINT(0x9E3779B97F4A7C15) + _mixed(seed))
 
-    def share(self) -> np.ndarray:
+    def share(self) -> Numbers:
         """Uniform in [0, 1)."""
         return (self.bits() >> _UINT(11)).astype(np.float64) / float(1 << 53)
 
-    def below(self, ends: np.ndarray | int) -> np.ndarray:
+    def below(self, ends: Numbers | int) -> Numbers:
         """Uniform whole numbers from 0 on, below these."""
         return np.floor(self.share() * ends).astype(np.int64)
 
@@ -131,7 +133,7 @@ class _Draws:
         """Texts of letters and blanks, of 3 to `longest` - 1 signs, without a blank at either end."""
         return pc.utf8_trim_whitespace(_slices(_BLANKED, self.below(_POOL_BYTES - 1_024), 3 + self.below(longest - 3)))
 
-    def letters(self, lengths: np.ndarray) -> pa.Array:
+    def letters(self, lengths: Numbers) -> pa.Array:
         """Texts of letters."""
         return _slices(_LETTERS, self.below(_POOL_BYTES - 1_024), lengths)
 
@@ -139,34 +141,34 @@ class _Draws:
         """One of some texts."""
         return pa.array(among).take(pa.array(self.below(len(among))))
 
-    def price(self) -> np.ndarray:
+    def price(self) -> Numbers:
         """Between 100 and 100,000,000, as often below each power of ten as above."""
         return np.round(10 ** (6 * self.share()) * 100).astype(np.int64)
 
-    def extra(self, sizes: np.ndarray, average: int) -> pa.Array:
+    def extra(self, sizes: Numbers, average: int) -> pa.Array:
         """What fills events of these sizes up to about an average one."""
         room = np.maximum(average - sizes, 0)
         least = (room * 0.8).astype(np.int64)
         return self.letters(least + self.below((room * 1.2).astype(np.int64) - least + 1))
 
-    def person(self) -> np.ndarray:
+    def person(self) -> Numbers:
         """A person that is active now, or soon will be there."""
         people = self.ids // EPOCH_IDS + 1
         active = np.minimum(people, ACTIVE_PEOPLE)
-        return people - active + self.below(active + LEADS)
+        return np.asarray(people - active + self.below(active + LEADS))
 
-    def auction(self) -> np.ndarray:
+    def auction(self) -> Numbers:
         """An auction that is open now, or soon will be there."""
         last = _last_auction(self.ids)
         oldest = np.maximum(last - IN_FLIGHT, 0)
-        return oldest + self.below(last - oldest + 1 + LEADS)
+        return np.asarray(oldest + self.below(last - oldest + 1 + LEADS))
 
-    def hot(self, ratio: int, hot: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def hot(self, ratio: int, hot: Numbers, other: Numbers) -> Numbers:
         """The hot one, but for one of `ratio` events."""
         return np.where(self.below(ratio) > 0, hot, other)
 
 
-def _last_auction(ids: Ids) -> np.ndarray:
+def _last_auction(ids: Ids) -> Numbers:
     epoch, turn = np.divmod(ids, EPOCH_IDS)
     inside = np.where(turn < PERSONS, -1, np.minimum(turn - PERSONS, AUCTIONS - 1))
     return epoch * AUCTIONS + inside
@@ -232,7 +234,7 @@ def _bid_texts(draw: _Draws) -> pa.Array:
     return _event(BID, _object(fields), len(draw.ids))
 
 
-def _urls(channel: pa.Array, number: np.ndarray) -> pa.Array:
+def _urls(channel: pa.Array, number: Numbers) -> pa.Array:
     seeds = [_mixed(number.astype(_UINT) + _UINT(each)) % _POOL_ROOM for each in (1, 2, 3)]
     parts = [_slices(_SCORED, seed, 3 + number % 2) for seed in seeds]
     ids = _text("&channel_id=", number * 2_654_435_761 % (1 << 31))
@@ -267,19 +269,19 @@ def _quoted(text: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', text, '"', "")
 
 
-def _number(numbers: np.ndarray) -> pa.Array:
+def _number(numbers: Numbers) -> pa.Array:
     return pa.array(numbers).cast(pa.string())
 
 
-def _digits(numbers: np.ndarray, width: int) -> pa.Array:
+def _digits(numbers: Numbers, width: int) -> pa.Array:
     return pc.utf8_lpad(_number(numbers), width, "0")
 
 
-def _text(start: str, numbers: np.ndarray) -> pa.Array:
+def _text(start: str, numbers: Numbers) -> pa.Array:
     return pc.binary_join_element_wise(start, _number(numbers), "")
 
 
-def _time(ms: np.ndarray) -> pa.Array:
+def _time(ms: Numbers) -> pa.Array:
     """As Flink writes a TIMESTAMP(3)."""
     return _quoted(pc.strftime(pa.array(ms, pa.timestamp("ms")), format="%Y-%m-%d %H:%M:%S"))
 
@@ -287,15 +289,15 @@ def _time(ms: np.ndarray) -> pa.Array:
 # -- random letters --------------------------------------------------------------------------------------------
 
 
-def _mixed(bits: np.ndarray) -> np.ndarray:
+def _mixed(bits: Numbers) -> Numbers:
     """Each bit of what comes in changes half of those that come out (the end of SplitMix64)."""
     with np.errstate(over="ignore"):
         bits = (bits ^ (bits >> _UINT(30))) * _UINT(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> _UINT(27))) * _UINT(0x94D049BB133111EB)
-    return bits ^ (bits >> _UINT(31))
+    return np.asarray(bits ^ (bits >> _UINT(31)))
 
 
-def _slices(pool: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.Array:
+def _slices(pool: Numbers, starts: Numbers, lengths: Numbers) -> pa.Array:
     """Texts of these lengths out of a pool of letters."""
     ends = np.cumsum(lengths)
     offsets = np.concatenate([[0], ends]).astype(np.int32)
@@ -304,7 +306,7 @@ def _slices(pool: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.Arr
     return pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
-def _pool(special: str) -> np.ndarray:
+def _pool(special: str) -> Numbers:
     bits = _mixed(np.arange(_POOL_BYTES, dtype=_UINT) * _UINT(0x9E3779B97F4A7C15) + _UINT(ord(special)))
     letters = (bits % _UINT(26)).astype(np.uint8) + ord("a")
     return np.where((bits >> _UINT(32)) % _UINT(13) == 0, np.uint8(ord(special)), letters).astype(np.uint8)

@@ -1,7 +1,7 @@
 """What NEXMark's queries have to give: SQL over all events so far, by DuckDB, which shares nothing with watersmeet.
 
-Rows are (key, value) of the tables that `queries` keeps, as plain Python values. Where the SQL of nexmark/nexmark leaves
-a tie open, the order of arrival decides, as it does for a table that is kept record by record.
+Rows are (key, value) of the tables that `queries` keeps, as plain Python values. Where the SQL of nexmark/nexmark
+leaves a tie open, the order of arrival decides, as it does for a table that is kept record by record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ SQL = {
             FROM breaks)
         SELECT (bidder, MIN(ms), MAX(ms)), COUNT(*) FROM sessions GROUP BY bidder, turn""",
     "q16": f"""SELECT (channel, dateTime::DATE) k, (MAX(strftime(dateTime, '%H:%M')), {_COUNTS}) FROM bid GROUP BY k""",
-    "q17": f"""SELECT (auction, dateTime::DATE) k, (COUNT(*), {", ".join(f"COUNT(*) FILTER ({t})" for t in _TIERS.values())},
+    "q17": f"""SELECT (auction, dateTime::DATE) k, (COUNT(*),
+        {", ".join(f"COUNT(*) FILTER ({t})" for t in _TIERS.values())},
         MIN(price), MAX(price), AVG(price), SUM(price)::BIGINT) FROM bid GROUP BY k""",
     "q18": """SELECT (bidder, auction) k, arg_max((price, channel, extra), (dateTime, number)) FROM bid GROUP BY k""",
     "q19": """SELECT auction, list(price ORDER BY price DESC)[:10] FROM bid GROUP BY auction""",
