@@ -217,7 +217,7 @@ def test_what_it_cannot_write_is_refused_on_the_line_that_writes_to_it(spark: Sp
         table.to_stream().to(Rows(), name="rows")
     with pytest.raises(TopologyError, match=r"This is the class: make an output of it, stream.to\(Rows\(...\)"):
         table.to(Rows, name="rows")
-    with pytest.raises(TopologyError, match="This sink has no name of its own"):
+    with pytest.raises(TopologyError, match="has no name of its own: name=None"):
         table.to(Rows())
     with pytest.raises(TopologyError, match=r"Give them to Rows\(...\)"):
         table.to(Rows(), name="rows", value="long")
