@@ -13,6 +13,7 @@ from typing import Any
 from proof.histories.kinds import functions as values
 from proof.histories.kinds.kind import OracleSite, Site
 from proof.histories.kinds.registry import KINDS
+from proof.histories.kinds.shapes import PLAIN
 from proof.oracle.graph import Topology
 from proof.oracle.semantics import Semantics
 
@@ -136,6 +137,8 @@ def _ordered(join: Join, inputs: list[Any]) -> list[Any]:
 
 class Columns:
     """The functions of values as native columns; see `histories.functions.Library`."""
+
+    shape = PLAIN
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """`function` as one of columns."""

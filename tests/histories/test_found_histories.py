@@ -100,6 +100,36 @@ FOUND = {
         (Input("n1", "a", "1", 66), Input("n0", "a", "1", 66)),
         partitioned=True,
     ),
+    "a table's history goes by the time of the partition of what a join let go": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("stream_stream", (Ref(0), Ref(0)), {"how": "left", "before": -1, "after": 5, "grace": 0}),
+                Op("to_table", (Ref(1),), {"history": 0}),
+                Op("table_to", (Ref(2),), {}),
+            ),
+        ),
+        (
+            Input("n0", "a", "1", 66, 1),
+            Input("n0", "b", "1", 87, 0),
+            Input("n0", None, None, 95, 0),
+            Input("n0", "a", None, 95, 1),
+        ),
+        partitioned=True,
+    ),
+    "the wall clock moves no time that no record has told": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("table", (), {"history": 200}),
+                Op("stream_table", (Ref(0), Ref(1)), {"how": "inner", "grace": 1}),
+                Op("to", (Ref(2),), {}),
+            ),
+        ),
+        (Input("n1", "b", "1", 0), Input("n1", "a", "1", 1), Input("n0", "a", "1", 2)),
+        clock=((1, 1090), (2, 1180)),
+        idle_after=40,
+    ),
 }
 
 

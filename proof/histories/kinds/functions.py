@@ -105,10 +105,12 @@ def refer_to_number(value: str | None) -> int | None:
 
 
 class Library(Protocol):
-    """Lifts functions of values to functions of columns."""
+    """Lifts functions of values to functions of columns, of keys and values of this shape."""
+
+    shape: shapes.Shape
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        """`function` as one of columns; `kind` is its result's type, in Spark's words."""
+        """`function` as one of columns; `kind` is its result's type, in Spark's words, or "text": not coded."""
         ...
 
 
@@ -122,6 +124,7 @@ class ArrowFunctions:
         self._types = {
             **dict.fromkeys(shapes.KEYS, key),
             "string": value,
+            "text": pa.string(),
             "long": pa.int64(),
             "boolean": pa.bool_(),
             "struct<start:bigint,end:bigint>": pa.struct([("start", pa.int64()), ("end", pa.int64())]),
@@ -132,10 +135,11 @@ class ArrowFunctions:
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
         made, shape = self._types[kind], self.shape
+        coded = shapes.PLAIN.coded if kind == "text" else shape.coded
 
         def over_arrays(*arrays: pa.Array) -> pa.Array:
             rows = zip(*(map(shape.reader(a.type), a.to_pylist()) for a in arrays), strict=True)
-            return pa.array([shape.coded(function(*row)) for row in rows], type=made)
+            return pa.array([coded(function(*row)) for row in rows], type=made)
 
         return over_arrays
 
@@ -143,8 +147,10 @@ class ArrowFunctions:
 class ColumnFunctions:
     """Lifts to Python UDFs over Spark Columns; keys and values are texts, or keys numbers."""
 
+    shape = shapes.PLAIN
+
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
         from watersmeet._spark.functions.functions import python_udf
 
-        return python_udf(function, kind)
+        return python_udf(function, "string" if kind == "text" else kind)

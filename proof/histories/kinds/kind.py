@@ -49,6 +49,11 @@ class Site:
         key = self.shape.key_format() if self.shape.keys == self.keys else Format(self.keys)
         return {"key": key, "value": self.shape.value_format()}
 
+    def sent(self) -> tuple[Any, Any]:
+        """The types of the keys and values that a processor sends."""
+        words = "string" if self.shape.values == "string" else self.shape.value_type
+        return self.keys if self.shape.keys in ("string", "long") else self.shape.key_type, words
+
     def store(self, params: Params) -> str | None:
         """The name of its store, where it keeps one."""
         return (self.kept or f"{self.name}-store") if params.get("stored") else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import watersmeet.aggregates as by_name
@@ -64,6 +65,9 @@ def is_long(value: str | None) -> bool | None:
     return None if value is None or value == "x" else len(value) > 1
 
 
+_WHOLE = frozenset(("first", "last", "collect_list", "min_by", "max_by", "top_k_by"))
+"""Aggregates that show values as they are, of any type; the others are of the texts that values stand for."""
+_LISTS = frozenset(("collect_list", "collect_set", "top_k", "top_k_by"))
 _ARGUMENTS: dict[str, tuple[Callable[..., Any], str]] = {
     **dict.fromkeys(("sum", "avg", "stddev", "percentile"), (length, "long")),
     **dict.fromkeys(("bool_and", "bool_or"), (is_long, "boolean")),
@@ -85,8 +89,10 @@ def drawn(choices: Choices, names: tuple[str, ...], named: tuple[str, ...]) -> s
 def handles(library: Library, grouped: Any, fold: str, **options: Any) -> Any:
     """`agg` of what is grouped, its result as text, so that any operator may stand behind it."""
     name = options.pop("name")
-    table = grouped.agg(it=_aggregate(library, fold.removeprefix("wm.")), **options)
-    return table.map_values(library.lift(_as_text, "string"), name=name)
+    called = fold.removeprefix("wm.")
+    table = grouped.agg(it=_aggregate(library, called), **options)
+    shown = partial(_as_text, library.shape.read_value if called in _WHOLE else _rounded, called)
+    return table.map_values(library.lift(shown, "string"), name=name)
 
 
 def aggregator(fold: str) -> Aggregator:
@@ -104,8 +110,8 @@ def finish(fold: str) -> Callable[[Any], str]:
 
 def _aggregate(library: Library, called: str) -> by_name.AnyAggregate:
     if called == "own":
-        return Joined(library.lift(whole, "string"))
-    function, kind = _ARGUMENTS.get(called, (whole, "string"))
+        return Joined(library.lift(whole, "text"))
+    function, kind = _ARGUMENTS.get(called, (whole, "string" if called in _WHOLE else "text"))
     if called in _PAIRS:
         # the value as it is, of "x" too, which is left out by what it is found by
         given: dict[str, Any] = {"value": lambda value: value, "by": library.lift(length, "long")}
@@ -114,8 +120,12 @@ def _aggregate(library: Library, called: str) -> by_name.AnyAggregate:
     return by_name.AGGREGATES[called](**given, **_PARAMETERS.get(called, {}))
 
 
-def _as_text(row: Any) -> str | None:
+def _rounded(value: Any) -> Any:
+    return round(value, 6) + 0.0 if isinstance(value, float) else value
+
+
+def _as_text(read: Callable[[Any], Any], called: str, row: Any) -> str | None:
     if row is None:
         return None
-    value = row["it"]
-    return str(round(value, 6) + 0.0 if isinstance(value, float) else value)
+    found = row["it"]
+    return str(list(map(read, found)) if called in _LISTS else read(found))

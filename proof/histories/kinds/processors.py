@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import Kind, OracleSite, Params, Site
+from proof.histories.kinds.shapes import Named, Shape
 from proof.oracle.graph import MapRecord
 from proof.oracle.streams.process import Process
 from proof.oracle.streams.programs import SETS, STORE_OF, STORES, WORDS, Program, Timed
@@ -43,16 +45,19 @@ def _instruction(choices: Choices, words: tuple[str, ...]) -> list[Any]:
     return [word, choices.pick((0, 1, 5, 20, -2))] if word in (*SETS, "again") else [word]
 
 
-def _program(params: Params, keys: str) -> Callable[[], Program]:
+def _program(params: Params) -> Callable[[], Program]:
     kind = Timed if params["timer"] else Program
-    return partial(kind, params["record"], params["timer"], _rekeyed[keys] if params.get("rekeys") else None)
+    return partial(kind, params["record"], params["timer"], _rekeyed if params.get("rekeys") else None)
 
 
-_rekeyed: dict[str, Callable[[Any, int], Any]] = {
-    "string": lambda key, length: None if length % 5 == 4 else f"{key}{'x' * (length % 2)}",
-    "long": lambda key, length: None if length % 5 == 4 else key - length % 2,
-}
-"""Keys of what is sent: its own, another, or none."""
+def _rekeyed(key: Any, length: int) -> Any:
+    """The key of what is sent: its own, another, or none."""
+    if length % 5 == 4:
+        return None
+    if isinstance(key, int):
+        return key - length % 2
+    other = "x" * (length % 2)
+    return Named(key.kind, f"{key.name}{other}") if isinstance(key, Named) else f"{key}{other}"
 
 
 def _stores(params: Params) -> list[str]:
@@ -72,35 +77,64 @@ def _process(site: Site, inputs: list[Any], params: Params) -> list[Any]:
             stores.append(ListStore(called, value, ttl=ttl))
         else:
             stores.append(MapStore(called, entry, value, ttl=ttl))
-    made = partial(_renamed, _program(params, site.keys), site.name) if stores else _program(params, site.keys)
+    made = partial(_TimedInShape if params["timer"] else _InShape, _program(params), site.name, site.shape)
+    key, value = site.sent()
     if params.get("rekeys"):
-        return [inputs[0].process(made, key=site.keys, value="string", stores=stores, name=site.name)]
-    return [inputs[0].process_values(made, value="string", stores=stores, name=site.name)]
+        return [inputs[0].process(made, key=key, value=value, stores=stores, name=site.name)]
+    return [inputs[0].process_values(made, value=value, stores=stores, name=site.name)]
 
 
-def _renamed(make: Callable[[], Program], prefix: str) -> Program:
-    """The program, whose stores have names of their own in the topology."""
-    program = make()
-    found = program.init
+class _InShape:
+    """The program in a topology: its stores have names of their own there, and its texts are coded."""
 
-    def init(context: Any) -> None:
-        found(_Prefixed(context, prefix))
+    def __init__(self, make: Callable[[], Any], prefix: str, shape: Shape) -> None:
+        self._program, self._prefix, self._shape = make(), prefix, shape
 
-    program.init = init  # type: ignore[method-assign]
-    return program
+    def init(self, context: Any) -> None:
+        """See `Program`."""
+        self._program.init(_Coded(context, self._shape, self._prefix))
+
+    def process(self, record: Any, context: Any) -> None:
+        """See `Program`."""
+        key, value = self._shape.read_key(record.key), self._shape.read_value(record.value)
+        read = SimpleNamespace(key=key, value=value, timestamp=record.timestamp)
+        self._program.process(read, _Coded(context, self._shape, self._prefix))
 
 
-class _Prefixed:
-    def __init__(self, context: Any, prefix: str) -> None:
-        self._context, self._prefix = context, prefix
+class _TimedInShape(_InShape):
+    """The same with timers."""
+
+    def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
+        """See `Timed`."""
+        self._program.on_timer(self._shape.read_key(key), timestamp, _Coded(context, self._shape, self._prefix))
+
+
+class _Coded:
+    """What the program is given as its context."""
+
+    def __init__(self, context: Any, shape: Shape, prefix: str) -> None:
+        self._context, self._shape, self._prefix = context, shape, prefix
+
+    @property
+    def key(self) -> Any:
+        return self._shape.read_key(self._context.key)
 
     def get_store(self, name: str) -> Any:
         return self._context.get_store(f"{self._prefix}-{name}")
 
+    def forward(self, value: str | None, **options: Any) -> None:
+        self._context.forward(value=self._shape.coded(value), **{**options, **self._key_of(options)})
+
+    def _key_of(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"key": self._shape.coded(options["key"])} if "key" in options else {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
 
 def _node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     stores = {name: (STORES[name][0], params["lasts"].get(name)) for name in _stores(params)}
-    process = Process(site.topology, inputs[0], _program(params, site.keys), stores, timers=bool(params["timer"]))
+    process = Process(site.topology, inputs[0], _program(params), stores, timers=bool(params["timer"]))
     return [MapRecord(process, lambda record: record).moves() if params.get("rekeys") else process]
 
 

@@ -248,11 +248,11 @@ class _Rewrite:
 
     def _lets_go_to_another(self, node: Node) -> bool:
         """True where results are held back and something below goes by time, which asks for their partition."""
-        timed = [spec.timed(self._site(node)) for spec in operators_of(node)]
+        timed = [spec.timed(self._site(node)) for spec in self._specs(node)]
         if not any(each is not None and each.hold is not None for each in timed):
             return False
         below = self._plan.below(node.name)
-        return any(spec.timed(self._site(node)) is not None for node in below for spec in operators_of(node))
+        return any(spec.timed(self._site(node)) is not None for node in below for spec in self._specs(node))
 
     def _settle_visibility(self) -> None:
         """Marks the edges whose rows must say from where lookups see them, last operators first."""

@@ -28,6 +28,8 @@ from watersmeet._plan.physical import TIME_SIDE, reach_side
 
 TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
+_UNHEARD = -(2**62)
+"""Time of a domain that no record has told any."""
 
 
 class Times:
@@ -86,7 +88,8 @@ class Times:
         """Moves the time of the domains that rest on."""
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
         fresh[self.index(told_domain)] = True
-        quiet = Quiet.of(state, self.domains, self.end)
+        # what has heard of no time has none to go on from
+        quiet = Quiet.of(state, self.domains, np.where(self.end < 0, _UNHEARD, self.end))
         quiet = quiet.after(fresh, self._heard(quiet, told_domain, last), wall)
         end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
         self._rests = np.flatnonzero(end > self.end)
@@ -99,7 +102,7 @@ class Times:
         It is before 0 where the operators above may hold back longer than it is since time 0; `end` has -1 there, from
         which a rest would reach each moment too early.
         """
-        heard = np.full(len(self.domains), -(2**62))
+        heard = np.full(len(self.domains), _UNHEARD)
         np.maximum.at(heard, self.index(told_domain), last)
         before = np.where(quiet.since >= 0, np.maximum(quiet.time, heard), heard)
         return np.where(self.end < 0, before, self.end)
