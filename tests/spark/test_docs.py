@@ -105,6 +105,22 @@ def test_every_block_import_and_name_of_a_page_is_what_it_says(
 def test_the_readmes_topology_gives_what_it_says(spark: SparkSession) -> None:
     page = ROOT / "README.md"
     driver = TopologyTestDriver(run(page, BLOCK.findall(page.read_text()), spark)["topology"], spark)
+    driver.pipe("orders", 1, 100.0, ts=1)
+    driver.pipe("payments", 1, 30.0, ts=2)
+    driver.pipe("payments", 1, 100.0, ts=3)
+    assert [(record.ts, record.key, record.value) for record in driver.read("open-orders")] == [
+        (1, 1, 100.0),
+        (2, 1, 70.0),
+        (3, 1, None),
+    ]
+
+
+def test_the_topology_between_topics_gives_what_its_page_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "start.md"
+    driver = TopologyTestDriver(run(page, BLOCK.findall(page.read_text()), spark)["topology"], spark)
     driver.pipe("clicks", 1, "early", ts=0)
     driver.pipe("orders", 1, {"customer": "ann", "amount": 10.0}, ts=1)
     driver.pipe("clicks", 1, "home", ts=2)
