@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test check proof mutants conformance soak chaos versions lint docs format demo bench lock clean
+.PHONY: help setup jars test test-all check proof mutants conformance soak chaos versions lint docs format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -24,7 +24,7 @@ KILLS ?= 1000
 UPGRADE ?=
 
 help: ## these lines
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: ## .venv and .jars; quick when they are up to date
 	@sh dev/setup.sh
@@ -32,26 +32,29 @@ setup: ## .venv and .jars; quick when they are up to date
 jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
-test: setup ## all tests on all cores; ARGS="tests/engine -k join" for some, JOBS=1 for one process
+test: setup ## tests of every kind, in ten minutes; ARGS="tests/engine -k join" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
-check: lint docs demo test ## what has to hold before anything is merged
+test-all: setup ## all tests, those that take long too; ARGS="-m long" for these alone
+	@$(PYTEST) --long $(ARGS)
+
+check: lint docs demo test-all ## what has to hold before anything is merged
 
 proof: setup ## all that is proved, for hours (docs/proof.md): tests with their long parts, conformance, soak, chaos
-	@$(PYTEST) --proof
+	@$(PYTEST) --long --proof
 	@$(MAKE) conformance
 	@$(MAKE) soak HISTORIES=50000
 	@$(MAKE) chaos
 
 mutants: setup ## every pitfall put into the engine, one at a time: the net must tear (docs/mutants.md)
-	@$(PYTEST) --proof tests/mutants $(ARGS)
+	@$(PYTEST) --long --proof tests/mutants $(ARGS)
 
 conformance: setup ## every recording of Kafka Streams through Spark, a quarter of an hour; RUNNER=engine: without
-	@$(PY) -m watersmeet.testing.proof.conformance --runner $(RUNNER) $(ARGS) \
+	@$(PY) -m proof.conformance --runner $(RUNNER) $(ARGS) \
 		tests/recordings/vectors/* tests/recordings/histories/*
 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
-	@$(PY) -m watersmeet.testing.proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
+	@$(PY) -m proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes

@@ -24,6 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.datasets import values
+from proof.arrow import arrow_builder
+from proof.layout import setting_of
+from proof.stages import run_root, with_extra
 from watersmeet._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Drops, Outlet, pack
 from watersmeet._engine.operators.level import run_operator
@@ -31,9 +34,6 @@ from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.layout import setting_of
-from watersmeet.testing.proof.stages import run_root, with_extra
 
 SHARDS = 4
 HASH = pa.binary(16)

@@ -21,17 +21,17 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from proof.arrow import arrow_builder
+from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.operator import kept_table
 from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.operators.operator import kept_table
 from watersmeet._engine.rows.columns import PARTITION_BITS, position_columns
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._engine.state.table import Table
 from watersmeet._plan.physical import TIME_SIDE
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.layout import setting_of
 from watersmeet.windows import JoinWindows
 
 COMMITS, RECORDS, TURNS = 20, 100, 15

@@ -21,15 +21,15 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from proof.arrow import arrow_builder
+from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.operator import OperatorContext, kept_table
 from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.operators.operator import OperatorContext, kept_table
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.layout import setting_of
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000

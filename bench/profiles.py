@@ -51,15 +51,15 @@ JAVA: Rules = (
 )
 PYTHON: Rules = (
     (r"importlib|zipimport", "imports"),
-    (r"_spark/formats/json_encode\.py", "JSON: written"),
-    (r"_spark/formats/json_(blocks|decode|leaves)\.py", "JSON: read"),
-    (r"_spark/formats/deserializers\.py", "keys and values from bytes"),
+    (r"_worker/formats/json_encode\.py", "JSON: written"),
+    (r"_worker/formats/json_(blocks|decode|leaves)\.py", "JSON: read"),
+    (r"_worker/formats/deserializers\.py", "keys and values from bytes"),
     # a function calls kernels of Arrow, which it shares with operators
     (r"_engine/expressions/", "functions in the level"),
-    (r"_spark/sinks/(producers|kafka_sink|kafka_client)", "produce"),
-    (r"_spark/sinks/direct_sink\.py", "sink: into order, to bytes"),
+    (r"_worker/writers/(producers|kafka_sink|kafka_client)", "produce"),
+    (r"_worker/writers/direct_sink\.py", "sink: into order, to bytes"),
     # what serves the calls of both lies in between: it belongs to whoever calls
-    (r"_spark/dataflow/state\.py|streaming/.*client", "state: sent to and from the state server"),
+    (r"_worker/state\.py|streaming/.*client", "state: sent to and from the state server"),
     (r"pyspark/worker|pandas/serializers|sql/", "Spark's worker: rows and Arrow"),
     (r"_engine/state/cache\.py", "state: the machine's cache"),
     (r"_engine/state/table\.py:.*(point|rows|range|as_of)|(search|lookups)\.py", "state: lookups"),

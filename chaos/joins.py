@@ -1,6 +1,6 @@
 """The joins and aggregates that are put to the test, each as the handles build it and as the oracle does.
 
-Both constructions are those of the random histories (`watersmeet.testing.proof.histories`); the functions of values are
+Both constructions are those of the random histories (`proof.histories`); the functions of values are
 native columns here.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from watersmeet.testing.proof.histories.kinds import functions as values
-from watersmeet.testing.proof.histories.kinds.kind import OracleSite, Site
-from watersmeet.testing.proof.histories.kinds.registry import KINDS
-from watersmeet.testing.proof.oracle.graph import Topology
-from watersmeet.testing.proof.oracle.semantics import Semantics
+from proof.histories.kinds import functions as values
+from proof.histories.kinds.kind import OracleSite, Site
+from proof.histories.kinds.registry import KINDS
+from proof.oracle.graph import Topology
+from proof.oracle.semantics import Semantics
 
 SIDES = ("left", "right")
 

@@ -18,7 +18,7 @@ from chaos.feed import BAD
 from chaos.hooks import offsets_in
 from chaos.joins import SIDES, Join, oracle
 from dev.reader import Record
-from watersmeet.testing.proof.oracle import Topology
+from proof.oracle import Topology
 
 Ends = Mapping[tuple[str, int], int]
 """Of a batch: the offset behind its last record, by topic and partition."""

@@ -14,11 +14,13 @@ from dev.broker import KafkaBroker
 from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, PostgresMissing, programs
+from tests import lengths
 from tests.databases.places import Place
 from watersmeet._spark.session.session import session
 from watersmeet.io.kafka import Kafka
 
-ROOT = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 # Spark's Python processes, and the programs that tests start, find PySpark compiled
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "dev" / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
 BYTES_OF_A_PROCESS = 3 << 30
@@ -26,6 +28,7 @@ MARKS = {
     "spark": ["spark"],
     "kafka": ["spark", "kafka"],
     "demo": ["spark"],
+    "io": ["spark"],
     "examples": ["spark"],
     "cluster": ["spark", "kafka"],
 }
@@ -62,17 +65,21 @@ def spark() -> Iterator[SparkSession]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--proof", action="store_true", help="also what is marked as a part of a long proof")
+    lengths.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # of several processes the first alone has the reports of all
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(lengths.Lengths(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        for mark in MARKS.get(item.path.parent.name, ()):
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        for mark in MARKS.get(folder, ()):
             item.add_marker(mark)
-    if not config.getoption("--proof"):
-        long = [item for item in items if item.get_closest_marker("proof")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("proof")]
+    lengths.leave_out(config, items)
 
 
 @pytest.hookimpl(optionalhook=True)

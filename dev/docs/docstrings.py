@@ -6,10 +6,15 @@ Sections are headed as numpy has it (`Parameters`, a line of dashes), and their 
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+from functools import reduce
 from typing import Any
 
 from griffe import Extension, Function, Object
+
+from watersmeet.handles.told import ELSEWHERE
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 EXAMPLE = re.compile(r"^>>> (?:.+\n?)+", re.MULTILINE)
@@ -42,13 +47,21 @@ def _entry(found: re.Match[str]) -> str:
     return f"* {names}: "
 
 
+def _told(obj: Object, text: str) -> str:
+    """The docstring with the parameters that another method tells, which only the program knows."""
+    if not ELSEWHERE.search(text):
+        return text
+    names = obj.path.removeprefix(f"{obj.module.path}.").split(".")
+    return inspect.getdoc(reduce(getattr, names, importlib.import_module(obj.module.path))) or text
+
+
 class AsMarkdown(Extension):
     """Gives the reference each docstring as Markdown, and signatures without parameters of our own."""
 
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Rewrite the docstring of one object."""
         if obj.docstring is not None:
-            obj.docstring.value = as_markdown(obj.docstring.value)
+            obj.docstring.value = as_markdown(_told(obj, obj.docstring.value))
         if isinstance(obj, Function):
             for name in [each.name for each in obj.parameters if each.name.startswith("_")]:
                 del obj.parameters[name]

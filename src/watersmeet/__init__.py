@@ -2,12 +2,14 @@
 
 Layers; imports go down only::
 
-    builder, topology, testing, cli         what a user calls
-    kstream, ktable, wtable, grouped        the handles
-    _spark                                  frames, sources, sinks, checkpoints, queries
-    _engine                                 operators and their state: numpy and pyarrow alone
-    _plan                                   the meaning of a topology
-    functions, generation, errors           what all layers use
+    builder, topology, session, testing, cli        the interface for the user
+    handles                                         KStream, KTable, WTable, groups and their joins
+    _spark                                          the driver: frames, sources, sinks, checkpoints, queries
+    _worker                                         Spark's Python workers: packing, formats, writers
+    _engine                                         operators and their state, on numpy and pyarrow
+    _plan                                           the meaning of a topology
+    functions, aggregates, processors, io           declarations of functions, inputs and outputs
+    windows, generation, names, errors              windows, versions of the semantics, names, errors
 
 Example::
 
@@ -36,7 +38,10 @@ from watersmeet._plan.change.change import Change
 from watersmeet._spark.query.latest import latest
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
+    Aggregate,
     avg,
+    bool_and,
+    bool_or,
     collect_list,
     collect_set,
     count,
@@ -44,7 +49,11 @@ from watersmeet.aggregates import (
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
+    mode,
+    percentile,
     python,
     stddev,
     sum,
@@ -66,24 +75,28 @@ from watersmeet.errors import (
     WrongCall,
 )
 from watersmeet.generation import Generation
-from watersmeet.global_ktable import GlobalKTable
-from watersmeet.grouped.cogrouped import CogroupedKStream
-from watersmeet.grouped.streams import KGroupedStream
-from watersmeet.grouped.tables import KGroupedTable
-from watersmeet.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.handles.global_ktable import GlobalKTable
+from watersmeet.handles.grouped.cogrouped import CogroupedKStream
+from watersmeet.handles.grouped.streams import KGroupedStream
+from watersmeet.handles.grouped.tables import KGroupedTable
+from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
+from watersmeet.handles.wtable import WTable
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
 from watersmeet.io.debezium import debezium, debezium_key
 from watersmeet.io.formats import Format, decimal, json
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import BatchInfo, Output
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import avro, json_schema, protobuf
-from watersmeet.io.topics import DeadLetter, Topic, TopicSink
+from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.io.windowed_formats import session_windowed, time_windowed
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
 from watersmeet.names import missing
+from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
@@ -97,10 +110,11 @@ from watersmeet.windows import (
     UnlimitedWindows,
     previous,
 )
-from watersmeet.wtable import WTable
 
 __all__ = [
+    "Aggregate",
     "Backfill",
+    "BatchInfo",
     "BufferConfig",
     "CatalogTable",
     "Change",
@@ -123,7 +137,11 @@ __all__ = [
     "KStream",
     "KTable",
     "Kafka",
+    "ListStore",
+    "MapStore",
     "MissingName",
+    "Output",
+    "Processor",
     "Rows",
     "SchemaRegistry",
     "SessionWindowedKStream",
@@ -143,12 +161,15 @@ __all__ = [
     "Topology",
     "TopologyError",
     "UnlimitedWindows",
+    "ValueStore",
     "WTable",
     "WatersmeetError",
     "Writer",
     "WrongCall",
     "avg",
     "avro",
+    "bool_and",
+    "bool_or",
     "collect_list",
     "collect_set",
     "count",
@@ -162,7 +183,11 @@ __all__ = [
     "last",
     "latest",
     "max",
+    "max_by",
     "min",
+    "min_by",
+    "mode",
+    "percentile",
     "plan_change",
     "previous",
     "protobuf",

@@ -2,7 +2,7 @@
 
 Owns the one calling rule of watersmeet: a function's last parameters are the values, and with one parameter
 more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
-(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`watersmeet.testing.proof.arrow`).
+(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`proof.arrow`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ class FunctionBackend(Protocol):
 
     def element_pair(self, element: Any, role: str) -> tuple[Any, Any]:
         """(key type, value type) of array elements that are structs of a key and a value."""
+        ...
+
+    def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """A plain Python function of values as one of the backend's own kind.
+
+        Parameters
+        ----------
+        returns : type of its result, as the user says it.
+        pair : whether it is to give a key and a value, of a struct of two fields.
+        """
         ...
 
     def check_predicate(self, function: Function, arguments: Sequence[Any], role: str) -> None:
@@ -116,6 +126,10 @@ class FunctionBackend(Protocol):
         place alone."""
         ...
 
+    def check_outlived(self, physical: Any) -> None:
+        """Raise where records are to outlive what fails in a function of a plan in levels that cannot be outlived."""
+        ...
+
     def written_as(self, form: Format | None, kind: Any) -> str:
         """Type and format, as text, in which a sink writes keys of type `kind`; `form` as the user gave it."""
         ...
@@ -124,14 +138,32 @@ class FunctionBackend(Protocol):
         """Raise unless a format writes values of type `kind`, which `what` names; a registry is not asked."""
         ...
 
+    def check_columns(self, table: Any, key: Any, value: Any) -> None:
+        """Raise unless a `TableTarget` has columns for keys and values of these types."""
+        ...
 
-def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
+
+def adapt(
+    function: Function,
+    parameters: Sequence[str],
+    role: str,
+    backend: FunctionBackend | None = None,
+    *,
+    pair: bool = False,
+) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.
+
+    Parameters
+    ----------
+    backend : where the function may be a plain one (`wm.python`), what makes it one of its own kind.
+    pair : whether it gives a key and a value.
 
     Raises
     ------
     FunctionError : it is no function, or takes another number of arguments.
     """
+    if backend is not None and type(function).__name__ == "PythonFunction":
+        return _plain(function, parameters, role, backend, pair=pair)
     full, short = len(parameters), len(parameters) - 1
     takes = f"({', '.join(parameters[1:])}) or ({', '.join(parameters)})"
     if not callable(function):
@@ -147,6 +179,21 @@ def adapt(function: Function, parameters: Sequence[str], role: str) -> Function:
         f"The {role} takes {least} argument{'s' * (least != 1)}, and gets {short} or {full}.",
         given=f"{getattr(function, '__name__', repr(function))}{_signature(function)}",
         hint=f"Write it as a function of {takes}.",
+    )
+
+
+def _plain(given: Any, parameters: Sequence[str], role: str, backend: FunctionBackend, *, pair: bool) -> Function:
+    adapted = adapt(given.function, parameters, role)
+    returns = "boolean" if given.returns is None and role.startswith("predicate") else given.returns
+    if returns is None:
+        shown = "struct<key: string, value: long>" if pair else "long"
+        raise FunctionError(
+            f"The {role} is a plain Python function, whose result's type nothing says.",
+            given=_described(given),
+            hint=f"Say it: wm.python(function, {shown!r}).",
+        )
+    return belonging(
+        backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters))
     )
 
 
@@ -206,11 +253,11 @@ def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
     kind, last = type(given).__name__, parameters[-1]
     if kind == "PythonFunction":
         return (
-            "wm.python is for folds: aggregate, reduce and cogroup. Here a function takes and gives Columns; plain "
-            f"Python is F.udf(function, 'long'): lambda {last}: F.udf(function, 'long')({last}['field'])."
+            "Here a function takes and gives Columns; plain Python is F.udf(function, 'long'): "
+            f"lambda {last}: F.udf(function, 'long')({last}['field'])."
         )
-    if kind == "Aggregate":
-        return f"An aggregate is of grouped records: group_by_key().agg(total=wm.{given.kind}(lambda value: ...))."
+    if any(base.__name__ == "AnyAggregate" for base in type(given).__mro__):
+        return f"An aggregate is of grouped records: group_by_key().agg(total={given.example()})."
     if kind == "str" and given.isidentifier():
         return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."
     if kind == "Column" or kind == "str":

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import watersmeet as wm
+from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 from watersmeet.errors import MissingName, TopologyError, WatersmeetError
 from watersmeet.names import ELSEWHERE, public
 from watersmeet.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
-from watersmeet.testing.proof.arrow import arrow_builder
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 KINDS = {"KStream": wm.KStream, "KTable": wm.KTable, "WTable": wm.WTable, "GlobalKTable": wm.GlobalKTable}
@@ -72,7 +72,7 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
         "stream.select_key(...).join(table",
         lambda n: n.stream.select_key(REF).join(n.table, PLUS),
     ),
-    (lambda n: n.stream.join(n.table, PLUS, WINDOWS), "Leave them out", lambda n: n.stream.join(n.table, PLUS)),
+    (lambda n: n.stream.join(n.table, PLUS, WINDOWS), "Leave windows= out", lambda n: n.stream.join(n.table, PLUS)),
     (
         lambda n: n.stream.join(n.other, PLUS),
         "JoinWindows.of_time_difference_and_grace(",
@@ -157,12 +157,12 @@ def test_names_of_kafka_streams_and_pyspark_are_answered_with_what_they_are_call
         assert error.value.hint == f"Here it is called {snake}."
 
 
-@pytest.mark.parametrize("name", ["process", "transform"])
-def test_what_kafka_streams_does_by_processors_is_answered_with_operators(name: str) -> None:
+@pytest.mark.parametrize("name", ["transform", "transform_values"])
+def test_what_kafka_streams_did_by_transformers_is_answered_with_mappers_and_processors(name: str) -> None:
     with pytest.raises(MissingName, match=f"KStream has no '{name}'") as error:
         getattr(Names().stream, name)
     assert "map_values(mapper)" in (error.value.hint or "")
-    assert "aggregate(initializer, wm.python(function))" in (error.value.hint or "")
+    assert "process_values(Processor, value='type', stores=[...])" in (error.value.hint or "")
 
 
 def test_what_stands_for_another_name_is_there_and_the_name_is_not() -> None:

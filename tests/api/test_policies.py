@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import watersmeet as wm
-from watersmeet._spark.checkpoint import policies
+from proof.arrow import arrow_builder
+from watersmeet._spark.query import policies
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
 
 LATE, BAD = wm.DeadLetter("late"), wm.DeadLetter("bad")
 
@@ -60,8 +60,8 @@ def test_a_hint_that_names_an_operator_is_followed() -> None:
     builder.policies("again", on_drop=LATE)
     builder.policies("out", on_error=BAD)
     topology = builder.build()
-    assert [topology.plan.within.error_at(name) for name in ("counts", "out", "copy")] == ["skip", BAD, "fail"]
-    assert [topology.plan.within.drop_at(name) for name in ("counts", "again", "out")] == [LATE, LATE, "skip"]
+    assert [topology.plan.within.at(name).on_error for name in ("counts", "out", "copy")] == ["skip", BAD, "fail"]
+    assert [topology.plan.within.at(name).on_drop for name in ("counts", "again", "out")] == [LATE, LATE, "skip"]
     assert "output late" in topology.describe()
     assert "output bad" in topology.describe()
 

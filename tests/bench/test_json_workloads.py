@@ -16,7 +16,7 @@ from bench.datasets import Shape
 from bench.json_workloads import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
 from bench.workload import Data, Workload, handles_of
 from bench.workloads import EVERY, WORKLOADS
-from watersmeet._spark.formats.json_decode import decode
+from watersmeet._worker.formats.json_decode import decode
 from watersmeet.testing import TopologyTestDriver
 
 Rows = list[tuple[str, int, Any, int]]

@@ -15,8 +15,8 @@ from bench.measure import Usage
 from bench.profiles import JAVA, PYTHON, THREADS, part_of
 from bench.sampled_daemon import named
 from watersmeet._engine.state import cache
-from watersmeet._spark.formats import json_decode, json_encode
-from watersmeet._spark.sinks import kafka_sink
+from watersmeet._worker.formats import json_decode, json_encode
+from watersmeet._worker.writers import kafka_sink
 
 ROOT = Path(__file__).resolve().parents[2]
 SENT, READ = "state: sent to and from the state server", "Spark's worker: rows and Arrow"
@@ -33,20 +33,20 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
     ("stack", "part"),
     [
         (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
-        (["_engine/rows/blob.py:encode", "_spark/dataflow/packing.py:Pack._rows"], "pack"),
-        (["_spark/formats/json_blocks.py:read", "_spark/dataflow/packing.py:Pack._rows"], "JSON: read"),
+        (["_engine/rows/blob.py:encode", "_worker/packing/packing.py:Pack._rows"], "pack"),
+        (["_worker/formats/json_blocks.py:read", "_worker/packing/packing.py:Pack._rows"], "JSON: read"),
         (
-            ["_spark/formats/json_encode.py:_floats", "_spark/sinks/direct_sink.py:WriteDirectly._sorted"],
+            ["_worker/formats/json_encode.py:_floats", "_worker/writers/direct_sink.py:WriteDirectly._sorted"],
             "JSON: written",
         ),
         (["pyarrow/compute.py:add", "_engine/expressions/evaluate.py:run", "level.py:run"], "functions in the level"),
         (["_engine/state/merge.py:joined", "_engine/state/table.py:Table.point"], "state: lookups"),
-        (["pyspark/serializers.py:dumps", "_spark/dataflow/state.py:SparkChunkStore.put_chunk"], SENT),
+        (["pyspark/serializers.py:dumps", "_worker/state.py:SparkChunkStore.put_chunk"], SENT),
         (
             [
                 "sql/conversion.py:flatten_struct",
-                "_spark/dataflow/packing.py:_gather",
-                "_spark/dataflow/packing.py:Pack.__call__",
+                "_worker/packing/packing.py:_gather",
+                "_worker/packing/packing.py:Pack.__call__",
             ],
             READ,
         ),

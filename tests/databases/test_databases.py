@@ -18,11 +18,11 @@ from tests.databases.places import Place, all_rows
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.databases.last import last_changes
 from watersmeet._engine.rows import blob
-from watersmeet._spark.databases.changes import LastChanges
-from watersmeet._spark.databases.checks import Mark
-from watersmeet._spark.databases.postgres import PostgresTable
-from watersmeet._spark.databases.sqlite import SqliteTable
-from watersmeet._spark.databases.transaction import Database
+from watersmeet._worker.databases.changes import LastChanges
+from watersmeet._worker.databases.checks import Mark
+from watersmeet._worker.databases.postgres import PostgresTable
+from watersmeet._worker.databases.sqlite import SqliteTable
+from watersmeet._worker.databases.transaction import Database
 from watersmeet.errors import ConfigError, SinkError, TopologyError, WatersmeetError
 
 FILE = "sqlite:////data/x.db"

@@ -6,6 +6,7 @@ import doctest
 import re
 from pathlib import Path
 
+import griffe
 import pytest
 from mkdocs.utils.yaml import yaml_load
 
@@ -36,6 +37,15 @@ def test_docstrings_become_lists_of_their_parameters():
 def test_examples_in_docstrings_become_blocks_of_code():
     made = docstrings.as_markdown("Doubles.\n\n>>> double(1)\n2\n\nOnly numbers.")
     assert made == "Doubles.\n\n```python\n>>> double(1)\n2\n```\n\nOnly numbers."
+
+
+def test_parameters_that_another_method_tells_are_shown_by_each():
+    module = griffe.load("watersmeet.handles.outputs", extensions=griffe.Extensions(docstrings.AsMarkdown()))
+    shown = module["TableOutputs.to"].docstring.value
+    assert "* `target`: a topic's name, a `TopicSink`, a `DatabaseTable`" in shown
+    assert "* `key`, `value`: of a topic, the formats" in shown
+    assert "**Raises**" in shown
+    assert "as for" not in shown
 
 
 def test_each_file_beside_docs_that_has_a_page_is_there():

@@ -15,6 +15,7 @@ import watersmeet.aggregates as by_name
 from watersmeet.io.formats import Format
 from watersmeet.io.formats import decimal as decimal_format
 
+PLACES = (0.0, 0.3, 0.99)
 Draw = Callable[[random.Random], Any]
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -68,15 +69,34 @@ TYPES: dict[str, tuple[Any, pa.DataType, Draw]] = {
 """By name: the format that brings the values, their type, and what draws them."""
 
 
-def aggregates(kind: pa.DataType, *, takes_back: bool) -> dict[str, by_name.Aggregate]:
+def large(values: Any) -> Any:
+    """Whether numbers are above zero: NaN is, as Spark has it."""
+    found = pc.greater(values, pa.scalar(Decimal(0) if pa.types.is_decimal(values.type) else 0, values.type))
+    return pc.or_(found, pc.is_nan(values)) if pa.types.is_floating(values.type) else found
+
+
+def aggregates(kind: pa.DataType, *, takes_back: bool) -> dict[str, by_name.AnyAggregate]:
     """All aggregates by name of values of a type."""
 
     def it(value: Any) -> Any:
         return value.cast(kind)
 
+    def is_large(value: Any) -> Any:
+        return large(it(value))
+
+    def held(value: Any) -> Any:
+        """The value where it is large; else there is none to show."""
+        return pc.if_else(is_large(value), it(value), pa.scalar(None, kind))
+
     more = {} if takes_back else {"first": by_name.first(it), "last": by_name.last(it)}
-    names = ("count", "sum", "min", "max", "avg", "stddev", "collect_list", "collect_set", "count_distinct")
-    return more | {name: getattr(by_name, name)(it) for name in names} | {"top_k": by_name.top_k(it, 3)}
+    names = ("count", "sum", "min", "max", "avg", "stddev", "collect_list", "collect_set", "count_distinct", "mode")
+    picks = {"max_by": by_name.max_by(held, it), "min_by": by_name.min_by(held, it)}
+    # of many that are equal the last one
+    picks |= {"max_of": by_name.max_by(it, is_large), "min_of": by_name.min_by(it, is_large)}
+    picks |= {"bool_and": by_name.bool_and(is_large), "bool_or": by_name.bool_or(is_large)}
+    places = {f"p{p}": by_name.percentile(it, p) for p in PLACES}
+    tops = {"top_k": by_name.top_k(it, 3), "top_by": by_name.top_k(k=3, by=is_large, value=it)}
+    return more | {name: getattr(by_name, name)(it) for name in names} | picks | places | tops
 
 
 def exact(value: Any) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.semantics import AS_BY_TOPICS
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.runners.library import ArrowLibrary, as_written
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle import functions as text
+from proof.oracle.semantics import AS_BY_TOPICS
+from proof.oracle.tables.table import TableSource
+from proof.runners.library import ArrowLibrary, as_written
 
 Step = tuple[str, Any, Any, int]
 Said = list[tuple[Any, Any, int]]

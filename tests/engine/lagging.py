@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.stream_kit import METHOD, PLUS
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import JoinWindows
 
 HOUR = 3_600_000

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.conformance_runners import run_oracle
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.semantics import Semantics
-from watersmeet.testing.proof.recordings import History, Step, read
-from watersmeet.testing.proof.runners.library import ArrowLibrary
+from proof.arrow import arrow_builder
+from proof.conformance_runners import run_oracle
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.semantics import Semantics
+from proof.recordings import History, Step, read
+from proof.runners.library import ArrowLibrary
 from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"

@@ -11,6 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.tables.table import TableSource
+from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, REF, by_step, driver_of, run
 from watersmeet._engine.aggregates import contributions as operator
 from watersmeet._engine.aggregates.fold import Work, in_rounds
@@ -21,14 +29,6 @@ from watersmeet._engine.expressions.tree import Call, Operand
 from watersmeet._plan.folds import FunctionFold, Step
 from watersmeet.aggregates import collect_list, python
 from watersmeet.errors import FunctionError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
 
 PAYLOAD = LIBRARY.lift(text.payload, "string")
 KEYS = st.sampled_from(["a", "b", "é", None])

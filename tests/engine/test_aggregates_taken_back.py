@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import watersmeet.aggregates as by_name
-from tests.engine.aggregate_chance import NAN, TYPES, aggregates, column, double, doubles, exact, form
+from tests.engine.aggregate_chance import NAN, PLACES, TYPES, aggregates, column, double, doubles, exact, form
 from tests.engine.kit import by_step, driver_of
 from watersmeet._engine import exact_sums as sums
 
@@ -63,7 +64,66 @@ def expected(left: list[Any], kind: pa.DataType) -> dict[str, Any]:
         "collect_set": names,
         "count_distinct": len(names),
         "top_k": largest(values)[:3],
+    } | found_by(values, numbers)
+
+
+def found_by(values: list[Any], numbers: list[float]) -> dict[str, Any]:
+    """What is found by another value, by its place, or by how often it is there."""
+    is_large = [value > 0 or value != value for value in values]
+    pairs = [(value if it else None, value) for value, it in zip(values, is_large, strict=True)]
+    keys = [(number != number, value) for number, value in zip(numbers, values, strict=True)]
+    return {
+        "max_by": latest([shown for shown, _ in pairs], keys, largest=True),
+        "min_by": latest([shown for shown, _ in pairs], keys, largest=False),
+        "max_of": latest(values, is_large, largest=True),
+        "min_of": latest(values, is_large, largest=False),
+        "bool_and": all(is_large) if values else None,
+        "bool_or": any(is_large) if values else None,
+        "mode": most_often(values),
+        "top_by": [v for wanted in (True, False) for v, it in zip(values, is_large, strict=True) if it == wanted][:3],
+        **{f"p{p}": at_place(values, numbers, p) for p in PLACES},
     }
+
+
+def latest(values: list[Any], keys: list[Any], *, largest: bool) -> Any:
+    """The value of the last one of those whose key is largest, or smallest; NaN are alike."""
+    found, best = None, None
+    for value, key in zip(values, keys, strict=True):
+        key = (True, 0) if isinstance(key, tuple) and key[0] else key
+        if best is None or (key >= best if largest else key <= best):
+            found, best = value, key
+    return found
+
+
+def most_often(values: list[Any]) -> Any:
+    """Of those that are there most often the smallest, NaN last."""
+    values = [plain(value) for value in values]
+    count = Counter(map(repr, values))
+    order = sorted(values, key=lambda v: (-count[repr(v)], in_order(v)))
+    return order[0] if values else None
+
+
+def in_order(value: Any) -> tuple[bool, Any]:
+    return value != value, 0 if value != value else value
+
+
+def plain(value: Any) -> Any:
+    """The value, -0.0 as 0.0."""
+    return 0.0 if isinstance(value, float) and value == 0 else value
+
+
+def at_place(values: list[Any], numbers: list[float], p: float) -> float | None:
+    """The percentile, in Spark's steps."""
+    if not values:
+        return None
+    numbers = [plain(number) for number in numbers]
+    order = sorted(range(len(values)), key=lambda at: in_order(values[at]))
+    place = (len(values) - 1) * p
+    low, high = math.floor(place), math.ceil(place)
+    one, other = order[low], order[high]
+    if low == high or values[one] == values[other] or (numbers[one] != numbers[one]):
+        return numbers[one]
+    return numbers[one] + (place - low) * (numbers[other] - numbers[one])
 
 
 def same(one: Any, other: Any) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import Batch, EngineDriver
 from tests.engine.state_kit import declared
 from tests.engine.stream_kit import PLUS
 from watersmeet._engine.keys.keys import hash_keys
@@ -19,8 +21,6 @@ from watersmeet._engine.state.merge import Policy
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet.errors import SourceError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import Batch, EngineDriver
 from watersmeet.windows import JoinWindows
 
 LIMIT = 10_000

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
 from watersmeet.aggregates import python
 from watersmeet.errors import FunctionError
-from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.windows import SessionWindows, TimeWindows
 
 COUNTED = pa.struct([("n", pa.int64())])

@@ -12,6 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof import engine
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.table_table import TableTableJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -29,12 +35,6 @@ from tests.engine.kit import (
 )
 from watersmeet._engine.operators import subscriptions
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof import engine
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 # -- what is counted, kept, refused --------------------------------------------------------------------------
 

@@ -11,6 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
 from tests.engine.kit import (
     PLUS,
     REF,
@@ -27,11 +32,6 @@ from tests.engine.test_foreign_key import HOW, SHARDS, histories
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Outlet, stamp_sources
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalTableLookup
 
 
 def looked_up(how: str = "inner", shards: int = 3, *, of: str = "stream", joiner: Any = PLUS) -> EngineDriver:
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused() -> None:
         left.join(right, PLUS)
     with pytest.raises(TopologyError, match="gives another type"):
         left.join(right, PLUS, key=REF)
-    with pytest.raises(TopologyError, match="Only a join with a global table"):
+    with pytest.raises(TopologyError, match="the table 'table' takes no key: key="):
         left.join(table, PLUS, key=REF)
     with pytest.raises(TopologyError, match="has no outer form"):
         table.outer_join(right, PLUS)

@@ -10,6 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.tables.global_lookup import (
+    GlobalLookup,
+    GlobalTable,
+    GlobalTableLookup,
+    GlobalView,
+)
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -24,16 +34,6 @@ from tests.engine.kit import (
 )
 from tests.engine.test_foreign_key import HOW, SHARDS, histories
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.global_lookup import (
-    GlobalLookup,
-    GlobalTable,
-    GlobalTableLookup,
-    GlobalView,
-)
 
 GLOBALS = ("one", "two", "three")
 
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused() -> None:
     one, two, three = globals_of(builder)
     (table,) = tables(builder, "table")
     number = builder.global_table("number", key="long", value="string")
-    with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: Let the other one drive"):
+    with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: A global table drives nothing"):
         one.join(table, PLUS, key=REF)
     with pytest.raises(TopologyError, match="gives another type"):
         one.join(number, PLUS, key=REF)

@@ -10,6 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import Batch, EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.table import TableSource
 from tests.engine.kit import PLUS
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows.types import HEADERS
@@ -19,13 +26,6 @@ from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.change.compare import compare
 from watersmeet._plan.change.described import described
 from watersmeet._plan.operators.spec import TableSchema
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import Batch, EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from watersmeet.testing.proof.oracle.tables.table import TableSource
 
 GRACE = 20
 

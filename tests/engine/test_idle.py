@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from proof.engine import EngineDriver
 from tests.engine.lagging import chain
 from tests.engine.stream_kit import joined
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import JoinWindows
 
 WINDOWS = JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")

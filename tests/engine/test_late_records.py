@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.recordings import Step
 from tests.engine.stream_kit import PLUS, joined, run, steps_of
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.recordings import Step
 from watersmeet.windows import JoinWindows
 
 BEFORE, AFTER, GRACE = 6, 10, 3

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from proof.arrow import arrow_builder
 from tests.engine.stream_kit import PLUS
-from watersmeet.testing.proof.arrow import arrow_builder
 from watersmeet.windows import JoinWindows
 
 WINDOWS = JoinWindows(10, 10, 0)

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import Batch, EngineDriver
 from tests.engine.kit import PLUS
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import Batch, EngineDriver
 from watersmeet.windows import JoinWindows
 
 SHARDS = (4, 20, 50, 200)

@@ -15,14 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import watersmeet.aggregates as wm
+from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
 from watersmeet._engine.aggregates.kinds import part_of
 from watersmeet._engine.aggregates.named import NamedFold
+from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet._engine.aggregates.scans import ROUNDS, Groups
-from watersmeet._engine.aggregates.types import struct_of, types_of
 from watersmeet._plan import folds
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
 
 NUMBERS = st.sampled_from([None, 0, 1, 2, 3, 7, -5, 2**40])
 STEPS = st.lists(st.tuples(st.just("in"), st.sampled_from("abc"), NUMBERS, st.integers(0, 9)), max_size=20)
@@ -42,7 +42,11 @@ def text(value: Any) -> Any:
     return odd_null(value).cast(pa.string())
 
 
-def everything(*, of_table: bool) -> dict[str, wm.Aggregate]:
+def positive(value: Any) -> Any:
+    return pc.greater(odd_null(value), 0)
+
+
+def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
     more = {} if of_table else {"first": wm.first(odd_null), "last": wm.last(text)}
     return more | {
         "n": wm.count(),
@@ -57,11 +61,26 @@ def everything(*, of_table: bool) -> dict[str, wm.Aggregate]:
         "different": wm.collect_set(text),
         "distinct": wm.count_distinct(odd_null),
         "top": wm.top_k(odd_null, 2),
+        "best": wm.max_by(text, odd_null),
+        "worst": wm.min_by(text, odd_null),
+        "tops": wm.top_k(k=2, by=odd_null),
+        "usual": wm.mode(odd_null),
+        "middle": wm.percentile(odd_null, 0.5),
+        "every": wm.bool_and(positive),
+        "any": wm.bool_or(positive),
     }
 
 
-def everything_kinds() -> list[str]:
-    return [each.kind for each in everything(of_table=True).values()]
+def kernel_of(aggregate: wm.AnyAggregate, kind: pa.DataType, *, takes_back: bool = False) -> Part:
+    """What an aggregate does to values of a type."""
+    names = tuple(aggregate.arguments)
+    kinds = dict.fromkeys(names, kind)
+    types = aggregate.types(wm.Use(kinds, takes_back=takes_back))
+    return part_of(aggregate, Kept(*types, takes_back=takes_back))
+
+
+def it(value: Any) -> Any:
+    return value
 
 
 def expected(rows: list[int], *, of_table: bool) -> dict[str, Any]:
@@ -82,6 +101,13 @@ def expected(rows: list[int], *, of_table: bool) -> dict[str, Any]:
         "different": list(dict.fromkeys(texts)),
         "distinct": len(set(values)),
         "top": sorted(values, reverse=True)[:2],
+        "best": str(max(values)) if values else None,
+        "worst": str(min(values)) if values else None,
+        "tops": sorted(values, reverse=True)[:2],
+        "usual": min(statistics.multimode(values), default=None),
+        "middle": statistics.median(values) if values else None,
+        "every": all(value > 0 for value in values) if values else None,
+        "any": any(value > 0 for value in values) if values else None,
     }
 
 
@@ -141,30 +167,21 @@ def test_of_a_table_they_are_what_python_makes_of_the_rows_that_are_left(steps: 
 def test_two_states_as_one_are_the_state_of_all_values(data: Any, takes_back: bool) -> None:
     values = st.lists(st.sampled_from([None, 1, 2, 5]), max_size=5)
     parts = [data.draw(values), data.draw(values)]
-    for kind in (
-        "count",
-        "sum",
-        "avg",
-        "stddev",
-        "min",
-        "max",
-        "collect_list",
-        "collect_set",
-        "count_distinct",
-        "top_k",
-    ):
-        state, _ = types_of(kind, pa.int64(), takes_back=takes_back)
-        part = part_of(kind, state, 2, takes_back=takes_back)
+    for name, aggregate in everything(of_table=True).items():
+        kind = pa.bool_() if name in ("every", "any") else pa.int64()
+        part, names = kernel_of(aggregate, kind, takes_back=takes_back), list(aggregate.arguments)
 
-        def state_of(rows: list[int | None], part: Any = part) -> pa.Array:
+        def state_of(rows: list[int | None], part: Part = part, kind: Any = kind, names: Any = names) -> pa.Array:
             kept = part.init(1)
             for row in rows:
-                kept = part.add(kept, pa.array([row], pa.int64()))
+                value = pa.array([row], pa.int64()).cast(kind)
+                both = value if len(names) == 1 else pa.StructArray.from_arrays([value] * 2, names)
+                kept = part.add(kept, part.given(both))
             return kept
 
         merged = part.finish(part.merge(*map(state_of, parts)))[0].as_py()
         whole = part.finish(state_of(parts[0] + parts[1]))[0].as_py()
-        assert merged == (pytest.approx(whole) if kind == "stddev" else whole), kind
+        assert merged == (pytest.approx(whole) if name == "spread" else whole), name
 
 
 def test_floats_are_added_one_after_the_other_however_many_a_group_has() -> None:
@@ -178,8 +195,7 @@ def test_floats_are_added_one_after_the_other_however_many_a_group_has() -> None
 
 
 def test_nan_is_the_largest_number_and_a_null_argument_is_none() -> None:
-    state, _ = types_of("max", pa.float64(), takes_back=False)
-    largest, least = (part_of(kind, state, None, takes_back=False) for kind in ("max", "min"))
+    largest, least = (kernel_of(each, pa.float64()) for each in (wm.max(it), wm.min(it)))
     values = pa.array([1.0, None, math.nan, math.inf])
     for part, wanted in ((largest, [1.0, 1.0, "nan", "nan"]), (least, [1.0, 1.0, 1.0, 1.0])):
         run = part.run(Groups(np.array([0, 4])), pa.nulls(1, pa.float64()), values, None)
@@ -216,11 +232,11 @@ def test_what_cannot_be_aggregated_is_refused_with_the_reason() -> None:
 
 
 def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
-    names = ("count", "sum", "max", "collect_list")
-    fields = tuple((name, name, None) for name in names)
-    kinds = [types_of(name, pa.int64(), takes_back=False) for name in names]
-    state, result = (struct_of([(n, kind[at]) for n, kind in zip(names, kinds, strict=True)]) for at in (0, 1))
-    fold = NamedFold(folds.NamedFold(fields), state, result)
+    aggregates = {"count": wm.count(it), "sum": wm.sum(it), "max": wm.max(it), "collect_list": wm.collect_list(it)}
+    names = tuple(aggregates)
+    kinds = [each.types(wm.Use({"argument": pa.int64()})) for each in aggregates.values()]
+    state, result = (pa.struct([(n, kind[at]) for n, kind in zip(names, kinds, strict=True)]) for at in (0, 1))
+    fold = NamedFold(folds.NamedFold(tuple(aggregates.items())), state, result)
     values = pa.array([dict.fromkeys(names, n) for n in (3, 1, 2)])
     kept = pa.nulls(1, state)
     for at in range(3):
@@ -232,8 +248,7 @@ def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
 def test_a_deviation_is_the_same_to_the_bit_for_groups_of_any_size() -> None:
     values = np.random.default_rng(5).normal(size=4 * ROUNDS)
     column = pa.array(values, mask=values > 1.5)
-    state, _ = types_of("stddev", pa.float64(), takes_back=False)
-    part = part_of("stddev", state, None, takes_back=False)
+    part = kernel_of(wm.stddev(it), pa.float64())
     kept, states = part.init(1), []
     for at in range(len(column)):
         kept = part.add(kept, column.slice(at, 1))
@@ -245,11 +260,10 @@ def test_a_deviation_is_the_same_to_the_bit_for_groups_of_any_size() -> None:
 def test_decimals_are_summed_exactly_and_a_sum_that_does_not_fit_is_an_error(takes_back: bool) -> None:
     for precision in (10, 38):
         kind = pa.decimal128(precision, 2)
-        state, result = types_of("sum", kind, takes_back=takes_back)
-        part = part_of("sum", state, None, takes_back=takes_back)
+        part = kernel_of(wm.sum(it), kind, takes_back=takes_back)
         values = pa.array([Decimal("1.10"), None, Decimal("2.25")], kind)
         run = part.finish(part.run(Groups(np.array([0, 3])), part.init(1), values, None))
-        assert run.type == result == pa.decimal128(min(precision + 10, 38), 2)
+        assert run.type == pa.decimal128(min(precision + 10, 38), 2)
         assert run.to_pylist() == [Decimal("1.10"), Decimal("1.10"), Decimal("3.35")]
     nines = pa.array([Decimal("9" * 36 + ".99")] * 2, pa.decimal128(38, 2))
     with pytest.raises(FunctionError, match="larger than its type"):

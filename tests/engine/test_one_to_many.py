@@ -12,6 +12,11 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.one_to_many import OneToManyJoin
 from tests.engine.kit import (
     LIBRARY,
     PLUS,
@@ -27,11 +32,6 @@ from tests.engine.kit import (
 from tests.engine.test_foreign_key import SHARDS, histories
 from watersmeet._engine.keys.keybytes import combined_bytes
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.one_to_many import OneToManyJoin
 
 BYTES = Path(__file__).parent.parent / "recordings" / "bytes.json.gz"
 

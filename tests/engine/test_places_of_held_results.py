@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.stream_kit import PLUS
 from watersmeet.aggregates import python
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import BufferConfig, EmitStrategy, JoinWindows, SlidingWindows, Suppressed, TimeWindows
 
 Row = tuple[str, str, str, int, int]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.stream_kit import PLUS
 from watersmeet._engine.state.runs import State
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import JoinWindows
 
 BATCHES = 100

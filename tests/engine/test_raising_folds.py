@@ -14,6 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle.graph import Node
+from proof.oracle.parts import window_aggregate
+from proof.oracle.records import Windowed
+from proof.oracle.windows.aggregate import StreamAggregate
+from proof.oracle.windows.aggregation import Aggregator
+from proof.runners.library import as_written
 from tests.engine.kit import by_step
 from watersmeet._engine.aggregates import contributions
 from watersmeet._engine.aggregates.fold import Work, in_rounds
@@ -26,15 +35,6 @@ from watersmeet._engine.rows.columns import gather
 from watersmeet._plan.folds import FunctionFold, Step
 from watersmeet.aggregates import python
 from watersmeet.aggregates import sum as total
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.parts import window_aggregate
-from watersmeet.testing.proof.oracle.records import Windowed
-from watersmeet.testing.proof.oracle.windows.aggregate import StreamAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator
-from watersmeet.testing.proof.runners.library import as_written
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 
 KEYS = st.sampled_from(["a", "b"])

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.engine import EngineDriver
+from proof.recordings import Step
+from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import LET_GO
 from watersmeet._engine.time.reach import Steps, furthest_before, told_reach
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.recordings import Step
-from watersmeet.testing.proof.runners.engine import EngineRunner
 from watersmeet.windows import JoinWindows
 
 

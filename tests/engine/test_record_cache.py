@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
 from tests.engine.kit import LIBRARY, PLUS, REF, Step, joined, run, tables
 from watersmeet._plan.record_cache import with_record_cache
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
 
 
 def cached(build: Callable[[Any], Any]) -> EngineDriver:

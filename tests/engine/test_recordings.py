@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.testing.proof.conformance_compare import judge
-from watersmeet.testing.proof.golden import read as read_golden
-from watersmeet.testing.proof.recordings import History, read
-from watersmeet.testing.proof.runners.engine import EngineRunner
-from watersmeet.testing.proof.runners.vectors import new_values
+from proof.conformance_compare import judge
+from proof.golden import read as read_golden
+from proof.recordings import History, read
+from proof.runners.engine import EngineRunner
+from proof.runners.vectors import new_values
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.md"))

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, driver_of, run, tables
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Writer
-from watersmeet.testing.proof.arrow import arrow_builder
 
 RECORDS = 40
 

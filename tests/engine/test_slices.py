@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from proof.engine import EngineDriver
 from tests.engine.state_kit import T, check_stored, levels, scanned, write
 from tests.engine.test_bytes import KINDS, shared
 from watersmeet._engine.keys.keys import hash_keys
@@ -18,7 +19,6 @@ from watersmeet._engine.state import rundata
 from watersmeet._engine.state.merge import Policy
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet.testing.proof.engine import EngineDriver
 
 
 def blob_of(keys: list[str]) -> pa.RecordBatch:

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import Batch, EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.graph import Node, Topology
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.table_table import TableTableJoin
+from proof.runners.library import as_written
 from tests.engine.kit import PLUS, REF, Step, oracle_tables, tables
 from watersmeet._engine.exchange.clock import SNAPSHOT, Clock
 from watersmeet._engine.rows.columns import ints
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import Batch, EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node, Topology
-from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
-from watersmeet.testing.proof.runners.library import as_written
 
 
 class BegunDriver(EngineDriver):

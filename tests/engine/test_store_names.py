@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
 
 JOINS: dict[str, Callable[[Any], Any]] = {
     "table_table": lambda b: b["l"].join(b["r"], PLUS, name="j"),

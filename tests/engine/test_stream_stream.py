@@ -12,8 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.layout import setting_of
+from proof.recordings import History, Step
+from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine.exchange.routing import Outlet, Route, pack
+from watersmeet._engine.exchange.watermark import times, watermark_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching import matches
 from watersmeet._engine.operators.level import run_operator
@@ -22,13 +28,7 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._engine.time import held
-from watersmeet._engine.time.watermark import times, watermark_of
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.layout import setting_of
-from watersmeet.testing.proof.recordings import History, Step
-from watersmeet.testing.proof.runners.engine import EngineRunner
 from watersmeet.windows import JoinWindows
 
 # -- time --------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_the_join_of_two_streams_needs_windows_and_a_known_generation() -> None:
         left.join(right, PLUS)
     with pytest.raises(TopologyError, match="no such generation"):
         left.join(right, PLUS, JoinWindows(1, 1, 0), generation="newest")
-    with pytest.raises(TopologyError, match="does not take these arguments"):
+    with pytest.raises(TopologyError, match="takes no windows: windows=JoinWindows"):
         left.join(table, PLUS, JoinWindows(1, 1, 0))
 
 

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.graph import Topology as OracleTopology
+from proof.oracle.parts import stream
+from proof.oracle.records import Result
+from proof.oracle.semantics import Semantics
+from proof.oracle.streams.stream_stream import StreamStreamJoin
+from proof.oracle.topologies import join_spec
+from proof.recordings import History, Step
+from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, PLUS, histories, history_of, joined, repaired, run, steps_of
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Topology as OracleTopology
-from watersmeet.testing.proof.oracle.parts import stream
-from watersmeet.testing.proof.oracle.records import Result
-from watersmeet.testing.proof.oracle.semantics import Semantics
-from watersmeet.testing.proof.oracle.streams.stream_stream import StreamStreamJoin
-from watersmeet.testing.proof.oracle.topologies import join_spec
-from watersmeet.testing.proof.recordings import History, Step
-from watersmeet.testing.proof.runners.engine import EngineRunner
 from watersmeet.windows import JoinWindows
 
 # 0.10.2 differs by the timestamp of results alone (section A row 19): see below.

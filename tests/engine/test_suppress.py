@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle.graph import Node
+from proof.oracle.parts import operations, suppressed, window_aggregate
+from proof.oracle.records import Windowed
+from proof.oracle.tables.table import TableSource
+from proof.oracle.windows.aggregation import AGGREGATORS
+from proof.oracle.windows.suppress import Room, Suppress
 from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
 from watersmeet.aggregates import python
 from watersmeet.errors import TopologyError, WatersmeetError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.parts import operations, suppressed, window_aggregate
-from watersmeet.testing.proof.oracle.records import Windowed
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
-from watersmeet.testing.proof.oracle.windows.suppress import Room, Suppress
 from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 
 KEYS = st.sampled_from(["a", "b", "ab", "é"])

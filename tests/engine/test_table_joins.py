@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver, Result
 from watersmeet._engine.exchange import routing
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver, Result
 
 
 def plus(left: pa.Array, right: pa.Array) -> pa.Array:

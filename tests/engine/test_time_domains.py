@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.lagging import FIRST, HOUR, SECOND, chain, said
 from tests.engine.stream_kit import METHOD, PLUS
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import JoinWindows
 
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.oracle import Semantics, Topology
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.table import Table, TableSource
+from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import PLUS, Said, by_step, driver_of, oracle_says, run
 from watersmeet.aggregates import python
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from watersmeet.testing.proof.oracle.tables.table import Table, TableSource
-from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
 
 RESET, SET = AGGREGATORS["reset"], AGGREGATORS["set"]
 """Folds that give null: of a stream for a value that ends with 3, of a table for the last row of a group."""

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.table import Table, TableSource
+from proof.oracle.tables.table_filter import TableFilter
+from proof.oracle.tables.table_map_values import TableMapValues
+from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
 from watersmeet._plan.kept import kept_functions
 from watersmeet.aggregates import python
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle import functions as text
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.table import Table, TableSource
-from watersmeet.testing.proof.oracle.tables.table_filter import TableFilter
-from watersmeet.testing.proof.oracle.tables.table_map_values import TableMapValues
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
-from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
 
 KEYS = st.sampled_from(["a", "b", "ab", None])
 VALUES = st.sampled_from(["a|1", "b|2", "a|3", "b|4", "none", None])
@@ -364,7 +364,7 @@ def test_a_grace_asks_for_a_history_that_is_as_long() -> None:
         stream.join(short.to_table(history="59 seconds"), PLUS, grace="1 minute")
     with pytest.raises(TopologyError, match="cannot be negative"):
         stream.join(plain, PLUS, grace="-1 ms")
-    with pytest.raises(TopologyError, match="Only a join with a table that remembers its past takes a grace"):
+    with pytest.raises(TopologyError, match="takes no grace: grace='1 ms'"):
         stream.join(builder.global_table("g", key="string", value="string"), PLUS, key=REF, grace="1 ms")
     kept = builder.table("v", key="string", value="string", history="1 minute").filter(EVEN, store="even")
     with pytest.raises(TopologyError, match="must be versioned"):

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle.graph import Node
+from proof.oracle.parts import window_aggregate
+from proof.oracle.records import Windowed
+from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from tests.engine.kit import PLUS, by_step, driver_of, run
 from watersmeet._engine.aggregates import contributions
 from watersmeet.aggregates import python
 from watersmeet.errors import TopologyError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.parts import window_aggregate
-from watersmeet.testing.proof.oracle.records import Windowed
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from watersmeet.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 KEYS = st.sampled_from(["a", "b", "é", None])

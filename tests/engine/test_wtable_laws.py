@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import Semantics, Topology
+from proof.oracle.functions import named_window, plus
+from proof.oracle.graph import Node
+from proof.oracle.tables.table import TableSource
+from proof.oracle.windows.aggregation import Aggregator
+from proof.oracle.windows.window_time import TimeWindowAggregate
+from proof.oracle.windows.window_time import TimeWindows as OracleWindows
+from proof.oracle.windows.windowed import Emission
+from proof.oracle.windows.wtable import Window, WindowedSide
+from proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
+from proof.runners.library import as_written
 from tests.engine.kit import LIBRARY, PLUS, by_step, run
 from watersmeet.aggregates import python
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.oracle import Semantics, Topology
-from watersmeet.testing.proof.oracle.functions import named_window, plus
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.windows.aggregation import Aggregator
-from watersmeet.testing.proof.oracle.windows.window_time import TimeWindowAggregate
-from watersmeet.testing.proof.oracle.windows.window_time import TimeWindows as OracleWindows
-from watersmeet.testing.proof.oracle.windows.windowed import Emission
-from watersmeet.testing.proof.oracle.windows.wtable import Window, WindowedSide
-from watersmeet.testing.proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
-from watersmeet.testing.proof.runners.library import as_written
 from watersmeet.windows import TimeWindows, previous
 
 WINDOW = "struct<start:bigint,end:bigint>"

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.engine.kit import LIBRARY, PLUS, Said, Step, by_step, driver_of, run
 from watersmeet.aggregates import python
 from watersmeet.errors import FunctionError, TopologyError, WatersmeetError
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 
 DAY = 86_400_000
@@ -249,13 +249,13 @@ MISTAKES: list[tuple[Act, str, str, Act]] = [
     ),
     (
         lambda b, one, other, t: t.join(one, PLUS, window_of=named),
-        "window_of it is not known how long",
+        "needs the time for which windows are wanted: keep=None",
         "keep=",
         lambda b, one, other, t: t.join(one, PLUS, window_of=named, keep="14 days"),
     ),
     (
         lambda b, one, other, t: t.to_stream().left_join(one, PLUS),
-        "needs a function that names the window",
+        "needs a function that names the window: window_of=None",
         "window_of=",
         lambda b, one, other, t: t.to_stream().left_join(one, PLUS, window_of=named, keep="2 days"),
     ),
@@ -273,7 +273,7 @@ MISTAKES: list[tuple[Act, str, str, Act]] = [
     ),
     (
         lambda b, one, other, t: one.outer_join(t, PLUS),
-        "inner or left",
+        "the table 'table' has no outer form",
         "left_join(table, joiner)",
         lambda b, one, other, t: one.left_join(t, PLUS),
     ),
@@ -285,8 +285,8 @@ MISTAKES: list[tuple[Act, str, str, Act]] = [
     ),
     (
         lambda b, one, other, t: t.join(t, PLUS, window_of=named),
-        "Only a table by key and window has windows",
-        "Leave window_of= and keep= out",
+        "takes no window_of: window_of=",
+        "Leave window_of= out: it belongs to a join with a table by key and window",
         lambda b, one, other, t: t.join(t, PLUS),
     ),
     (
@@ -329,7 +329,7 @@ def test_what_belongs_to_a_join_with_another_right_side_is_refused() -> None:
         "windows=Join": lambda: stream.join(whole, PLUS, windows, key=lambda value: value),
     }
     for said, join in joins.items():
-        with pytest.raises(TopologyError, match="does not take these arguments") as error:
+        with pytest.raises(TopologyError, match=r"takes no (windows|key|generation): ") as error:
             join()
         assert said in str(error.value)
 

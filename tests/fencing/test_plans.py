@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, is_in, of_topology, planned
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, of_topology, planned
 from watersmeet.errors import ConfigError, CorruptData
 
 LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":%d}\n{"orders":{"0":%d}}\n7'

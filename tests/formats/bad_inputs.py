@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 import watersmeet as wm
-from watersmeet._spark.formats.json_schema.types import schema_for
+from watersmeet._worker.formats.json_schema.types import schema_for
 from watersmeet.io.formats import Format
 
 LARGE = 20 << 20

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DayTimeIntervalType as IntervalType
 
 from tests.formats import avro_kit
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.avro.letters import check
-from watersmeet._spark.formats.avro.types import names_of, schema_of, type_of_schema
-from watersmeet._spark.formats.registered import schemas
-from watersmeet._spark.formats.registered.language import BadSchema, Refused
+from watersmeet._worker.formats import schemas
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.avro.letters import check
+from watersmeet._worker.formats.avro.types import names_of, schema_of, type_of_schema
+from watersmeet._worker.formats.registered.language import BadSchema, Refused
 from watersmeet.errors import SinkError, TopologyError
 from watersmeet.io.schema_formats import SchemaFormat, avro
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.formats.bad_inputs import INPUTS, Inputs
 from watersmeet._engine.rows.columns import ints
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.dead_letters import HEADERS_ARROW, PREFIX
-from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.dead_letters import HEADERS_ARROW, PREFIX
+from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
 from watersmeet.errors import SourceError
 from watersmeet.io.formats import Format
 

@@ -18,16 +18,16 @@ from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 import watersmeet as wm
 from tests.formats.fuzz.draws import MIN, zigzag
 from tests.formats.fuzz.registered import DEEP, EMPTIES, LIST, READ, WITHIN, _list, doubled, framed
-from watersmeet._spark.formats import formats, json_blocks, json_decode
-from watersmeet._spark.formats.avro.types import schema_of, written_schema
-from watersmeet._spark.formats.avro.values import WriterSchema, columns_of
-from watersmeet._spark.formats.guarded.budgets import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
-from watersmeet._spark.formats.json_schema.language import JsonSchema
-from watersmeet._spark.formats.json_schema.validation import refused, validator
-from watersmeet._spark.formats.protobuf.values import columns_of as messages_of
-from watersmeet._spark.formats.registered import answers, schemas
-from watersmeet._spark.formats.registered.client import Endless, RegistryClient
-from watersmeet._spark.formats.registered.language import BadSchema, Refused
+from watersmeet._worker.formats import formats, json_blocks, json_decode, schemas
+from watersmeet._worker.formats.avro.types import schema_of, written_schema
+from watersmeet._worker.formats.avro.values import WriterSchema, columns_of
+from watersmeet._worker.formats.guarded.budgets import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
+from watersmeet._worker.formats.json_schema.language import JsonSchema
+from watersmeet._worker.formats.json_schema.validation import refused, validator
+from watersmeet._worker.formats.protobuf.values import columns_of as messages_of
+from watersmeet._worker.formats.registered import answers
+from watersmeet._worker.formats.registered.client import Endless, RegistryClient
+from watersmeet._worker.formats.registered.language import BadSchema, Refused
 from watersmeet.errors import EncodingError, SourceError, TopologyError
 
 # -- Avro ----------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from pyspark.sql.types import LongType
 import watersmeet as wm
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, Sink, Source
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.formats import describe_format, serde_of, type_of
-from watersmeet._spark.formats.registered import schemas, settled
-from watersmeet._spark.formats.registered.client import RegistryClient
+from watersmeet._spark.formats import settled
+from watersmeet._worker.formats import schemas
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.formats import describe_format, serde_of, type_of
+from watersmeet._worker.formats.registered.client import RegistryClient
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 

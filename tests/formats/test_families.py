@@ -7,11 +7,11 @@ from typing import get_args
 
 from tests.operators.test_who_answers import names_in
 from tests.test_architecture import modules, part_of
-from watersmeet._spark.formats.formats import FAMILIES
-from watersmeet._spark.formats.registered.schemas import LANGUAGES
+from watersmeet._worker.formats.formats import FAMILIES
+from watersmeet._worker.formats.schemas import LANGUAGES
 from watersmeet.io.formats import FormatName
 
-FREE = ("watersmeet._spark.formats.families", "watersmeet._spark.formats.formats")
+FREE = ("watersmeet._worker.formats.families", "watersmeet._worker.formats.formats")
 OF_THEIR_OWN = {"WindowedFormat", "DebeziumFormat", "DebeziumKeyFormat", "DecimalFormat"}
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
-from watersmeet._spark.formats.guarded import guard, net, notes, trial
-from watersmeet._spark.formats.serdes import Decoded
+from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
+from watersmeet._worker.formats.guarded import guard, net, notes, trial
+from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import SourceError
 
 ROOT = Path(__file__).resolve().parents[2]

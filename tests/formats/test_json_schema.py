@@ -34,9 +34,9 @@ from pyspark.sql.types import (
 )
 
 from tests.formats.avro_kit import EPOCH, MICROS
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.formats import serde_of, type_of
-from watersmeet._spark.formats.registered import schemas
+from watersmeet._worker.formats import schemas
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.formats import serde_of, type_of
 from watersmeet.errors import SinkError, TopologyError
 from watersmeet.io.debezium import debezium
 from watersmeet.io.schema_formats import SchemaFormat, json_schema

@@ -15,7 +15,8 @@ from pyspark.sql.types import DataType, LongType
 from dev.registry import SchemaRegistryServer
 from tests.formats.test_json_schema import ORDER, ROW, form, read, written
 from watersmeet._plan.nodes import Shape, Sink, Source
-from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet._spark.formats import settled
+from watersmeet._worker.formats import schemas
 from watersmeet.errors import ChangedTopology, ConfigError
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat, json_schema

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, Sink
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.registered import schemas, settled
+from watersmeet._spark.formats import settled
+from watersmeet._worker.formats import schemas
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError, SinkError, TopologyError
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat, protobuf

@@ -17,9 +17,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, Sink, Source
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.registered import schemas, settled
-from watersmeet._spark.formats.registered.client import RegistryClient
+from watersmeet._spark.formats import settled
+from watersmeet._worker.formats import schemas
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.registered.client import RegistryClient
 from watersmeet.errors import ChangedTopology, ConfigError, SourceError, TopologyError
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat, avro

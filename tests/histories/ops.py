@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.testing.proof.histories import Op, Ref
+from proof.histories import Op, Ref
 
 
 def op(kind: str, *inputs: int, **params: object) -> Op:

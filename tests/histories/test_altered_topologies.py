@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from proof.histories.changed.altered import Altered, check_altered, draw_altered
 from watersmeet._plan.change import compare
 from watersmeet._plan.change.lineage import Reading
-from watersmeet.testing.proof.histories.changed.altered import Altered, check_altered, draw_altered
 
 PAIRS = 60
 OUTCOMES = ("refused", "begun anew", "gone on")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from watersmeet.testing.proof.histories.changed import changes
-from watersmeet.testing.proof.histories.changed.changes import Changed, check_changed, draw_changed
-from watersmeet.testing.proof.histories.changed.oracle import ChangedOracle
-from watersmeet.testing.proof.histories.kinds.registry import is_limited
-from watersmeet.testing.proof.oracle.graph import Topology
+from proof.histories.changed import changes
+from proof.histories.changed.changes import Changed, check_changed, draw_changed
+from proof.histories.changed.oracle import ChangedOracle
+from proof.histories.kinds.registry import is_limited
+from proof.oracle.graph import Topology
 
 PAIRS = 75
 

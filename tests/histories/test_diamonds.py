@@ -9,19 +9,19 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.histories import Blueprint, Case, Input, Op, check
+from proof.histories.blueprint import beside
+from proof.histories.check import by_step, run_oracle
+from proof.histories.draw import draw_case, draw_records
+from proof.histories.kinds.choices import Choices, Dice
+from proof.histories.kinds.functions import ArrowFunctions
+from proof.histories.kinds.kind import Params
+from proof.histories.kinds.registry import KINDS, build
+from proof.histories.report import page
+from proof.histories.spark import Bundle, check_bundle
 from tests.histories.ops import op
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
-from watersmeet.testing.proof.histories import Blueprint, Case, Input, Op, check
-from watersmeet.testing.proof.histories.blueprint import beside
-from watersmeet.testing.proof.histories.check import by_step, run_oracle
-from watersmeet.testing.proof.histories.draw import draw_case, draw_records
-from watersmeet.testing.proof.histories.kinds.choices import Choices, Dice
-from watersmeet.testing.proof.histories.kinds.functions import ArrowFunctions
-from watersmeet.testing.proof.histories.kinds.kind import Params
-from watersmeet.testing.proof.histories.kinds.registry import KINDS, build
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.spark import Bundle, check_bundle
 
 LOST = (op("table"), op("table_table", 0, 0, how="inner"))
 """A delete is not sent: each side sees that the other has gone already."""

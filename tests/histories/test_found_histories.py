@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.testing.proof.histories import Case, Input, Op, Ref, check
-from watersmeet.testing.proof.histories.blueprint import Blueprint
-from watersmeet.testing.proof.histories.report import page
+from proof.histories import Case, Input, Op, Ref, check
+from proof.histories.blueprint import Blueprint
+from proof.histories.report import page
 
 FOUND = {
     "a foreign key finds what suppress has sent of a change that came late": Case(
@@ -86,6 +86,19 @@ FOUND = {
             ),
         ),
         (Input("n0", "a", "1", 32), Input("n0", "a", None, 19), Input("n0", "a", None, 52), Input("n0", "a", "1", 74)),
+    ),
+    "a batch is cut where a join of an earlier generation would be given its records in another order": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("stream", (), {}),
+                Op("stream_stream", (Ref(0), Ref(1)), {"how": "inner", "before": 0, "after": 20, "grace": 86400000}),
+                Op("to", (Ref(2),), {}),
+            ),
+            generation="old",
+        ),
+        (Input("n1", "a", "1", 66), Input("n0", "a", "1", 66)),
+        partitioned=True,
     ),
 }
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from watersmeet.testing.proof.histories import Case, check
-from watersmeet.testing.proof.histories.blueprint import Blueprint, Ref
-from watersmeet.testing.proof.histories.draw import draw_blueprint, draw_case
-from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.settled import all_above
+from proof.histories import Case, check
+from proof.histories.blueprint import Blueprint, Ref
+from proof.histories.draw import draw_blueprint, draw_case
+from proof.histories.kinds.choices import Dice
+from proof.histories.report import page
+from proof.histories.settled import all_above
 
 COUNT = 160
 PIECES = 4

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from proof.histories.kinds import functions
+from proof.histories.report import page
+from proof.histories.spark import Bundle, bundle_of, check_bundle
+from proof.oracle import functions as text
 from watersmeet._spark.dataflow.fusion import SWITCH, Fusion
-from watersmeet.testing.proof.histories.kinds import functions
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.spark import Bundle, bundle_of, check_bundle
-from watersmeet.testing.proof.oracle import functions as text
 
 
 def plus(left: Column, right: Column) -> Column:
@@ -66,7 +66,7 @@ def test_random_topologies_whose_functions_the_levels_evaluate_hold_on_spark(
 
     fused = Fusion.fused
     monkeypatch.setattr(Fusion, "fused", noted)
-    monkeypatch.setattr("watersmeet.testing.proof.histories.spark.ColumnFunctions", WithExpressions)
+    monkeypatch.setattr("proof.histories.spark.ColumnFunctions", WithExpressions)
     spark.conf.set(SWITCH, "level")
     try:
         differences = check_bundle(bundles()[number], spark)

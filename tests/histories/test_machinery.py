@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from proof.histories import Blueprint, Case, Input, check, shrink
+from proof.histories.__main__ import main
+from proof.histories.case import of_json, to_json
+from proof.histories.check import run_oracle
+from proof.histories.draw import case_of
+from proof.histories.report import page, seed_line
+from proof.histories.soak import load, soak
 from tests.histories.ops import op, windowed
 from watersmeet._engine.operators import table_table
 from watersmeet._engine.state import runs
-from watersmeet.testing.proof.histories import Blueprint, Case, Input, check, shrink
-from watersmeet.testing.proof.histories.__main__ import main
-from watersmeet.testing.proof.histories.case import of_json, to_json
-from watersmeet.testing.proof.histories.check import run_oracle
-from watersmeet.testing.proof.histories.draw import case_of
-from watersmeet.testing.proof.histories.report import page, seed_line
-from watersmeet.testing.proof.histories.soak import load, soak
 
 TWO_TABLES = (op("table"), op("table"))
 JOINED = Blueprint((*TWO_TABLES, op("table_table", 0, 1, how="inner"), op("table_to", 2)))

@@ -12,18 +12,18 @@ from itertools import pairwise
 
 import pytest
 
+from proof.histories import Case, check
+from proof.histories.blueprint import Blueprint, Ref
+from proof.histories.case import Input, of_json, to_json
+from proof.histories.check import cuts_of
+from proof.histories.draw import case_of, draw_blueprint, draw_case
+from proof.histories.draw_order import with_partitions
+from proof.histories.kinds.choices import Dice
+from proof.histories.kinds.registry import holds_back, is_limited, sources_of
+from proof.histories.report import page
+from proof.histories.sequence import Merge, cuts_in_sequence
+from proof.histories.settled import all_above
 from tests.histories.ops import op
-from watersmeet.testing.proof.histories import Case, check
-from watersmeet.testing.proof.histories.blueprint import Blueprint, Ref
-from watersmeet.testing.proof.histories.case import Input, of_json, to_json
-from watersmeet.testing.proof.histories.check import cuts_of
-from watersmeet.testing.proof.histories.draw import case_of, draw_blueprint, draw_case
-from watersmeet.testing.proof.histories.draw_order import with_partitions
-from watersmeet.testing.proof.histories.kinds.choices import Dice
-from watersmeet.testing.proof.histories.kinds.registry import holds_back, is_limited, sources_of
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.sequence import Merge, cuts_in_sequence
-from watersmeet.testing.proof.histories.settled import all_above
 
 COUNT = 120
 PIECES = 4
@@ -96,7 +96,9 @@ def test_partitions_and_clocks_are_among_what_is_drawn_and_written_down() -> Non
     assert [of_json(to_json(case)) for case in drawn[:20]] == drawn[:20]
 
 
-def test_a_key_has_one_partition_in_all_inputs_or_any_where_partitions_share_no_windows_and_no_histories() -> None:
+def test_a_key_has_one_partition_in_all_inputs_or_any_where_partitions_share_no_histories_nor_joins_of_wtables() -> (
+    None
+):
     dice, several = Dice("partition of a key"), 0
     for _ in range(300):
         blueprint = draw_blueprint(dice)
@@ -106,7 +108,8 @@ def test_a_key_has_one_partition_in_all_inputs_or_any_where_partitions_share_no_
             where.setdefault(record.key, set()).add(record.partition)
         where.pop(None, None)
         if any(len(partitions) > 1 for partitions in where.values()):
-            assert not {"windows", "history", "records"} & {name for each in blueprint.ops for name in each.params}
+            assert not {"history", "records"} & {name for each in blueprint.ops for name in each.params}
+            assert not any("wtable" in each.kind for each in blueprint.ops)
             several += 1
     assert several > 10
 

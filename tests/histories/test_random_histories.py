@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from watersmeet.testing.proof.histories import Case, check
-from watersmeet.testing.proof.histories.draw import case_of, draw_blueprint, draw_case
-from watersmeet.testing.proof.histories.kinds.registry import is_limited
-from watersmeet.testing.proof.histories.report import page
-from watersmeet.testing.proof.histories.soak import run_chunk
-from watersmeet.testing.proof.histories.spark import bundle_of, check_bundle
+from proof.histories import Case, check
+from proof.histories.draw import case_of, draw_blueprint, draw_case
+from proof.histories.kinds.registry import is_limited
+from proof.histories.report import page
+from proof.histories.soak import run_chunk
+from proof.histories.spark import bundle_of, check_bundle
 
 SEED = 1
 COUNT = 2_000
@@ -67,7 +67,7 @@ def test_a_number_gives_the_same_case_again() -> None:
 
 def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
     cases: list[Case] = [case_of(SEED, number) for number in range(COUNT)]
-    from watersmeet.testing.proof.histories.kinds.registry import KINDS
+    from proof.histories.kinds.registry import KINDS
 
     assert {op.kind for case in cases for op in case.blueprint.ops} == set(KINDS)
     assert {case.shards for case in cases} == {1, 2, 3, 7}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from proof.histories.blueprint import Blueprint, Op, Ref, name_of
+from proof.histories.case import Case, Input
+from proof.histories.check import Steps, run_engine, run_oracle, topology_of
+from proof.histories.draw import case_of
+from proof.histories.driver import RoughDriver
+from proof.histories.settled import settling_sinks, standing
 from watersmeet._plan.record_cache import with_record_cache
-from watersmeet.testing.proof.histories.blueprint import Blueprint, Op, Ref, name_of
-from watersmeet.testing.proof.histories.case import Case, Input
-from watersmeet.testing.proof.histories.check import Steps, run_engine, run_oracle, topology_of
-from watersmeet.testing.proof.histories.draw import case_of
-from watersmeet.testing.proof.histories.driver import RoughDriver
-from watersmeet.testing.proof.histories.settled import settling_sinks, standing
 
 SEED = 12
 COUNT = 2_000

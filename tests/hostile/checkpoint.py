@@ -13,9 +13,9 @@ from watersmeet._spark.checkpoint import batches, checkpoint
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, look
 from watersmeet._spark.checkpoint.facts import Facts
 from watersmeet._spark.checkpoint.files import on_this_machine
-from watersmeet._spark.dataflow.measures import Measure, Measures
 from watersmeet._spark.metrics import kept
 from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._worker.wire.measures import Measure, Measures
 
 
 def checkpoint_files(chance: random.Random, number: int) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructType
 
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.sinks.ends import end_rows
+from watersmeet._spark.dataflow.selection import Selection
+from watersmeet._spark.sinks.functions import FunctionPass
+from watersmeet._spark.sinks.kind import Chosen
 from watersmeet._spark.sinks.sinks import BatchSinks
+from watersmeet._spark.sinks.topics import TopicsFromColumns
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.wire.ends import end_rows
+from watersmeet.io.outputs import SinkTarget
 
 ENDS = "ends"
 
@@ -36,11 +41,26 @@ def closed(frame: DataFrame) -> DataFrame:
     return frame.mapInArrow(Close(arrow_schema(schema)), schema)
 
 
-@dataclass(frozen=True, repr=False)
 class ClosingSinks(BatchSinks):
     """Sinks that close each frame first."""
 
-    ends: str = ENDS
+    @property
+    def identity(self) -> str:
+        """What Kafka's groups and transactional ids begin with."""
+        topics = self.passes[0]
+        assert isinstance(topics, TopicsFromColumns)
+        return topics.identity
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         super().__call__(closed(frame), batch)
+
+
+def closing_sinks(
+    chosen: Sequence[tuple[SinkTarget, Selection]], settings: Mapping[str, str], identity: str
+) -> ClosingSinks:
+    """What writes these topics, and functions of batches beside them."""
+    topics = [(target, selection) for target, selection in chosen if target.topic is not None]
+    targets, selections = zip(*topics, strict=True)
+    others = [each for each in chosen if each not in topics]
+    functions = [FunctionPass(Chosen(number, None, *each)) for number, each in enumerate(others)]
+    return ClosingSinks((TopicsFromColumns(targets, settings, identity, selections=selections, ends=ENDS), *functions))

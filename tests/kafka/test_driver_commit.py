@@ -16,9 +16,9 @@ from dev.broker import KafkaBroker
 from tests.kafka.test_exactly_once import rows, sinks_to, values
 from tests.kafka.topics import committed, new_topic
 from watersmeet._engine.rows import blob
-from watersmeet._spark.sinks import driver_commit
-from watersmeet._spark.sinks.driver_commit import DriverCommit, driver_name
-from watersmeet._spark.sinks.kafka_sink import record_bytes
+from watersmeet._worker.writers import driver_commit
+from watersmeet._worker.writers.driver_commit import DriverCommit, driver_name
+from watersmeet._worker.writers.kafka_sink import record_bytes
 from watersmeet.errors import SinkError
 
 RECORDS = 400

@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
-from tests.kafka.ends import ENDS, ClosingSinks, closed
+from tests.kafka.ends import ENDS, ClosingSinks, closed, closing_sinks
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.sinks.producers import BY_KEY, TransactionalSender
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import prepared
+from watersmeet._worker.writers.producers import BY_KEY, TransactionalSender
 from watersmeet.errors import SinkError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
@@ -30,7 +30,7 @@ from watersmeet.io.topics import TopicSink
 def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> ClosingSinks:
     chosen = tuple((TopicSink(topic), Selection(F.lit(True), "key", "value")) for topic in topics)
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    return ClosingSinks(chosen, settings, identity or f"app-{topics[0]}")
+    return closing_sinks(chosen, settings, identity or f"app-{topics[0]}")
 
 
 def rows(spark: SparkSession, first: int, count: int, tasks: int = 2) -> DataFrame:

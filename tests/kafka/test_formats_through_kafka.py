@@ -18,7 +18,7 @@ from dev.broker import KafkaBroker
 from dev.reader import Record
 from tests.kafka.topics import PARTITIONS, committed, new_topic
 from watersmeet._engine.keys.murmur import murmur2
-from watersmeet._spark.formats.formats import serde_of
+from watersmeet._worker.formats.formats import serde_of
 
 UUIDS = [f"123e4567-e89b-12d3-a456-42661417400{digit}" for digit in range(10)]
 RECORDS = 40

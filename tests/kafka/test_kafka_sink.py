@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
-from tests.kafka.ends import ENDS, ClosingSinks
+from tests.kafka.ends import ENDS, closing_sinks
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.sinks.kafka_client import check_topics
-from watersmeet._spark.sinks.kafka_sink import PLACED_ROWS
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import BatchSinks
+from watersmeet._spark.sinks.topics import TopicsFromColumns
+from watersmeet._worker.writers.kafka_client import check_topics
+from watersmeet._worker.writers.kafka_sink import PLACED_ROWS
 from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
 from watersmeet.io.dataframes import ForeachBatch
 from watersmeet.io.kafka import Kafka
@@ -39,7 +40,7 @@ def everything() -> Selection:
 def write(broker: KafkaBroker, frame: DataFrame, *topics: TopicSink, batch: int = 0, **settings: str) -> None:
     chosen = tuple((topic, everything()) for topic in topics)
     all_settings = {"bootstrap.servers": broker.bootstrap_servers, **settings}
-    ClosingSinks(chosen, all_settings, f"app-{topics[0].name}")(frame, batch)
+    closing_sinks(chosen, all_settings, f"app-{topics[0].name}")(frame, batch)
 
 
 @BOTH
@@ -139,7 +140,7 @@ def test_several_topics_are_written_in_one_pass(spark: SparkSession, broker: Kaf
         (TopicSink(words), Selection(F.col(ENDS).isNull(), "word", "number")),
         (TopicSink(numbers), Selection(F.col("number") > 1, "number", "word")),
     )
-    ClosingSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-two")(frame, 0)
+    closing_sinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-two")(frame, 0)
     assert len(list(tmp_path.iterdir())) == 1
     seen = {(record.topic, record.key, record.value) for record in committed(broker, words, numbers)}
     assert seen == {
@@ -157,7 +158,7 @@ def test_a_topic_beside_a_users_function_gets_the_same_rows(spark: SparkSession,
         (ForeachBatch(lambda frame, _: seen.extend(r["key"] for r in frame.collect())), everything()),
     )
     frame = frame_of(spark, [("a", "1", 1, None), ("b", "2", 2, None)])
-    ClosingSinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-beside")(frame, 0)
+    closing_sinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-beside")(frame, 0)
     assert sorted(seen) == ["a", "b"]
     assert sorted(record.key or b"" for record in committed(broker, topic)) == [b"a", b"b"]
 
@@ -211,7 +212,7 @@ def test_a_kafka_that_is_not_there_is_an_error_and_not_a_wait_for_ever(spark: Sp
     with pytest.raises(WatersmeetError, match="Kafka does not answer"):
         check_topics(nobody, ["any"])
     settings = {"bootstrap.servers": nobody.bootstrap_servers, "message.timeout.ms": "500"}
-    sinks = ClosingSinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")
+    sinks = closing_sinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")
     with pytest.raises(Exception, match="Kafka does not answer"):
         sinks(frame_of(spark, [("k", "v", 1, None)]), 0)
 
@@ -230,5 +231,6 @@ def test_a_refused_setting_is_named_without_its_value(broker: KafkaBroker) -> No
 
 
 def test_no_secret_is_shown_by_what_carries_it() -> None:
-    sinks = BatchSinks((), {"sasl.password": "canary-5431"}, "app", "root")
-    assert "canary" not in repr(sinks)
+    topics = TopicsFromColumns((), {"sasl.password": "canary-5431"}, "app")
+    assert "canary" not in repr(topics)
+    assert "canary" not in repr(BatchSinks((topics,)))

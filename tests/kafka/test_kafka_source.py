@@ -19,16 +19,17 @@ from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
 from watersmeet._plan.nodes import Kind, Shape, Source
 from watersmeet._spark.dataflow.compile import Layout, compile_plan
-from watersmeet._spark.dataflow.wire import Labels, target_count
-from watersmeet._spark.formats.deserializers import HINT
-from watersmeet._spark.formats.formats import type_of
 from watersmeet._spark.sources import topics as kafka_topics
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.sources import partition_counts, scan
+from watersmeet._worker.formats.deserializers import HINT
+from watersmeet._worker.formats.formats import type_of
+from watersmeet._worker.wire.wire import Labels, target_count
 from watersmeet.errors import ConfigError, SourceError
 from watersmeet.io.formats import json
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import DeadLetter, Topic
+from watersmeet.io.policies import DeadLetter
+from watersmeet.io.topics import Topic
 
 _NAMES = (f"topic-{n}" for n in itertools.count())
 
@@ -329,7 +330,8 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
         return "frame" in vars(rows)
 
     assert not decoded(F.upper)
-    assert decoded(lambda value: F.regexp_replace(value, "a", "b"))
+    assert not decoded(lambda value: F.regexp_replace(value, "a", "b"))
+    assert decoded(F.initcap)
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:

@@ -24,11 +24,11 @@ from dev.broker import KafkaBroker
 from tests.kafka.lossy import LossyNetwork, free_port
 from tests.kafka.topics import committed, new_topic
 from watersmeet._engine.rows import blob
-from watersmeet._spark.sinks.driver_commit import DriverCommit
-from watersmeet._spark.sinks.kafka_client import client_settings
-from watersmeet._spark.sinks.kafka_sink import send
-from watersmeet._spark.sinks.producers import TransactionalSender
-from watersmeet._spark.sinks.transactions.retries import Faults, Transaction
+from watersmeet._worker.writers.driver_commit import DriverCommit
+from watersmeet._worker.writers.kafka_client import client_settings
+from watersmeet._worker.writers.kafka_sink import send
+from watersmeet._worker.writers.producers import TransactionalSender
+from watersmeet._worker.writers.retries import Faults, Transaction
 from watersmeet.errors import ConfigError, SinkError
 
 RECORDS = 20

@@ -12,9 +12,9 @@ from dev.broker import KafkaBroker
 from tests.kafka.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
 from watersmeet._engine.rows import blob
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan, Marker, planned
-from watersmeet._spark.sinks.driver_commit import DriverCommit, driver_name
-from watersmeet._spark.sinks.producers import TransactionalSender
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, planned
+from watersmeet._worker.writers.driver_commit import DriverCommit, driver_name
+from watersmeet._worker.writers.producers import TransactionalSender
 from watersmeet.errors import ConfigError
 
 

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed, new_topic
+from watersmeet._spark.checkpoint import topic_ids
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.sources import topic_ids
 
 PATIENCE = 300.0
 """Seconds after which what is waited for is not believed in."""

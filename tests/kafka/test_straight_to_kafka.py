@@ -17,11 +17,11 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 from watersmeet._engine.rows import blob
-from watersmeet._spark.dataflow.wire import END, Exits, Labels
-from watersmeet._spark.formats.formats import serde_of
-from watersmeet._spark.formats.serdes import JsonSerde, Serde
-from watersmeet._spark.sinks.direct_sink import WriteDirectly, can_write_directly
-from watersmeet._spark.sinks.kafka_sink import KafkaWrite
+from watersmeet._worker.formats.formats import serde_of
+from watersmeet._worker.formats.serdes import JsonSerde, Serde
+from watersmeet._worker.wire.wire import END, Exits, Labels
+from watersmeet._worker.writers.direct_sink import WriteDirectly, can_write_directly
+from watersmeet._worker.writers.kafka_sink import KafkaWrite
 from watersmeet.errors import SinkError
 
 RECORDS = 2_000
@@ -306,7 +306,7 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     b = wm.StreamsBuilder("cut")
     b.stream(source, key="long", value="string").to(out)
     monkeypatch.setattr(
-        "watersmeet._spark.sinks.sinks.in_order",
+        "watersmeet._spark.sinks.topics.in_order",
         lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
     )
     with pytest.raises(SinkError, match=r"The rows of a task broke off"):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from watersmeet.testing.proof.histories import check as package_check  # noqa: F401
-from watersmeet.testing.proof.histories.check import _topology
+from proof.histories import check as package_check  # noqa: F401
+from proof.histories.check import _topology
 
 
 @pytest.fixture(autouse=True)

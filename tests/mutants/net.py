@@ -5,11 +5,11 @@ Each has a name, by which the table of mutants says what kills a mutant.
 
 from __future__ import annotations
 
+from proof.histories import Blueprint, Difference, Op, check
+from proof.histories.draw import draw_case
+from proof.histories.kinds.choices import Dice
 from tests.histories import ops
 from tests.histories.ops import op
-from watersmeet.testing.proof.histories import Blueprint, Difference, Op, check
-from watersmeet.testing.proof.histories.draw import draw_case
-from watersmeet.testing.proof.histories.kinds.choices import Dice
 
 COUNT = 60
 

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from proof import engine
+from proof.histories.driver import RoughDriver
 from tests.mutants.aggregates import OF_AGGREGATES
 from tests.mutants.foreign_keys import (
     double_tombstone,
@@ -30,10 +32,11 @@ from tests.mutants.foreign_keys import (
 from tests.mutants.net import NETS, caught
 from tests.mutants.window_aggregates import OF_WINDOWS
 from tests.mutants.wtables import OF_WTABLES
+from watersmeet._engine import operator
 from watersmeet._engine.exchange import routing
 from watersmeet._engine.keys import keys
 from watersmeet._engine.matching import matches
-from watersmeet._engine.operators import foreign_key_send, level, operator, stream_stream, subscriptions, table_table
+from watersmeet._engine.operators import foreign_key_send, level, stream_stream, subscriptions, table_table
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state import merge, runs
 from watersmeet._engine.state import table as state_table
@@ -45,8 +48,6 @@ from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan import rewrite
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet.errors import StateError
-from watersmeet.testing.proof import engine
-from watersmeet.testing.proof.histories.driver import RoughDriver
 
 Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).parents[2]

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.operators.distinct import engine
 from tests.operators.distinct.handle import distinct
 from tests.operators.distinct.node import Distinct as Node
 from tests.operators.distinct.spec import Distinct as Spec
 from watersmeet._engine.operators import level
 from watersmeet._plan import operators
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 from watersmeet.topology import Topology
 
 Record = tuple[str | None, str | None]

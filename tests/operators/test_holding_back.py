@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from tests.operators.delayed import engine
 from tests.operators.delayed.handle import delayed
 from tests.operators.delayed.node import Delayed as Node
@@ -18,8 +20,6 @@ from watersmeet._engine.rows import sizes
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time import held
 from watersmeet._plan import operators
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.engine import EngineDriver
 
 WAIT = 20
 Record = tuple[str, str, int]

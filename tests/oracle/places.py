@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from watersmeet.testing.proof.oracle import Result, Semantics, build
-from watersmeet.testing.proof.oracle.records import Windowed
+from proof.oracle import Result, Semantics, build
+from proof.oracle.records import Windowed
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 HISTORIES = sorted((RECORDINGS / "histories").glob("*.jsonl.gz"))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from proof.conformance import measure
+from proof.conformance_report import golden_table
+from proof.conformance_runners import OracleRunner, RepairedOracleRunner
+from proof.recordings import read
 from tests.oracle.places import HISTORIES, RECORDINGS, VECTORS
-from watersmeet.testing.proof.conformance import measure
-from watersmeet.testing.proof.conformance_report import golden_table
-from watersmeet.testing.proof.conformance_runners import OracleRunner, RepairedOracleRunner
-from watersmeet.testing.proof.recordings import read
 
 REFUSED_VECTORS = {
     "facts of a window builder, no records": 35,

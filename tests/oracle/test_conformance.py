@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from proof import conformance
+from proof.conformance_compare import first_difference, judge
+from proof.conformance_report import golden_table
+from proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
+from proof.oracle import Result, Semantics
+from proof.recordings import History, Step, read
 from tests.oracle.places import RECORDINGS
-from watersmeet.testing.proof import conformance
-from watersmeet.testing.proof.conformance_compare import first_difference, judge
-from watersmeet.testing.proof.conformance_report import golden_table
-from watersmeet.testing.proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
-from watersmeet.testing.proof.oracle import Result, Semantics
-from watersmeet.testing.proof.recordings import History, Step, read
 
 FINDINGS = str(RECORDINGS / "histories" / "findings.jsonl.gz")
 

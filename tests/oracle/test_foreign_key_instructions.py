@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from proof.oracle import Record, Semantics, Topology
+from proof.oracle.graph import Node
+from proof.oracle.tables.foreign_key import SubscriptionSend
+from proof.oracle.tables.table import TableSource
+from proof.recordings import History, read
 from tests.oracle.places import RECORDINGS
-from watersmeet.testing.proof.oracle import Record, Semantics, Topology
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.foreign_key import SubscriptionSend
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.recordings import History, read
 
 VECTORS = read(RECORDINGS / "vectors" / "SubscriptionSendProcessorSupplierTest.json.gz")
 

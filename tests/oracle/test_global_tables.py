@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from watersmeet.testing.proof.oracle import Result, Semantics, Topology
-from watersmeet.testing.proof.oracle.functions import plus, ref
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.tables.global_lookup import (
+from proof.oracle import Result, Semantics, Topology
+from proof.oracle.functions import plus, ref
+from proof.oracle.graph import Node
+from proof.oracle.tables.global_lookup import (
     GlobalLookup,
     GlobalTable,
     GlobalTableLookup,
     GlobalView,
 )
-from watersmeet.testing.proof.oracle.tables.table import TableSource
+from proof.oracle.tables.table import TableSource
 
 
 def table_with_global(how: str) -> Topology:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import watersmeet.testing.proof.oracle
+import proof.oracle
 
-FILES = sorted(Path(watersmeet.testing.proof.oracle.__file__).parent.glob("*.py"))
+FILES = sorted(Path(proof.oracle.__file__).parent.glob("*.py"))
 
 
 def imported(source: str) -> set[str]:
@@ -29,7 +29,7 @@ def foreign(names: set[str]) -> set[str]:
     return {
         name
         for name in names
-        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("watersmeet.testing.proof.oracle")
+        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("proof.oracle")
     }
 
 

@@ -8,13 +8,13 @@ import random
 
 import pytest
 
+from proof.oracle import Result, Semantics, Topology
+from proof.oracle.functions import plus, ref
+from proof.oracle.records import CombinedKey, key_bytes
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.one_to_many import OneToManyJoin
+from proof.oracle.tables.table import TableSource
 from tests.oracle.places import RECORDINGS
-from watersmeet.testing.proof.oracle import Result, Semantics, Topology
-from watersmeet.testing.proof.oracle.functions import plus, ref
-from watersmeet.testing.proof.oracle.records import CombinedKey, key_bytes
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.one_to_many import OneToManyJoin
-from watersmeet.testing.proof.oracle.tables.table import TableSource
 
 
 def source(topology: Topology, topic: str) -> TableSource:

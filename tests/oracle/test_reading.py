@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from watersmeet.testing.proof.oracle import Result
-from watersmeet.testing.proof.oracle.records import Windowed
-from watersmeet.testing.proof.recordings import History, RecordingError, Step, read
+from proof.oracle import Result
+from proof.oracle.records import Windowed
+from proof.recordings import History, RecordingError, Step, read
 
 LINE: dict[str, Any] = {
     "id": "one",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from proof.oracle import Result, Semantics
 from tests.oracle.places import emitted
-from watersmeet.testing.proof.oracle import Result, Semantics
 
 CACHED = {"cache_max_bytes": 1000}
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
+from proof.oracle.graph import Node
+from proof.oracle.parts import window_aggregate
+from proof.oracle.records import Windowed
+from proof.oracle.tables.table import TableSource
+from proof.oracle.tables.table_map_values import TableMapValues
+from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS
+from proof.oracle.windows.suppress import Suppress
 from tests.oracle.places import Steps, emitted, window
-from watersmeet.testing.proof.oracle import ROWS, EngineFailsError, Result, Semantics, Topology, build
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.parts import window_aggregate
-from watersmeet.testing.proof.oracle.records import Windowed
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.tables.table_map_values import TableMapValues
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
-from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS
-from watersmeet.testing.proof.oracle.windows.suppress import Suppress
 
 FAITHFUL = Semantics()
 Results = list[list[Result]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from watersmeet.testing.proof.oracle import Result, Semantics, Topology
-from watersmeet.testing.proof.oracle.functions import plus
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.windows.aggregate import GroupTable, TableAggregate
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from proof.oracle import Result, Semantics, Topology
+from proof.oracle.functions import plus
+from proof.oracle.tables.table import TableSource
+from proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 
 FORGETS_X = Aggregator(
     lambda: "0",

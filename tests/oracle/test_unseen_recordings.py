@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from proof import conformance
+from proof.conformance_report import KindSummary, golden_table
+from proof.conformance_runners import OracleRunner, Runner
+from proof.oracle.vectors.untold import FACTS
+from proof.recordings import History, Step, read
+from proof.runners.engine import EngineRunner
 from tests.oracle.places import HISTORIES, VECTORS
-from watersmeet.testing.proof import conformance
-from watersmeet.testing.proof.conformance_report import KindSummary, golden_table
-from watersmeet.testing.proof.conformance_runners import OracleRunner, Runner
-from watersmeet.testing.proof.oracle.vectors.untold import FACTS
-from watersmeet.testing.proof.recordings import History, Step, read
-from watersmeet.testing.proof.runners.engine import EngineRunner
 
 RUNNERS: list[Runner] = [OracleRunner(), EngineRunner()]
 

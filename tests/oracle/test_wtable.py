@@ -7,16 +7,16 @@ import random
 
 import pytest
 
-from watersmeet.testing.proof.oracle import Record, Result, Semantics, Topology, Windowed
-from watersmeet.testing.proof.oracle.functions import plus
-from watersmeet.testing.proof.oracle.graph import MapRecord, Node
-from watersmeet.testing.proof.oracle.records import Key, Value
-from watersmeet.testing.proof.oracle.tables.table import Table, TableSource
-from watersmeet.testing.proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from watersmeet.testing.proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
-from watersmeet.testing.proof.oracle.windows.windowed import Emission
-from watersmeet.testing.proof.oracle.windows.wtable import DAY_MS, Window, WindowedSide, previous
-from watersmeet.testing.proof.oracle.windows.wtable_joins import (
+from proof.oracle import Record, Result, Semantics, Topology, Windowed
+from proof.oracle.functions import plus
+from proof.oracle.graph import MapRecord, Node
+from proof.oracle.records import Key, Value
+from proof.oracle.tables.table import Table, TableSource
+from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
+from proof.oracle.windows.window_time import TimeWindowAggregate, TimeWindows
+from proof.oracle.windows.windowed import Emission
+from proof.oracle.windows.wtable import DAY_MS, Window, WindowedSide, previous
+from proof.oracle.windows.wtable_joins import (
     StreamWTableJoin,
     TableWTableJoin,
     WTableTableJoin,

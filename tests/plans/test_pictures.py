@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
 from tests.engine.stream_kit import PLUS
 from tests.plans.topologies import drawn, golden
 from watersmeet._plan.pictures.layout import laid_out
 from watersmeet._plan.pictures.picture import picture_of
-from watersmeet.io.topics import DeadLetter
-from watersmeet.testing.proof.arrow import arrow_builder
+from watersmeet.io.policies import DeadLetter
 from watersmeet.topology import Topology
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from proof.arrow import arrow_builder
+from proof.golden import read as read_golden
+from proof.histories.blueprint import as_data, of_data
+from proof.histories.check import topology_of
+from proof.histories.draw import CASES_PER_BLUEPRINT, case_of
+from proof.recordings import History, read, topology_key
+from proof.runners.library import ArrowLibrary
+from proof.runners.topologies import build_recorded, unsupported
 from tests.plans.dump import digests, whole
-from watersmeet.testing.proof.arrow import arrow_builder
-from watersmeet.testing.proof.golden import read as read_golden
-from watersmeet.testing.proof.histories.blueprint import as_data, of_data
-from watersmeet.testing.proof.histories.check import topology_of
-from watersmeet.testing.proof.histories.draw import CASES_PER_BLUEPRINT, case_of
-from watersmeet.testing.proof.recordings import History, read, topology_key
-from watersmeet.testing.proof.runners.library import ArrowLibrary
-from watersmeet.testing.proof.runners.topologies import build_recorded, unsupported
 from watersmeet.topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,12 +16,14 @@ import pyarrow.types as pt
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._spark.functions.plain_functions import of_columns
 
 ERRORS = 24
 
@@ -62,6 +64,10 @@ NOT_IN_SQL = {
     "st with another y": lambda: F.col("st").withField("Y", F.lit(1) / F.col("few")),
     "st without x": lambda: F.col("st").dropFields("x", "none"),
     "st within st": lambda: F.struct("st").alias("it").withField("st.x", F.col("t1")).dropFields("st.y"),
+    "plain": lambda: of_columns(lambda one, other: f"{one!r} {other!r}", StringType(), pair=False)(
+        F.struct("i1", "t1", "y1", "n1", "o1"), F.col("map")
+    ),
+    "plain within": lambda: F.upper(of_columns(repr, StringType(), pair=False)(F.transform("words", F.length))),
 }
 """Expressions that SQL has no words for, by name."""
 

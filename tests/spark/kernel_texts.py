@@ -16,6 +16,11 @@ def _of(templates: str, **values: tuple[str, ...] | list[str] | str) -> list[str
     return list(dict.fromkeys(found))
 
 
+def _known(patterns: list[str]) -> list[str]:
+    """Patterns without those that the level leaves to Spark."""
+    return [each for each in patterns if not set("😀") & set(each)]
+
+
 def _words(text: str) -> list[str]:
     return text.split()
 
@@ -107,6 +112,106 @@ SEARCHES = [
     *_of("{f}(t1, {p})", f="startswith endswith contains", p=["'a'", "'b'", "'é'", "''"]),
     *_of("instr(t1, 'b'); instr(t1, ''); instr(t1, '日'); locate('a', t1); position('b' in t1)"),
 ]
+_WORDS = [
+    r"\\W+",
+    r"\\w+",
+    "[a-c]+",
+    "(a)(b)?",
+    "a|b|é",
+    r"^\\s*(\\S+)",
+    r"(\\d+)[,.]?(\\d*)",
+    ".$",
+    "[^a-z ]+",
+    "x+?",
+    "(?i)B",
+]
+_WORDS += [
+    r"(\\w+) (\\w+)",
+    r"\\.",
+    "(?:a|X)b?",
+    "a(?=b)",
+    "[日😀]",
+    "é.",
+    r"[\\w.-]+x",
+    ".",
+    r"\\s",
+    "a{1,2}",
+    "^.",
+    r"[\\t\\n,]",
+]
+REGULAR = [
+    *_of("t1 rlike '{p}'; regexp_extract(t1, '{p}', 0); regexp_count(t1, '{p}')", p=_known(_WORDS)),
+    *_of("regexp_extract_all(t1, '{p}', 0); regexp_replace(t1, '{p}', '<$0>'); split(t1, '{p}')", p=_known(_WORDS)),
+    *_of("t1 rlike '{p}'; regexp_extract(t1, '{p}', 0)", p=["a*", "", "$", "^$", "x?", "(?!a)", "(a|b)*c?"]),
+    *_of("regexp_extract(t1, '{p}', 1)", p=["(a)(b)?", "a(b)?", r"(\\d+)", r"^\\s*(\\S+)", "(x*)a"]),
+    r"regexp_replace(t1, '(a)(b)?', '$2-$1\\$')",
+    r"regexp_extract_all(t1, '(\\w)(\\w)?', 2)",
+    *_of("split(t1, '[,X ]', 2); split(t1, '[ab]+', 3); split(t1, 'a|,', 0); split(num, '[.eE]', 1); t1 regexp 'a.b'"),
+    *_of("regexp_substr(t1, '[aX]+'); regexp_like(num, '^[+-]?[0-9]+$')"),
+]
+DIGESTS = [
+    *_of("{f}(t1); {f}(y1)", f="md5 sha1 sha crc32 base64 hex"),
+    *_of("sha2(t1, {n})", n=["0", "224", "256", "384", "512"]),
+    *_of("hex(l1); hex(i1); base64(repeat(t1, 9)); base64(concat(y1, y2)); format_string('%s-%d%%', t1, i1)"),
+    *_of("format_string('a%sb', l1); format_string('plain'); printf('%s %s', t1, t2); regexp_count(t1, 'a')"),
+    *_of("translate(t1, 'aXé', 'bY'); translate(t1, '', 'x'); translate(t1, 'aab', 'xyz'); translate(t1, '😀日', 'é')"),
+    *_of("substring_index(t1, '{d}', {n})", d=["a", "b", ",", "xx", "x", "é", "😀", ""], n=["1", "2", "-1", "-2", "0"]),
+]
+ARRAYS = [
+    *_of("array_distinct({a}); array_max({a}); array_min({a}); array_sort({a}); reverse({a})", a="ints words"),
+    *_of("array_union({a}, {a}); array_compact({a}); array_repeat({a}, 2); size(array_distinct({a}))", a="ints words"),
+    *_of("array_except(ints, array(few, 1)); array_intersect(ints, array(few, i1)); array_except(words, array(t1))"),
+    *_of("array_intersect(words, reverse(words)); array_union(words, array(t1, null)); array_except(words, words)"),
+    *_of("arrays_overlap(ints, array(few, i1)); arrays_overlap(words, array(t1, null)); arrays_overlap(words, words)"),
+    *_of("array_position(words, t1); array_position(ints, few); array_remove(words, t1); array_remove(ints, few)"),
+    *_of("array_join(words, ','); array_join(words, t1); array_join(words, '-', '?'); array_join(words, ',', t2)"),
+    *_of("slice(ints, few, 2); slice(words, 1, few); slice(ints, -2, 2); slice(words, few, few); slice(ints, i1, i2)"),
+    *_of("flatten(array(ints, ints)); flatten(array(words, array(t1))); concat(ints, ints); concat(words, array(t1))"),
+    *_of("array_append(ints, few); array_prepend(words, t1); array_repeat(t1, few); array_repeat(few, 3)"),
+    *_of("sequence(few, 4); sequence(1, few); sequence(cast(few as bigint), 2L); sequence(cast(few as tinyint), 3Y)"),
+    *_of("arrays_zip(ints, words); arrays_zip(words); exists(words, x -> x = t1); forall(ints, x -> x > few)"),
+    *_of("transform(ints, x -> x + 1); transform(words, x -> concat(x, t1)); transform(ints, (x, i) -> x + i * few)"),
+    *_of("transform(words, x -> upper(x)); transform(ints, x -> transform(words, y -> concat(y, cast(x as string))))"),
+    *_of(
+        "transform(ints, x -> 1 / x); transform(ints, x -> struct(x, t1)); "
+        "transform(words, x -> case when x = t1 then 1 end)"
+    ),
+    *_of("filter(ints, x -> x > few); filter(words, x -> length(x) > 1); filter(words, (x, i) -> i > 0)"),
+    *_of(
+        "filter(ints, x -> 1 / x > 0); exists(ints, x -> x > 0); exists(words, x -> x is null); "
+        "forall(words, x -> x <> '')"
+    ),
+    *_of(
+        "aggregate(ints, 0L, (a, x) -> a + x); "
+        "aggregate(words, '', (a, x) -> concat(a, coalesce(x, '?')), a -> upper(a))"
+    ),
+    *_of("aggregate(ints, few, (a, x) -> if(x > a, x, a)); aggregate(words, 0, (a, x) -> a + length(x), a -> a * 2)"),
+    *_of("aggregate(ints, 1, (a, x) -> a * x); aggregate(ints, cast(1/few as int), (a, x) -> a)"),
+    *_of(
+        "reduce(transform(words, x -> length(x)), 0, (a, x) -> a + x); "
+        "transform(filter(words, x -> x like 'a%'), x -> x)"
+    ),
+]
+CALLS = [
+    "plain",
+    "plain within",
+    *_of("if(few = 0, raise_error(concat('no ', t1)), i1); coalesce(t1, raise_error('none')); raise_error(t1)"),
+    *_of("transform(ints, x -> if(x = few, raise_error(t1), x)); case when few > 1 then raise_error('x') end"),
+]
+MAPS = [
+    *_of("map(t1, i1); map(t1, i1, t2, few); map(few, t1, 1, t2); map_from_arrays(words, words); map_entries(map)"),
+    *_of("map_from_arrays(array(t1), array(i1)); map_from_arrays(words, array(t1, t2)); map_concat(map, map)"),
+    *_of(
+        "map_concat(map, map('zz', 1)); map_from_entries(array(struct(t1, i1))); "
+        "map_from_entries(arrays_zip(words, ints))"
+    ),
+    *_of("map_filter(map, (k, v) -> v > 0); transform_values(map, (k, v) -> concat(k, cast(v as string)))"),
+    *_of("map_contains_key(map, 'a'); map_contains_key(map, t1); transform_values(map, (k, v) -> v + few)"),
+    *_of(
+        "size(map_filter(map, (k, v) -> k = t1)); map_filter(map, (k, v) -> 1 / v > 0); "
+        "transform_values(map, (k, v) -> st)"
+    ),
+]
 DATES = [
     *_of("{f}(day1)", f="year quarter month day dayofyear dayofweek weekday weekofyear last_day"),
     *_of("{f}(ts1)", f="year month day hour minute second unix_seconds unix_millis unix_micros dayofweek"),
@@ -194,6 +299,11 @@ SUBJECTS: dict[str, list[str]] = {
     "casts": CASTS,
     "texts": TEXTS,
     "searches": SEARCHES,
+    "regular": REGULAR,
+    "digests": DIGESTS,
+    "arrays": ARRAYS,
+    "maps": MAPS,
+    "calls": CALLS,
     "dates": DATES,
     "rounding": ROUNDING,
     "hashes": HASHES,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import Column, SparkSession, Window
 from pyspark.sql import functions as F
 
-from tests.engine.aggregate_chance import TYPES, aggregates, column, exact, form
+from tests.engine.aggregate_chance import PLACES, TYPES, aggregates, column, exact, form
 from tests.engine.kit import by_step, driver_of
 from tests.spark.kernel_kit import frame_of
 from watersmeet.windows import SessionWindows, TimeWindows
@@ -51,11 +51,31 @@ def beside(spark: SparkSession, kind: pa.DataType, steps: list[Any], part: str) 
         "last": F.last(v, ignorenulls=True),
         "collect_list": F.collect_list(v),
         "collect_set": F.collect_set(v),
+        **found_by(v, v > F.lit(0).cast(frame.schema["v"].dataType)),
     }
     found = frame.select("row", *(each.over(up_to).alias(name) for name, each in named.items()))
     found = found.withColumn("count_distinct", F.size("collect_set").cast("long"))
     found = found.withColumn("top_k", F.slice(F.sort_array("collect_list", asc=False), 1, 3))
+    found = found.withColumn("top_by", F.transform(F.slice(F.sort_array("top_by"), 1, 3), lambda each: each["v"]))
     return found.toArrow().sort_by("row").drop_columns(["row"]).to_pylist()
+
+
+def found_by(v: Column, is_large: Column) -> dict[str, Column]:
+    """What is found by another value, by its place, or by how often it is there."""
+    held = F.when(is_large, v)
+    # Spark has no aggregate of this: of those that are equal the first stand first
+    rows = F.collect_list(F.when(v.isNotNull(), F.struct(~is_large, "row", v.alias("v"))))
+    return {
+        "max_by": F.max_by(held, v),
+        "min_by": F.min_by(held, v),
+        "max_of": F.max_by(v, is_large),
+        "min_of": F.min_by(v, is_large),
+        "bool_and": F.bool_and(is_large),
+        "bool_or": F.bool_or(is_large),
+        "mode": F.mode(v, True),
+        "top_by": rows,
+        **{f"p{p}": F.percentile(v, p) for p in PLACES},
+    }
 
 
 def records(r: random.Random, name: str, count: int) -> list[Any]:
@@ -97,6 +117,8 @@ def compared(spark: SparkSession, name: str, where: str, seed: int, count: int) 
             each["collect_set"] = sorted(map(repr, each["collect_set"]))
             # of 0.0 and -0.0 the one that came first stands first here, and in Spark any
             each["top_k"] = [0.0 if value == 0 else value for value in each["top_k"]]
+            # and of an order in which they are alike, any
+            each |= {name: 0.0 for name in ("mode", *(f"p{p}" for p in PLACES)) if each[name] == 0}
         bad = {n: (ours[n], theirs[n]) for n in ours if exact(ours[n]) != exact(theirs[n])}
         if bad:
             found.append(f"record {at}: {bad}")

@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.formats.arrow_types import loosened
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._worker.formats.arrow_types import loosened
 
 DDL = "key string, n int, big long, d double, at timestamp, p struct<name:string,age:long>, parts array<int>"
 STAMP = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456, datetime.UTC)
@@ -119,7 +119,12 @@ def test_what_is_not_known_is_named(spark: SparkSession) -> None:
 def test_a_frame_that_more_than_projections_made_says_what(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], DDL)
     exploded = frame.select("*", F.posexplode_outer("parts").alias("at", "part")).withColumn("x", F.lit(1))
-    assert layers_of(exploded)[0] == {"": Unread("Generate")}
+    made, *_ = layers_of(exploded)
+    assert [(name, each.function, each.option("part")) for name, each in made.items() if isinstance(each, Call)] == [
+        ("at", "PosExplode", "pos"),
+        ("part", "PosExplode", "col"),
+    ]
+    assert layers_of(frame.select(F.explode("parts")))[0] == {"": Unread("Generate of Explode")}
     ranked = frame.select(F.row_number().over(Window.orderBy("n")).alias("x"))
     assert layers_of(ranked)[0] == {"": Unread("Window")}
 

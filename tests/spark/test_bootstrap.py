@@ -13,18 +13,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from proof.oracle import Topology
+from proof.oracle.graph import Node
+from proof.oracle.semantics import Semantics
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.table import TableSource
+from proof.oracle.tables.table_table import TableTableJoin
 from tests.spark import killed_bootstrap
 from tests.spark.killing import killed
 from tests.spark.test_streaming import SCHEMA, Collector, by_key, put, reader, run
 from watersmeet._spark.sources import static
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, TopologyError
-from watersmeet.testing.proof.oracle import Topology
-from watersmeet.testing.proof.oracle.graph import Node
-from watersmeet.testing.proof.oracle.semantics import Semantics
-from watersmeet.testing.proof.oracle.streams.stream_table import StreamTableJoin
-from watersmeet.testing.proof.oracle.tables.foreign_key import foreign_key_join
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 CUSTOMERS = [(n, f"c{n}", 5_000 + n) for n in range(0, 20)]
 LIMITS = [(n, f"l{n}") for n in range(5, 25)]

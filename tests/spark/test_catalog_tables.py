@@ -15,7 +15,7 @@ import watersmeet as wm
 from tests.spark.test_streaming import put, reader
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._spark.databases.catalog import MergedTable, last_of_each_key
-from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError, TopologyError
 
 

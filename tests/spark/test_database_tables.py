@@ -16,7 +16,7 @@ from dev.postgres import PASSWORD, Postgres
 from tests.databases.places import Place, all_rows
 from tests.spark.test_streaming import put, reader
 from watersmeet._spark.databases.kept import KeptTable
-from watersmeet._spark.fencing.plans import planned
+from watersmeet._worker.batch_plan import planned
 from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
 from watersmeet.testing import TopologyTestDriver
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.debezium import UNAVAILABLE
-from watersmeet._spark.formats.formats import describe_format, serde_of, type_of
-from watersmeet._spark.formats.serdes import Decoded
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.debezium import UNAVAILABLE
+from watersmeet._worker.formats.formats import describe_format, serde_of, type_of
+from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import SourceError, TopologyError
 from watersmeet.io.formats import Format
 from watersmeet.testing import TopologyTestDriver

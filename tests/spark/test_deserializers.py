@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
+from watersmeet._spark.formats import columns
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
 from watersmeet.errors import SourceError
 from watersmeet.io.formats import Format
 
@@ -47,7 +48,7 @@ def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: Sp
     serde = formats.serde_of(Format(kind))
     found = serde.read(pa.array(raws, pa.binary()))
     rows = spark.createDataFrame(list(enumerate(raws)), "i int, raw binary").repartition(1)
-    value, reason = formats.decode(Format(kind), F.col("raw"))
+    value, reason = columns.decode(Format(kind), F.col("raw"))
     wanted = rows.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
     assert found.values.to_pylist() == [bytes(v) if isinstance(v := row["value"], bytearray) else v for row in wanted]
     assert found.bad.tolist() == [row["reason"] is not None for row in wanted]

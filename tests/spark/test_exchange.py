@@ -12,11 +12,12 @@ from watersmeet._engine.exchange.routing import Move, Outlet, RoutedBatch
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.expressions.tree import Call, Literal, Operand
 from watersmeet._engine.rows import blob
-from watersmeet._spark.dataflow.packing import WIRE_ROWS, Pack, wire_batches, wire_rows
-from watersmeet._spark.dataflow.wire import Exits, Labels, sparks_hash
-from watersmeet._spark.formats.deserializers import Deserializer, Deserializers
-from watersmeet._spark.formats.serdes import JsonSerde, TextSerde
-from watersmeet._spark.sinks.shards import UnpackExits
+from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
+from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
+from watersmeet._worker.packing.packing import WIRE_ROWS, Pack, wire_batches, wire_rows
+from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.wire import Exits, Labels, sparks_hash
+from watersmeet._worker.writers.shards import UnpackExits
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -76,9 +77,8 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
     )
     pack = Pack(
         outlets=(Outlet("out", 5, 0, "s0_key", "s0_value", active="f1_active", moves=(Move(0, 1),)),),
-        labels=Labels(1, 1),
+        common=Common(Labels(1, 1), (("t", "undecodable"),)),
         slots=1,
-        metrics=(("t", "undecodable"),),
         roots={0: "t"},
         sources=True,
         program=Program(((("f1_active", kept),),), "t"),

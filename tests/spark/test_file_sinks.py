@@ -21,7 +21,7 @@ from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.metrics.kept import read
 from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
-from watersmeet._spark.sinks.file_sink import WRITTEN, FileOutput
+from watersmeet._worker.writers.file_sink import WRITTEN, FileOutput
 from watersmeet.errors import SinkError
 
 Rows = list[list[Row]]

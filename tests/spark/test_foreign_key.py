@@ -13,17 +13,17 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from proof.conformance_compare import judge
+from proof.recordings import History, read
+from proof.runners.spark import SparkRunner
+from proof.runners.vectors import new_values
 from tests.spark.test_streaming import Collector, put, reader, run
-from watersmeet._spark.formats.formats import ENCODING, encode_combined
+from watersmeet._spark.formats.columns import ENCODING, encode_combined
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.settings import overridden
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.io.formats import Format
 from watersmeet.testing.driver import TopologyTestDriver
-from watersmeet.testing.proof.conformance_compare import judge
-from watersmeet.testing.proof.recordings import History, read
-from watersmeet.testing.proof.runners.spark import SparkRunner
-from watersmeet.testing.proof.runners.vectors import new_values
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 FAMILY = 3

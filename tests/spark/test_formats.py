@@ -20,8 +20,9 @@ from pyspark.sql.types import (
 )
 
 import watersmeet as wm
-from watersmeet._spark.formats import formats
+from watersmeet._spark.formats import columns
 from watersmeet._spark.session.settings import overridden
+from watersmeet._worker.formats import formats
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 
@@ -31,7 +32,7 @@ FINE = "fine"
 def decoded(spark: SparkSession, form: Format, raws: list[bytes | None]) -> list[tuple[Any, str | None]]:
     rows = [(i, raw) for i, raw in enumerate(raws)]
     frame = spark.createDataFrame(rows, "i int, raw binary").repartition(1)
-    value, reason = formats.decode(form, F.col("raw"))
+    value, reason = columns.decode(form, F.col("raw"))
     found = frame.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
     return [(row["value"], row["reason"]) for row in found]
 
@@ -57,8 +58,8 @@ def test_numbers_are_written_and_read_as_kafkas_serializers_do(
     form = Format(kind)
     assert decoded(spark, form, as_java_writes) == [(value, None) for value in values]
     frame = spark.createDataFrame([(value,) for value in values], StructType([StructField("v", formats.type_of(form))]))
-    with overridden(spark, formats.ENCODING):
-        encoded = frame.repartition(1).select(formats.encode(form, F.col("v")))
+    with overridden(spark, columns.ENCODING):
+        encoded = frame.repartition(1).select(columns.encode(form, F.col("v")))
     assert sorted(bytes(row[0]) for row in encoded.collect()) == sorted(as_java_writes)
 
 
@@ -83,8 +84,8 @@ def test_null_is_a_tombstone_in_every_format_and_both_ways(spark: SparkSession, 
     assert decoded(spark, form, [None]) == [(None, None)]
     kind = formats.type_of(form)
     frame = spark.createDataFrame([(None,)], StructType([StructField("v", kind)]))
-    with overridden(spark, formats.ENCODING):
-        assert frame.select(formats.encode(form, F.col("v"))).collect()[0][0] is None
+    with overridden(spark, columns.ENCODING):
+        assert frame.select(columns.encode(form, F.col("v"))).collect()[0][0] is None
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -98,7 +99,7 @@ def test_a_session_with_or_without_ansi_reads_the_same(spark: SparkSession, ansi
 
 def test_a_null_field_is_written_as_null_and_not_left_out(spark: SparkSession) -> None:
     frame = spark.sql("select named_struct('a', 1, 'b', cast(null as int)) v")
-    assert bytes(frame.select(formats.encode(wm.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
+    assert bytes(frame.select(columns.encode(wm.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
 
 
 @pytest.mark.parametrize(
@@ -135,5 +136,5 @@ def test_a_schema_that_json_cannot_be_read_with_is_refused_with_a_hint(schema: s
 
 def test_the_type_of_a_format_is_the_type_of_what_it_decodes(spark: SparkSession) -> None:
     for form in map(Format, ("int", "long", "string", "bytes")):
-        value, _ = formats.decode(form, F.lit(b"").cast("binary"))
+        value, _ = columns.decode(form, F.lit(b"").cast("binary"))
         assert spark.range(1).select(value.alias("v")).schema["v"].dataType == formats.type_of(form)

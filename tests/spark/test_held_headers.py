@@ -15,8 +15,8 @@ from tests.spark.test_checkpoint import FACTS, begin_batches, verify_or_create
 from watersmeet._plan.change.described import described
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.formats.dead_letters import HEADERS
 from watersmeet._spark.stores.shown import shown_stores
+from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ChangedTopology
 from watersmeet.testing import TopologyTestDriver
 

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
 import watersmeet as wm
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._spark.formats import columns
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.io.formats import Format
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -201,7 +202,7 @@ def test_what_json_writes_it_reads_again_to_the_last_microsecond(spark: SparkSes
     frame = spark.sql(f"select named_struct({', '.join(fields)}) v")
     form = wm.json(frame.schema["v"].dataType)
     rows = (
-        frame.select("v", formats.encode(form, F.col("v")).alias("raw")).toArrow().to_pylist(maps_as_pydicts="strict")
+        frame.select("v", columns.encode(form, F.col("v")).alias("raw")).toArrow().to_pylist(maps_as_pydicts="strict")
     )
     assert told(decoded(form, [rows[0]["raw"]])[0][0]) == told(rows[0]["v"])
 

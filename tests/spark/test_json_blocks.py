@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 )
 
 from tests.spark.test_json import NO_JSON, OTHER_TYPE, SPLICED, TOO_LARGE, Texts, damage
-from watersmeet._spark.formats import json_blocks
-from watersmeet._spark.formats.json_decode import one_by_one
+from watersmeet._worker.formats import json_blocks
+from watersmeet._worker.formats.json_decode import one_by_one
 
 
 def struct(**fields: DataType) -> StructType:

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from tests.spark.test_json import WIDE, Texts
-from watersmeet._spark.formats.json import encode_json
-from watersmeet._spark.formats.json_decode import one_by_one
-from watersmeet._spark.formats.json_encode import encoded
+from watersmeet._spark.formats.columns import encode_json
+from watersmeet._worker.formats.json_decode import one_by_one
+from watersmeet._worker.formats.json_encode import encoded
 
 SHORTEST_SINCE = 19
 """The first Java that writes a number with the fewest digits."""

@@ -40,6 +40,9 @@ FLAWED: dict[str, tuple[str, Made]] = {
     "date": ("reads the clock", lambda v: F.date_diff(F.current_date(), F.to_date(v["at"]))),
     "local": ("reads the clock", lambda v: F.localtimestamp()),
     "seconds": ("reads the clock", lambda v: F.unix_timestamp()),
+    "the user": ("who runs the query", lambda v: F.expr("user") == v["name"]),
+    "another name of the user": ("who runs the query", lambda v: F.session_user()),
+    "the database": ("who runs the query", lambda v: F.current_database()),
     "explode": ("several rows", lambda v: F.explode(v["tags"])),
     "posexplode": ("several rows", lambda v: F.posexplode(v["tags"])),
     "a part of explode": ("several rows", lambda v: F.explode(v["tags"]) + 1),
@@ -67,6 +70,14 @@ def test_what_is_no_function_of_one_record_is_refused_where_it_is_written(name: 
     said, function = FLAWED[name]
     stream = wm.StreamsBuilder("refused").stream("s", key="long", value=VALUE)
     assert said in refusal(lambda: stream.map_values(function)).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["user", "current_user", "session_user", "current_date", "current_timestamp"])
+def test_a_field_with_the_name_of_a_function_without_parentheses_is_not_taken_for_the_function(name: str) -> None:
+    stream = wm.StreamsBuilder("named").stream("s", key="long", value=wm.json(f"{name} string, id long"))
+    said = refusal(lambda: stream.filter(lambda v: F.expr(f"{name} > 'a'")))
+    assert f"Hint: Spark takes {name!r} for a function; the field is v[{name!r}]" in said
+    stream.filter(lambda v: v[name] > "a")
 
 
 def test_it_is_refused_wherever_a_function_is_given() -> None:

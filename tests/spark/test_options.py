@@ -14,7 +14,8 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import DeadLetter, Topic, TopicSink
+from watersmeet.io.policies import DeadLetter
+from watersmeet.io.topics import Topic, TopicSink
 
 CANARY = "canary-4711"
 

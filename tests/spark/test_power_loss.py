@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.checkpoint import synced
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.sinks import file_batch
-from watersmeet._spark.sinks.file_sink import FileOutput, FileWrite
+from watersmeet._worker import synced
+from watersmeet._worker.writers.file_sink import FileOutput, FileWrite
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 

@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from proof.oracle import Topology
+from proof.oracle.semantics import Semantics
+from proof.oracle.tables.table import TableSource
+from proof.oracle.tables.table_table import TableTableJoin
 from watersmeet.errors import ConfigError
-from watersmeet.testing.proof.oracle import Topology
-from watersmeet.testing.proof.oracle.semantics import Semantics
-from watersmeet.testing.proof.oracle.tables.table import TableSource
-from watersmeet.testing.proof.oracle.tables.table_table import TableTableJoin
 
 KEYS, BATCHES, RECORDS, SIZE, GAP = 25, 3, 90, 50, 3
 SCHEMA = "k long, v string, ts long"

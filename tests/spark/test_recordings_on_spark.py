@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.testing.proof.conformance_compare import judge
-from watersmeet.testing.proof.golden import read as read_golden
-from watersmeet.testing.proof.recordings import History, read
-from watersmeet.testing.proof.runners.spark import SparkFunctionsRunner, SparkRunner
-from watersmeet.testing.proof.runners.vectors import new_values
+from proof.conformance_compare import judge
+from proof.golden import read as read_golden
+from proof.recordings import History, read
+from proof.runners.spark import SparkFunctionsRunner, SparkRunner
+from proof.runners.vectors import new_values
 
 TESTS = Path(__file__).parent.parent
 KINDS = (

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.formats import serde_of, type_of
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.formats import serde_of, type_of
 from watersmeet.errors import SinkError, TopologyError
 from watersmeet.io.formats import Format
 

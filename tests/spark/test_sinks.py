@@ -13,11 +13,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.sinks.selection import Selection
+from watersmeet._spark.dataflow.selection import Selection
+from watersmeet._spark.sinks.functions import FunctionPass
+from watersmeet._spark.sinks.kind import Chosen
 from watersmeet._spark.sinks.sinks import BatchSinks, prepared
+from watersmeet._spark.sinks.writers import WriterPass
 from watersmeet.errors import ConfigError
 from watersmeet.io.dataframes import ForeachBatch, Writer
-from watersmeet.io.origins import SinkTarget
+from watersmeet.io.outputs import SinkTarget
 from watersmeet.io.topics import TopicSink
 
 
@@ -56,8 +59,13 @@ def counted(spark: SparkSession, folder: Path) -> tuple[DataFrame, Runs]:
     return frame.mapInArrow(runs, frame.schema), runs
 
 
-def sinks_of(*chosen: tuple[SinkTarget, Selection]) -> BatchSinks:
-    return BatchSinks(chosen, {}, "app-1", "root")
+def functions_of(*chosen: tuple[ForeachBatch, Selection]) -> BatchSinks:
+    return BatchSinks(tuple(FunctionPass(Chosen(number, None, *each)) for number, each in enumerate(chosen)))
+
+
+def writers_of(spark: SparkSession, *chosen: tuple[Writer, Selection]) -> BatchSinks:
+    passes = (WriterPass(Chosen(number, None, *each), "app-1", spark) for number, each in enumerate(chosen))
+    return BatchSinks(tuple(passes))
 
 
 def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Selection]]) -> None:
@@ -117,13 +125,13 @@ def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession,
 def test_several_sinks_compute_the_frame_once(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
     writers = [(Writer("parquet", path=str(tmp_path / str(i))), even()) for i in range(3)]
-    sinks_of(*writers)(frame, 0)
+    writers_of(spark, *writers)(frame, 0)
     assert runs.count() == 2
 
 
 def test_a_function_that_reads_little_still_lets_every_task_run_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
-    sinks_of((ForeachBatch(lambda rows, batch: None), even()))(frame, 0)
+    functions_of((ForeachBatch(lambda rows, batch: None), even()))(frame, 0)
     assert runs.count() == 2
 
 
@@ -135,13 +143,13 @@ def test_nothing_stays_persisted_after_a_batch(spark: SparkSession, tmp_path: Pa
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        sinks_of((ForeachBatch(fail), even()))(frame, 0)
+        functions_of((ForeachBatch(fail), even()))(frame, 0)
     assert not frame.is_cached
 
 
 def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "out")
-    sinks = sinks_of((Writer("parquet", path=path), even()), (Writer("noop"), even()))
+    sinks = writers_of(spark, (Writer("parquet", path=path), even()), (Writer("noop"), even()))
     for batch in (0, 1, 1):
         sinks(rows(spark), batch)
     found = spark.read.parquet(path).orderBy("batch_id", "key").select("batch_id", "key").collect()
@@ -150,7 +158,7 @@ def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Pa
 
 def test_a_file_writer_takes_its_options(spark: SparkSession, tmp_path: Path) -> None:
     writer = Writer("csv", path=str(tmp_path / "out"), sep="|", header=True)
-    sinks_of((writer, even()), (Writer("noop"), even()))(rows(spark).coalesce(1), 0)
+    writers_of(spark, (writer, even()), (Writer("noop"), even()))(rows(spark).coalesce(1), 0)
     (part,) = (tmp_path / "out" / "batch_id=0").glob("part-*")
     assert part.read_text().splitlines()[:1] == ["key|value|timestamp"]
 

@@ -18,7 +18,8 @@ from watersmeet._spark.sources.sources import Scan, describe_origin, row_types, 
 from watersmeet.errors import ChangedTopology, ConfigError, TopologyError
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import json
-from watersmeet.io.topics import DeadLetter, Topic
+from watersmeet.io.policies import DeadLetter
+from watersmeet.io.topics import Topic
 
 
 def source(name: str, origin: Rows | Topic) -> Source:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._spark.sources import spool
-from watersmeet._spark.sources.spool import PACK_ROWS, in_order
+from watersmeet._worker.packing import spool
+from watersmeet._worker.packing.spool import PACK_ROWS, in_order
 
 ROWS = PACK_ROWS + 5_000
 PARTS = 31

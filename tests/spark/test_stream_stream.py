@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from proof.conformance_runners import run_oracle
+from proof.oracle.semantics import Semantics
+from proof.recordings import History, read
+from proof.runners.spark import SparkRunner
 from watersmeet.builder import StreamsBuilder
 from watersmeet.testing.driver import TopologyTestDriver
-from watersmeet.testing.proof.conformance_runners import run_oracle
-from watersmeet.testing.proof.oracle.semantics import Semantics
-from watersmeet.testing.proof.recordings import History, read
-from watersmeet.testing.proof.runners.spark import SparkRunner
 from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parent.parent / "recordings" / "histories"

@@ -13,8 +13,8 @@ from pyspark.sql.streaming import StatefulProcessor
 
 import watersmeet as wm
 from tests.engine.store_contract import CONTRACT
-from watersmeet._spark.dataflow.state import SparkChunkStore
 from watersmeet._spark.session.settings import query_settings
+from watersmeet._worker.state import SparkChunkStore
 from watersmeet.errors import ChangedTopology
 
 SCHEMA = "k long, v string, ts long"

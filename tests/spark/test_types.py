@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.formats.arrow_types import arrow_schema, loosened
+from watersmeet._worker.formats.arrow_types import arrow_schema, loosened
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 

@@ -14,7 +14,7 @@ FREED = """
 import sys
 import numpy as np
 import pyarrow as pa
-from watersmeet._spark.session.worker import give_back, own_bytes, settle
+from watersmeet._worker.process import give_back, own_bytes, settle
 
 began = settle()
 # in pieces of many sizes, of which the last one stays: so the C library keeps what lies before it

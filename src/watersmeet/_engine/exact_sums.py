@@ -16,11 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Int64s
+from watersmeet.aggregates.numbers.totals import EXACT
 
-STATE = pa.struct(
-    [("low", pa.int64()), ("digits", pa.binary())] + [(name, pa.int64()) for name in ("nan", "most", "least")]
-)
-"""Place of the lowest digit, the digits up to that of the sign, and how many NaN, infinities and -infinities."""
+STATE = EXACT
 BITS = 32
 UNIT = 2176
 """The lowest bit counts 2**-UNIT."""

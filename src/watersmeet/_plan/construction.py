@@ -13,7 +13,6 @@ from watersmeet._plan.outputs import check_output
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
-from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.windows import Duration, duration_ms
 
 
@@ -79,15 +78,12 @@ class Construction:
             raise TopologyError(
                 f"The name of a store must be a text: store={store!r:.80}.", hint="For example store='counts'."
             )
-        if node.store is not None and node.store in self._stores:
-            raise TopologyError(
-                "Two tables have one store name.",
-                given=repr(node.store),
-                hint="Give one another store=...",
-            )
+        for name in node.named_stores:
+            self._check_store(name, node)
         taken = {store for store in self._stores if _is_made_up(store, node)}
-        if node.store is not None and any(_is_made_up(node.store, above) for above in (*self._nodes.values(), node)):
-            taken.add(node.store)
+        for name in node.named_stores:
+            if any(_is_made_up(name, above) for above in (*self._nodes.values(), node)):
+                taken.add(name)
         if taken:
             store = min(taken)
             raise TopologyError(
@@ -95,18 +91,25 @@ class Construction:
                 given=f"store={store!r}",
                 hint="Give the table another store=..., or the join another name=...",
             )
-        if node.store is not None:
-            self._stores.add(node.store)
+        self._stores.update(node.named_stores)
+
+    def _check_store(self, name: str, node: Node) -> None:
+        if name in self._stores or node.named_stores.count(name) > 1:
+            raise TopologyError(
+                "Two tables have one store name.",
+                given=repr(name),
+                hint="Give one another store=...",
+            )
 
     def _check_topic(self, node: Node) -> None:
-        place = node.place
-        if not isinstance(place, Topic | TopicSink):
+        topic = None if node.place is None else node.place.topic
+        if topic is None:
             return
-        other = self._topics.setdefault(place.name, node)
+        other = self._topics.setdefault(topic, node)
         if other.is_sink != node.is_sink:
             raise TopologyError(
                 "The topology reads a topic that it writes: each result would come back as an input.",
-                given=f"topic {place.name!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
+                given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
                 hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 

@@ -14,7 +14,9 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node, Shape, Sink, Source
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
-from watersmeet.io.topics import DeadLetter, OnDrop, OnError, OnUndecodable, Topic, TopicSink
+from watersmeet.io.inputs import SortedOut
+from watersmeet.io.policies import DeadLetter, Policy
+from watersmeet.io.topics import Topic, TopicSink
 
 WITHIN = ""
 """Whose dead letters those are that end behind the inputs: no input's."""
@@ -52,18 +54,27 @@ def letter_sources(plan: Plan) -> Mapping[str, str]:
 def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
     """By the name of an input, and a topic, the number of the source that has its dead letters for that topic."""
     numbered = enumerate(plan.sources)
-    return {(s.dead_letters_of, s.origin.topic): n for n, s in numbered if s.dead_letters_of is not None}
+    return {(s.dead_letters_of, s.origin.goes_to): n for n, s in numbered if s.dead_letters_of is not None}
 
 
-def letters_for(plan: Plan, source: Source, policy: OnUndecodable | OnError | None) -> int | None:
-    """The number of the source that has an input's dead letters under a policy, if there are some."""
+def undecodable_letters(plan: Plan, source: Source) -> int | None:
+    """The number of the source that has an input's records which cannot be decoded, if there is one."""
+    return _letters_for(plan, source, source.origin.policies.on_undecodable)
+
+
+def raised_letters(plan: Plan, source: Source) -> int | None:
+    """The same of records for which a function raises."""
+    return _letters_for(plan, source, source.origin.policies.on_error)
+
+
+def _letters_for(plan: Plan, source: Source, policy: Policy | None) -> int | None:
     return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def letters_within(plan: Plan, policy: OnError | OnDrop) -> str | None:
+def letters_within(plan: Plan, policy: Policy) -> str | None:
     """The name of the source that has what ends behind the inputs under a policy, if there is one."""
     topic = policy.topic if isinstance(policy, DeadLetter) else None
-    found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.topic == topic)
+    found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.goes_to == topic)
     return next(found, None)
 
 
@@ -74,8 +85,7 @@ def letters_kept(plan: Plan) -> str | None:
 
 
 def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
-    if isinstance(source.origin, Topic):
-        yield from _written(plan, source.origin.dead_letters, source.name, source.name, functions)
+    yield from _written(plan, source.origin.policies.dead_letters, source.name, source.name, functions)
 
 
 def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions: FunctionBackend) -> Iterator[Node]:
@@ -88,14 +98,14 @@ def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions:
             name += "-"
         taken.add(name)
         shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
-        yield Source(name, (), shape, input=name, origin=DeadLetter(topic), dead_letters_of=of)
+        yield Source(name, (), shape, input=name, origin=SortedOut(topic), dead_letters_of=of)
         target = TopicSink(topic, "bytes", "bytes")
         yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
 
 
 def _check(plan: Plan, called: str, topic: str) -> None:
     for node in plan.nodes:
-        if isinstance(node.place, Topic | TopicSink) and node.place.name == topic:
+        if node.place is not None and node.place.topic == topic:
             raise TopologyError(
                 "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
                 given=f"topic {topic!r}, of the dead letters of {called!r} and of {node.stem} {node.name!r}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from watersmeet._plan.physical import Physical
-from watersmeet.io.topics import Topic
 
 
 def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins: Collection[str]) -> Physical:
@@ -19,7 +18,7 @@ def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins
         if not kept.domains:
             continue
         sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
-        counts = {partitions.get(s.origin.name) if isinstance(s.origin, Topic) else 1 for s in sources}
+        counts = {1 if s.origin.topic is None else partitions.get(s.origin.topic) for s in sources}
         counts |= {1 for s in sources if s.name in begins}
         if len(counts) > 1:
             physical = physical.with_one_domain(operator.node)

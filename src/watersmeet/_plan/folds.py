@@ -5,9 +5,12 @@ A fold is either made of functions (aggregate, reduce), or of aggregates by name
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+from watersmeet.aggregates import AGGREGATES, AnyAggregate
+from watersmeet.aggregates.numbers.count import Count
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class FunctionFold:
     merge: Step | None = None
     starts: bool = False
     initial: Any = None
+    arguments: ClassVar[bool] = True
 
     @property
     def takes_back(self) -> bool:
@@ -63,6 +67,7 @@ class CogroupFold:
     initial: Any
     merge: Step | None = None
     takes_back: ClassVar[bool] = False
+    arguments: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -71,19 +76,30 @@ class NamedFold:
 
     Parameters
     ----------
-    fields : name of each result field, its aggregate, and how many are kept where that is said (top_k).
-    arguments : whether values are structs with an argument for each field; else each value counts as it is.
+    fields : name of each result field, and its aggregate, without its arguments.
+    arguments : whether values are structs with an argument for each field; else it is not asked what they are, only
+        whether they are there.
     alone : whether the result is the one field's value; else a struct of all.
     takes_back : whether values are subtracted, too: of a grouped table.
     """
 
-    fields: tuple[tuple[str, str, int | None], ...]
+    fields: tuple[tuple[str, AnyAggregate], ...]
     arguments: bool = True
     alone: bool = False
     takes_back: bool = False
 
+    def recorded(self) -> dict[str, Any]:
+        """The same as JSON has it, for the checkpoint."""
+        return {**self.__dict__, "fields": [[name, *aggregate.recorded()] for name, aggregate in self.fields]}
 
-COUNT = NamedFold((("count", "count", None),), arguments=False, alone=True)
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> NamedFold:
+        """What `recorded` gives, as it was."""
+        fields = tuple((name, AGGREGATES[stem].read(given)) for name, stem, given in said["fields"])
+        return cls(**{**said, "fields": fields})
+
+
+COUNT = NamedFold((("count", Count()),), arguments=False, alone=True)
 """count()."""
 
 

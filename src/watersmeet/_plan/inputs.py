@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Node, Shape, Source
 from watersmeet.errors import TopologyError
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
-from watersmeet.io.origins import default_name, origin_of
-from watersmeet.io.topics import OnError, OnUndecodable, Topic
+from watersmeet.io.origins import origin_of
+from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration
 
 
@@ -21,16 +20,16 @@ class Inputs:
     Parameters
     ----------
     construction : takes their nodes.
-    on_undecodable, on_error : the policies of topics that say none themselves.
+    policies : of topics that say none themselves.
 
     Attributes
     ----------
     names : of the inputs so far.
     """
 
-    def __init__(self, construction: Construction, on_undecodable: OnUndecodable, on_error: OnError) -> None:
+    def __init__(self, construction: Construction, policies: Policies) -> None:
         self._construction = construction
-        self._policies: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error}
+        self._policies = policies
         self.names: set[str] = set()
 
     def add(
@@ -55,10 +54,8 @@ class Inputs:
         """
         given = {option: each for option, each in options.items() if each is not None}
         origin = origin_of(source, given)
-        if isinstance(origin, Topic):
-            policies = {option: getattr(origin, option) or usual for option, usual in self._policies.items()}
-            origin = replace(origin, **policies)
-        name = name or default_name(origin)
+        origin = origin.under(origin.policies.over(self._policies))
+        name = name or origin.default_name
         if name is None:
             raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
         if name in self.names:

@@ -13,7 +13,7 @@ from functools import cached_property
 from watersmeet._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
-from watersmeet.io.topics import Topic, Within
+from watersmeet.io.policies import Within
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Plan:
     @cached_property
     def headers(self) -> bool:
         """Whether records carry headers: where one of the topics keeps them."""
-        return any(isinstance(source.origin, Topic) and source.origin.headers for source in self.sources)
+        return any(source.origin.keeps_headers for source in self.sources)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -19,7 +19,6 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema
 from watersmeet._plan.tables import TableRules
-from watersmeet.io.topics import TopicSink
 
 TIME_SIDE = -1
 """Side on which an operator is told the times of the sources."""
@@ -279,7 +278,7 @@ class Physical:
         found: dict[object, list[str]] = {}
         for name in self.sinks:
             target = self.plan.by_name[name].place
-            found.setdefault(target.name if isinstance(target, TopicSink) else (name,), []).append(name)
+            found.setdefault(target.topic or (name,), []).append(name)
         return tuple(map(tuple, found.values()))
 
     def sink_of(self, port: int) -> int:

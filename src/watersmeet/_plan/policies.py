@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import TopologyError
-from watersmeet.io.topics import Policies, TopicSink
+from watersmeet.io.policies import Policies
 
 _SHOWN = 12
 
 
-def by_node(plan: Plan, named: Collection[Policies]) -> tuple[Policies, ...]:
+def by_node(plan: Plan, named: Mapping[str, Policies]) -> tuple[tuple[str, Policies], ...]:
     """The policies by the names of nodes: an output is called as the user calls it, and its node may be otherwise."""
-    found: list[Policies] = []
-    for each in named:
-        outputs = [sink.name for sink in plan.sinks if sink.output == each.name and each.name not in plan.by_name]
-        found += [replace(each, name=name) for name in outputs or [each.name]]
+    found: list[tuple[str, Policies]] = []
+    for given, policies in named.items():
+        outputs = [sink.name for sink in plan.sinks if sink.output == given and given not in plan.by_name]
+        found += [(name, policies) for name in outputs or [given]]
     return tuple(found)
 
 
@@ -34,12 +33,13 @@ def check_named(plan: Plan) -> None:
         return
     physical, inputs = rewrite(plan), {source.name for source in plan.sources}
     operators = {operator.node for operator in physical.operators}
-    outputs = {sink.name for sink in plan.sinks if isinstance(sink.target, TopicSink)}
+    outputs = {sink.name for sink in plan.sinks if sink.target.formats}
     dropping = operators | {flow.node for flow in physical.flows if flow.drops_null_key} - inputs
-    for each in plan.within.named:
-        for option, ends in (("on_error", operators | outputs), ("on_drop", dropping)):
-            if getattr(each, option) is not None and each.name not in ends:
-                _refuse(plan, each.name, option, ends)
+    where = {"on_error": operators | outputs, "on_drop": dropping}
+    for name, policies in plan.within.named:
+        for option in policies.said:
+            if name not in where[option]:
+                _refuse(plan, name, option, where[option])
 
 
 def _refuse(plan: Plan, name: str, option: str, ends: Collection[str]) -> None:

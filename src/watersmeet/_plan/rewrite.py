@@ -18,7 +18,6 @@ from watersmeet._plan.operators.views import lookups_of
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time
 from watersmeet._plan.tables import TableRules, table_rules
 from watersmeet._plan.timing import settle_timing
-from watersmeet.io.topics import TopicSink
 
 
 def rewrite(plan: Plan) -> Physical:
@@ -300,7 +299,7 @@ class _Rewrite:
     def _needs_order(self, levels: int) -> bool:
         """True unless every sink, and topic, is fed by one flow, sharded by the key it writes, of the last stage."""
         fed = [sink for _, sink in self._sink_edges]
-        topics = [sink.place.name for sink in self._plan.sinks if isinstance(sink.place, TopicSink)]
+        topics = [sink.place.topic for sink in self._plan.sinks if sink.place.topic is not None]
         if levels == 0 or len(set(fed)) < len(fed) or len(set(topics)) < len(topics):
             return True
         ends = [self._flows[f] for f, _ in self._sink_edges]

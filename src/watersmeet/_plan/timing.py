@@ -46,7 +46,7 @@ def settle_timing(
             domains=domains,
             told_by=_sources_of(plan, [by_id[number].node for number in told_by]),
             together=_sources_of(plan, [by_id[number].node for number in together]),
-            every=operator.id in late,
+            every=operator.id in late or (domains and timed.elsewhere),
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:

@@ -16,7 +16,7 @@ from watersmeet.builder.inputs import InputReading
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
-from watersmeet.io.topics import OnDrop, OnError, OnUndecodable, Policies, Within, check_policy
+from watersmeet.io.policies import WITHIN, OnDrop, OnError, OnUndecodable, Policies, Within, named_policies, whole
 from watersmeet.names import answering
 from watersmeet.topology import Topology
 
@@ -61,10 +61,9 @@ class StreamsBuilder(InputReading):
         self.application_id = application_id
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
-        for name, given in {"on_undecodable": on_undecodable, "on_error": on_error, "on_drop": on_drop}.items():
-            check_policy(name, given)
-        self._inputs = Inputs(self._construction, on_undecodable, on_error)
-        self._within, self._named = Within(on_error, on_drop), dict[str, Policies]()
+        policies = whole(on_undecodable, on_error, on_drop)
+        self._inputs = Inputs(self._construction, policies)
+        self._within, self._named = Within(policies.only(WITHIN)), dict[str, Policies]()
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
@@ -92,7 +91,7 @@ class StreamsBuilder(InputReading):
         >>> builder.policies("counts", on_error="fail", on_drop="skip")
         """
         self._construction.check_open(f"policies({name!r}, ...)")
-        made = Policies(name, on_error, on_drop)
+        made = named_policies(name, Policies(on_error=on_error, on_drop=on_drop))
         if name in self._named:
             raise TopologyError(
                 f"One operator is given policies twice: {name!r}.",
@@ -107,14 +106,17 @@ class StreamsBuilder(InputReading):
         ------
         TopologyError : it reads nothing, or has policies for an operator or output that it has not. That it writes
             nothing is said at a start: a test driver, or a look at its stores, needs no output.
+        ConfigError : `on_error` is to outlive a function that Spark evaluates, which fails the query all the same.
         """
         plan = self._construction.plan()
-        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named.values())))
+        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named)))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         check_named(plan)
         functions = self._construction.functions
-        return Topology(with_dead_letters(plan, functions), functions)
+        topology = Topology(with_dead_letters(plan, functions), functions)
+        functions.check_outlived(topology.physical)
+        return topology
 
 
 def _spark_functions() -> FunctionBackend:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.inputs import Inputs
-from watersmeet.global_ktable import GlobalKTable
+from watersmeet.handles.global_ktable import GlobalKTable
+from watersmeet.handles.kstream import KStream
+from watersmeet.handles.ktable import KTable
+from watersmeet.handles.told import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.topics import OnError, OnUndecodable, Topic
-from watersmeet.kstream import KStream
-from watersmeet.ktable import KTable
+from watersmeet.io.policies import OnError, OnUndecodable
+from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 
@@ -165,6 +167,7 @@ class InputReading:
         bootstrap: Snapshot | Backfill | None = None,
     ) -> KTable: ...
 
+    @parameters_of(stream)
     def table(
         self,
         source: str | Topic | Rows | DataFrame,
@@ -185,21 +188,6 @@ class InputReading:
 
         Parameters
         ----------
-        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
-            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
-            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
-        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
-        key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
-            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
-            that are neither key, timestamp nor order. A null value is a tombstone.
-        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
-            says where they are, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` counts it and
-            writes it there. Default: the builder's.
-        on_error : of a topic, the same of records for which a function raises before the first operator with state.
-        headers : of a topic, whether records keep their headers; default False.
-        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
-        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
-            files, whose rows have an order of their own.
         store : queryable name of the table.
         history : for how long the table remembers its past, such as "1 day": a versioned table (KIP-889), in which a
             stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
@@ -210,6 +198,8 @@ class InputReading:
         ------
         TopologyError : no such source, format, column or schema, the name is taken, the history is no duration, or
             what it begins with has rows of other types.
+
+        Other parameters as for `StreamsBuilder.stream`.
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
@@ -249,6 +239,7 @@ class InputReading:
     @overload
     def global_table(self, source: Rows, *, name: str, store: str | None = None) -> GlobalKTable: ...
 
+    @parameters_of(stream)
     def global_table(
         self,
         source: str | Topic | Rows | DataFrame,
@@ -271,23 +262,13 @@ class InputReading:
         Parameters
         ----------
         source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
-        name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
-        key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
-            name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
-            that are neither key, timestamp nor order. A null value is a tombstone.
-        on_undecodable : of a topic, what becomes of bytes that are not of its formats: "fail" stops the query and
-            says where they are, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` counts it and
-            writes it there. Default: the builder's.
-        on_error : of a topic, the same of records for which a function raises before the first operator with state.
-        headers : of a topic, whether records keep their headers; default False.
-        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
-        order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
-            files, whose rows have an order of their own.
         store : queryable name of the table.
 
         Raises
         ------
         TopologyError : no such source, format, column or schema, or the name is taken.
+
+        Other parameters as for `StreamsBuilder.stream`.
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
-from watersmeet.io.topics import Topic
+from watersmeet.io.inputs import Origin
 from watersmeet.names import answering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 
 @answering
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(Origin):
     """A table as of some moment, with which a KTable begins; and from where its topic goes on.
 
     At the first start the rows are copied into the checkpoint's folder. They are changes of the table like any others,
@@ -50,6 +50,9 @@ class Snapshot:
     starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
     starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
 
+    order: ClassVar[None] = None
+    is_snapshot: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         # its own checks: a DataFrame, a key
         Rows(self.frame, self.key, self.value, "none" if self.timestamp is None else self.timestamp)
@@ -58,7 +61,7 @@ class Snapshot:
 
 @answering
 @dataclass(frozen=True, eq=False)
-class Backfill:
+class Backfill(Origin):
     """The history of an input, in files or wherever a DataFrame reads it; and from where its topic goes on.
 
     At the first start the rows are copied into the checkpoint's folder, in their order. A start with
@@ -85,6 +88,8 @@ class Backfill:
     starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
     starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
 
+    is_snapshot: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         Rows(self.frame, self.key, self.value, self.timestamp, self.order)
         _check_begin(self)
@@ -99,7 +104,7 @@ def goes_on(begin: Bootstrap) -> bool:
     return begin.starting_offsets is not None or begin.starting_timestamp is not None
 
 
-def check_bootstrap(begin: Any, kind: str, origin: Topic | Rows, name: str) -> None:
+def check_bootstrap(begin: Any, kind: str, origin: Origin, name: str) -> None:
     """Raise unless an input can begin with it.
 
     Parameters
@@ -117,13 +122,13 @@ def check_bootstrap(begin: Any, kind: str, origin: Topic | Rows, name: str) -> N
             given=f"bootstrap={type(begin).__name__}, of the {kind} {name!r}",
             hint='bootstrap=wm.Snapshot(frame, key="id", ...), bootstrap=wm.Backfill(frame, key="id", timestamp="at")',
         )
-    if isinstance(origin, Topic) and not goes_on(begin):
+    if origin.topic is not None and not goes_on(begin):
         raise TopologyError(
             "It is not said from where the topic goes on.",
             given=f"the bootstrap of {name!r}",
             hint="starting_offsets={0: 1200, 1: 1187}, or starting_timestamp=.",
         )
-    if goes_on(begin) and not isinstance(origin, Topic):
+    if goes_on(begin) and origin.topic is None:
         raise TopologyError(
             "Offsets are those of a topic: a DataFrame says itself from where it is read.",
             given=f"the bootstrap of {name!r}",

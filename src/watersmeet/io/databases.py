@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.names import answering
+
+if TYPE_CHECKING:
+    from watersmeet.functions import FunctionBackend
 
 BATCHES = "watersmeet_batches"
 """The table beside those of a query which says what each of them has."""
@@ -25,13 +29,15 @@ _LONGEST_NAME = 63
 _URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@host:5432/database."
 
 
-class TableTarget(ABC):
+class TableTarget(SinkTarget):
     """A table outside of Kafka, which is kept as a KTable is: one row for each key, and one query that writes it."""
 
     table: str
     key: tuple[str, ...] | None
     value: str | None
     adopt: bool
+
+    keeps_rows = True
 
     @property
     @abstractmethod
@@ -42,6 +48,29 @@ class TableTarget(ABC):
     @abstractmethod
     def place(self) -> str:
         """Where it is, without secrets; it and the table's name are those of no other table."""
+
+    @property
+    def default_name(self) -> str:
+        """See `SinkTarget`."""
+        return self.table
+
+    @property
+    def claim(self) -> tuple[str, str, str]:
+        """See `SinkTarget`."""
+        return ("table", self.place, self.table)
+
+    def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
+        """See `SinkTarget`."""
+        functions.check_columns(self, key, value)
+
+    def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
+        """See `SinkTarget`."""
+        raise TopologyError(
+            "Two outputs write one table: a table has one writer.",
+            given=f"{self!r}: {names[0]!r} and {names[1]!r}",
+            hint="Give each a table of its own; or merge the streams behind them: "
+            "one.to_stream().merge(other.to_stream()).to_table().to(...).",
+        )
 
 
 @answering

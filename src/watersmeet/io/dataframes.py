@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.errors import TopologyError
+from watersmeet.io.inputs import Origin
 from watersmeet.io.kafka import setting_text
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.names import answering
 
 
 @answering
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Origin):
     """A DataFrame as an input, streaming or static.
 
     Parameters
@@ -33,6 +35,8 @@ class Rows:
     value: Any = None
     timestamp: Any = None
     order: Any = None
+
+    shown = "DataFrame"
 
     def __post_init__(self) -> None:
         if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
@@ -62,7 +66,7 @@ class Rows:
 
 @answering
 @dataclass(frozen=True, init=False)
-class Writer:
+class Writer(SinkTarget):
     """Any of Spark's writers as an output: files, console, memory, a table format.
 
     Parameters
@@ -76,6 +80,8 @@ class Writer:
     path: str | None
     options: Mapping[str, str]
 
+    shown = "files"
+
     def __init__(self, format: str, path: str | os.PathLike[str] | None = None, **options: Any) -> None:
         _check_writer(format)
         object.__setattr__(self, "format", format)
@@ -88,10 +94,27 @@ class Writer:
     def __repr__(self) -> str:
         return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
 
+    @property
+    def claim(self) -> tuple[str, str] | None:
+        """See `SinkTarget`."""
+        return None if self.path is None else ("path", self.path)
+
+    def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
+        """See `SinkTarget`."""
+        raise TopologyError(
+            "Two outputs write to one place: of each batch only one's rows would stay.",
+            given=f"{self.path}: {names[0]!r} and {names[1]!r}",
+            hint="Merge them first: one.merge(other).to(...); or give each a path of its own.",
+        )
+
+    def recorded(self, *, alone: bool) -> Mapping[str, Any]:
+        """See `SinkTarget`: where the files lie, and whether Spark's own list of them lies there, too."""
+        return {} if self.path is None else {"path": self.path, "listed": alone}
+
 
 @answering
 @dataclass(frozen=True)
-class ForeachBatch:
+class ForeachBatch(SinkTarget):
     """A function of the user as an output: it is called with each batch's rows and the batch's number.
 
     Parameters
@@ -101,6 +124,8 @@ class ForeachBatch:
     """
 
     function: Callable[[Any, int], None]
+
+    shown = "function"
 
     def __post_init__(self) -> None:
         given: Any = self.function

@@ -1,7 +1,8 @@
 """What a user may name as an input or an output, brought to one form each.
 
 Handle layer: `builder.stream("orders", key=...)`, a Topic, a DataFrame and a Rows all become an origin; a
-topic's name, a TopicSink, a Writer, a DatabaseTable, a CatalogTable and a ForeachBatch all become a sink target.
+topic's name, a TopicSink, a Writer, a DatabaseTable, a CatalogTable, a ForeachBatch and an Output all become a sink
+target.
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from watersmeet.errors import TopologyError
-from watersmeet.io.databases import TableTarget
-from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
+from watersmeet.io.dataframes import Rows
+from watersmeet.io.inputs import Origin
+from watersmeet.io.outputs import Output, OwnOutput, SinkTarget
 from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.names import option_refused
-
-Origin = Topic | Rows
-SinkTarget = TopicSink | Writer | TableTarget | ForeachBatch
 
 
 def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
@@ -44,25 +43,22 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
 
     Raises
     ------
-    TopologyError : neither a topic, a writer nor a function of batches.
+    TopologyError : neither a topic, a writer, a function of batches nor an output of the user's own.
     """
-    if isinstance(target, TopicSink | Writer | TableTarget | ForeachBatch):
+    if isinstance(target, SinkTarget):
         _refuse_more(target, options)
         return target
+    if isinstance(target, Output):
+        _refuse_more(target, options)
+        return OwnOutput(target)
     if isinstance(target, str):
         return _make(TopicSink, target, options)
     raise TopologyError(
-        "A sink is a Kafka topic, a Writer, a ForeachBatch or, of a table, a DatabaseTable or a CatalogTable, and not "
+        "A sink is a Kafka topic, a Writer, a ForeachBatch, an Output or, of a table, a DatabaseTable or a "
+        "CatalogTable, and not "
         f"{described(target)}.",
         hint=_sink_hint(target),
     )
-
-
-def default_name(origin: Origin | SinkTarget) -> str | None:
-    """The name of a topic or of a table; nothing else has one of its own."""
-    if isinstance(origin, TableTarget):
-        return origin.table
-    return origin.name if isinstance(origin, Topic | TopicSink) else None
 
 
 def described(given: Any) -> str:
@@ -86,8 +82,14 @@ def _refuse_more(given: Any, options: Mapping[str, Any]) -> None:
     if options:
         named, kind = ", ".join(f"{name}=" for name in sorted(options)), type(given).__name__
         raise TopologyError(
-            f"A {kind} carries its options itself: {named} is given beside it.", hint=f"Give them to wm.{kind}(...)."
+            f"A {kind} carries its options itself: {named} is given beside it.",
+            hint=f"Give them to {_kind_of(type(given))}(...).",
         )
+
+
+def _kind_of(kind: type) -> str:
+    """A class of inputs or outputs as a program names it."""
+    return f"wm.{kind.__name__}" if kind.__module__.startswith("watersmeet.") else kind.__name__
 
 
 def _source_hint(given: Any) -> str:
@@ -118,6 +120,8 @@ def _sink_hint(given: Any) -> str:
         return (
             "A DataFrame is an input. Files are written by wm.Writer('parquet', path=...), tables by wm.CatalogTable."
         )
+    if isinstance(given, type) and issubclass(given, Output | SinkTarget):
+        return f"This is the class: make an output of it, stream.to({_kind_of(given)}(...), name=...)."
     if callable(given):
         name = getattr(given, "__name__", "function").replace("<lambda>", "function")
         return f"A function of batches: stream.to(wm.ForeachBatch({name}), name=...)."

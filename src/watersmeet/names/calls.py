@@ -42,7 +42,12 @@ def answered(function: F) -> F:
     return _wrapped(function, "wm", function.__name__, bound=False)
 
 
-def _wrapped(function: F, owner: str, name: str, *, bound: bool) -> F:
+def answered_as(use: str) -> Callable[[F], F]:
+    """The same of a function that says itself how it is called; `use`: a hint without its full stop."""
+    return lambda function: _wrapped(function, "wm", function.__name__, bound=False, use=use)
+
+
+def _wrapped(function: F, owner: str, name: str, *, bound: bool, use: str | None = None) -> F:
     @wraps(function)
     def called(*given: Any, **options: Any) -> Any:
         try:
@@ -52,7 +57,7 @@ def _wrapped(function: F, owner: str, name: str, *, bound: bool) -> F:
                 raise  # it comes from within
             whose = _owner(given[0], owner) if bound and given else owner
             own = list(inspect.signature(function).parameters.values())[bound:]
-            raise _answer(_Call(whose, name, own, given[bound:], options), error) from None
+            raise _answer(_Call(whose, name, own, given[bound:], options, use), error) from None
 
     return cast("F", called)
 
@@ -71,6 +76,7 @@ class _Call:
     owner, name : of the function; the name of a class's own call is "__init__".
     parameters : that it takes.
     given, options : what it got.
+    use : how it is called; None: as the table says.
     """
 
     def __init__(
@@ -80,7 +86,9 @@ class _Call:
         parameters: Sequence[inspect.Parameter],
         given: Sequence[Any],
         options: Mapping[str, Any],
+        use: str | None = None,
     ) -> None:
+        self.example = use
         self.shown = owner if name == "__init__" else f"{owner}.{name}"
         self.name = owner if name == "__init__" else name
         self.takes = [each.name for each in parameters if not each.name.startswith("_")]
@@ -114,9 +122,15 @@ class _Call:
         return table.get(self.shown, table.get(self.name))
 
     @property
+    def known_use(self) -> str | None:
+        """How it is called, where that is said."""
+        found = self.example or self.looked_up(USES)
+        return None if found is None else str(found)
+
+    @property
     def use(self) -> str:
         """How it is called."""
-        found = self.looked_up(USES)
+        found = self.known_use
         return str(found) if found is not None else f"It takes {_listed(self)}"
 
 
@@ -142,7 +156,7 @@ def _answer(call: _Call, error: TypeError) -> Exception:
 
 def _cure(call: _Call, name: str) -> str:
     """What to write in place of an option."""
-    use, snake = call.looked_up(USES), snake_case(name)
+    use, snake = call.known_use, snake_case(name)
     if use is not None and call.shown in MADE:
         return str(use)
     lacks = f". {use}" if use is not None and call.lacking else ""
@@ -170,7 +184,7 @@ def _by_name(call: _Call) -> str:
         names = ("name",) if isinstance(call.surplus[0], str) else ()
     shown = [f"{name}={_text(value)}" for name, value in zip(names, call.surplus, strict=False) if name in call.by_name]
     others = call.by_name or call.placed
-    use = call.looked_up(USES)
+    use = call.known_use
     if shown:
         return f"By name: {', '.join(shown)}"
     if use is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-_PYTHON = "Functions are Columns. Without state: map_values(mapper), for plain Python with F.udf(function, 'type')"
+_PYTHON = (
+    "map_values(mapper) without state, for plain Python map_values(wm.python(function, 'type')); with state "
+    "process_values(Processor, value='type', stores=[...])"
+)
 _PROCESSORS = {
     **dict.fromkeys(
-        ("process", "process_values", "transform", "transform_values"),
-        f"{_PYTHON}; with state: group_by_key().aggregate(initializer, wm.python(function))",
+        ("transform", "transform_values"),
+        _PYTHON,
     ),
     **dict.fromkeys(
         ("flat_transform", "flat_transform_values"), "flat_map(mapper) or flat_map_values(mapper), which give arrays"
@@ -89,16 +92,15 @@ _TABLE = {
 _READ = "wm.read_state(spark, checkpoint, store) of a query, or get_store(...) of watersmeet.testing.TopologyTestDriver"
 _AGGREGATES = {
     **{
-        name: f"agg({field}=wm.{called}(lambda value: value['field']))"
-        for name, field, called in (
-            *(("sum", "total", "sum"), ("min", "least", "min"), ("max", "most", "max"), ("avg", "mean", "avg")),
-            *(("mean", "mean", "avg"), ("average", "mean", "avg"), ("std", "spread", "stddev")),
-            *(("stddev", "spread", "stddev"), ("first", "first", "first"), ("last", "last", "last")),
-            *(("collect_list", "all", "collect_list"), ("collect_set", "different", "collect_set")),
-            *(("nunique", "n", "count_distinct"), ("count_distinct", "n", "count_distinct")),
+        name: f"agg({field}=wm.{called}(lambda value: value['field']{more}))"
+        for name, field, called, more in (
+            *(("mean", "mean", "avg", ""), ("average", "mean", "avg", ""), ("std", "spread", "stddev", "")),
+            *(("nunique", "n", "count_distinct", ""), ("median", "median", "percentile", ", p=0.5")),
+            *(("quantile", "p90", "percentile", ", p=0.9"), ("any", "any", "bool_or", " > 0")),
+            *(("all", "all", "bool_and", " > 0"), ("every", "all", "bool_and", " > 0")),
+            *(("some", "any", "bool_or", " > 0"), ("nlargest", "top", "top_k", ", k=3")),
         )
     },
-    "top_k": "agg(top=wm.top_k(lambda value: value['field'], k=3))",
     "size": "count()",
     "apply": "aggregate(initializer, wm.python(function))",
     "fold": "aggregate(initializer, aggregator)",
@@ -111,11 +113,13 @@ _AGGREGATES = {
     **{name: f"count().{name}(...): an aggregate makes a table of the groups first" for name in ("to_stream", "to")},
     "to_table": "count(), reduce(...) or aggregate(...), which make a table",
 }
+_GROUPED = ("KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "SessionWindowedKStream")
 ELSEWHERE: dict[str, dict[str, str]] = {
     "KStream": _STREAM,
     "KTable": {
         **_STREAM,
         **_TABLE,
+        **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
         **dict.fromkeys(_NO_DUPLICATES, _VALUES_OF_ROWS),
         "agg": "group_by(selector).agg(n=wm.count(), ...)",
         "aggregate": "group_by(selector).aggregate(...)",
@@ -162,10 +166,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         **dict.fromkeys(("read_stream", "read"), "stream(frame, name=..., key=..., timestamp=...)"),
         **dict.fromkeys(("start", "run", "main"), "build().start(spark, checkpoint=...)"),
         "describe": "build().describe()",
-        "add_state_store": "store=... of a table: stores belong to operators",
+        "add_state_store": "store=... of a table, or stores=[wm.ValueStore('name', 'type')] of stream.process",
         "add_source": "stream('topic', key=..., value=...)",
         "add_sink": "to('topic') of a stream",
-        "add_processor": "an operator of a stream or a table",
+        "add_processor": "process(Processor, value=...) of a stream",
     },
     "TimeWindows": {
         **dict.fromkeys(
@@ -210,6 +214,13 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         **dict.fromkeys(("mean", "average"), "avg(lambda value: ...)"),
         **dict.fromkeys(("std", "stdev"), "stddev(lambda value: ...)"),
         "nunique": "count_distinct(lambda value: ...)",
+        "median": "percentile(lambda value: ..., p=0.5)",
+        **dict.fromkeys(("quantile", "percentile_cont"), "percentile(lambda value: ..., p=0.9)"),
+        **dict.fromkeys(("every", "all"), "bool_and(lambda value: ...)"),
+        **dict.fromkeys(("some", "any"), "bool_or(lambda value: ...)"),
+        **dict.fromkeys(
+            ("user_defined_aggregate", "udaf", "aggregator"), "Aggregate, a class to derive one's own from"
+        ),
         "branched": "stream.split({'name': predicate}, default='rest')",
         "col": "value['field'] of a function's argument: stream.map_values(lambda value: value['field'])",
         "consumed": "builder.stream('topic', key='long', value='string')",
@@ -229,9 +240,15 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "table_joined": "name=... of the join",
         "test_input_topic": "from watersmeet.testing import TestInputTopic",
         "topology_test_driver": "from watersmeet.testing import TopologyTestDriver",
-        "udf": "F.udf(function, 'type') of pyspark.sql.functions, and wm.python(function) in folds",
+        "udf": "wm.python(function, 'type'), or F.udf(function, 'type') of pyspark.sql.functions",
         "window": "wm.TimeWindows.of_size_and_grace(size, grace), for windowed_by",
         "windowed": "a struct of key, start and end: the key of a table by window",
     },
 }
 """What stands for a name that a class does not have, by class and name in snake case."""
+
+
+def beside(name: str, example: str) -> None:
+    """Say of an aggregate's name, which what is grouped does not have as a method, how it is written."""
+    for owner in _GROUPED:
+        ELSEWHERE[owner].setdefault(name, f"agg({example})")

@@ -75,6 +75,9 @@ OPTIONS: dict[str, dict[str, str]] = {
     "table": _READ,
     "global_table": {**_READ, "history": "builder.table(..., history=...): a global table has no past"},
     "to": _WRITTEN,
+    "WTable.to": dict.fromkeys(
+        ("key", "value", "delivery"), "Convert it first: wtable.to_stream(key='key').to('topic', key=..., value=...)"
+    ),
     "through": _WRITTEN,
     "start": _STARTED,
     "session": {
@@ -109,11 +112,15 @@ _SPREAD = "A function of (value) or (key, value): {}(lambda value: ...)"
 USES: dict[str, str] = {
     "join": f"For example {_JOINED}",
     "left_join": f"For example {_JOINED.replace('join', 'left_join')}",
+    "KStream.outer_join": "For example one.outer_join(other, lambda left, right: ..., "
+    "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute'))",
     "outer_join": "For example one.outer_join(other, lambda left, right: ...)",
     "one_to_many_join": "For example one.one_to_many_join(many, lambda one, many: ..., key=lambda value: value['one'])",
     **{name: f"For example {_READS.format(name)}" for name in ("stream", "table", "global_table")},
     "to": "For example stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name='files')",
     "through": "For example stream.through('topic')",
+    "WTable.to": "Convert it first: wtable.to_stream(key='key').to('topic'). A table of a database or a catalog keeps "
+    "it as it is: wtable.to(wm.DatabaseTable(...))",
     **{
         name: _SPREAD.format(name)
         for name in (
@@ -169,12 +176,6 @@ USES: dict[str, str] = {
     "EmitStrategy": "EmitStrategy.on_window_close() or EmitStrategy.on_window_update()",
     "max_records": "For example BufferConfig.max_records(1000)",
     "max_bytes": "For example BufferConfig.max_bytes(64 * 1024 * 1024)",
-    "top_k": "For example wm.top_k(lambda value: value['amount'], k=3)",
-    **{
-        name: f"For example wm.{name}(lambda value: value['amount'])"
-        for name in ("sum", "min", "max", "avg", "stddev", "first", "last", "collect_list", "collect_set")
-    },
-    "count_distinct": "For example wm.count_distinct(lambda value: value['user'])",
     "python": "For example wm.python(lambda value, aggregate: aggregate + value)",
     "Writer": "For example wm.Writer('parquet', path='/data/orders')",
     "DatabaseTable": "For example wm.DatabaseTable('sqlite:////data/shop.db', table='orders')",

@@ -18,10 +18,10 @@ from watersmeet._engine.rows.columns import HELD_KEY, position_columns
 from watersmeet._engine.rows.position import places_of
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.dataflow.compile import Compiled, Layout, compile_plan
-from watersmeet._spark.dataflow.wire import Labels, target_count
-from watersmeet._spark.query.counting import Metrics, add, counted, drops_of
 from watersmeet._spark.session import settings
+from watersmeet._spark.session.counting import Metrics, add, counted, drops_of
 from watersmeet._spark.sources.scans import Scan
+from watersmeet._worker.wire.wire import Labels, target_count
 from watersmeet.testing.piped import Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
 

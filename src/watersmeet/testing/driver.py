@@ -35,12 +35,14 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._plan.dead_letters import letters_for, letters_kept
+from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters
+from watersmeet._plan.logical import Plan
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.given import check_session
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops
+from watersmeet.testing.entry_stores import EntryStore, entries_of
 from watersmeet.testing.in_process import BySpark, LocalRun, local
 from watersmeet.testing.piped import Header, Inlet, Piped
 from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
@@ -75,15 +77,11 @@ class TopologyTestDriver:
             raise TopologyError(
                 f"The number of shards must be 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
             )
-        sources = topology.plan.sources
         headers = topology.plan.headers
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
-        own = [(number, source) for number, source in enumerate(sources) if source.dead_letters_of is None]
-        keeps = letters_kept(topology.plan) is not None
-        policies = {source.name: getattr(source.origin, "on_undecodable", None) for source in sources}
-        self._inlets = {s.input: Inlet(n, s, letters_for(topology.plan, s, policies[s.name]), keeps) for n, s in own}
+        self._inlets = _inlets(topology.plan)
         physical = topology.physical.with_one_domain()
         self._why_spark = ""
         self._run: BoundedRun | LocalRun
@@ -173,10 +171,13 @@ class TopologyTestDriver:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return self._run.drops
 
-    def get_store(self, name: str, *, case: str = "") -> KeyValueStore | VersionedKeyValueStore | WindowStore:
+    def get_store(
+        self, name: str, *, case: str = ""
+    ) -> KeyValueStore | VersionedKeyValueStore | WindowStore | EntryStore:
         """A store, to be read: one with `get`, `range` and `all`, or of windows with `fetch` and `all`.
 
-        That of a versioned table also has `get(key, as_of=...)`.
+        That of a versioned table also has `get(key, as_of=...)`. Of a processor's map or list `get(key)` gives the
+        key's dictionary or list.
 
         Parameters
         ----------
@@ -205,6 +206,8 @@ class TopologyTestDriver:
             self._all_results()
             return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
 
+        if kept.of_entries:
+            return entries_of(kept, read)
         if kept.versioned:
             return VersionedKeyValueStore(kept, read)
         return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)
@@ -298,6 +301,16 @@ class TopologyTestDriver:
 
 
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+
+
+def _inlets(plan: Plan) -> dict[str, Inlet]:
+    """The inputs that records are piped into, by their names."""
+    keeps = letters_kept(plan) is not None
+    return {
+        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps or raised_letters(plan, s) is not None)
+        for n, s in enumerate(plan.sources)
+        if s.dead_letters_of is None
+    }
 
 
 def _known(what: str, names: Iterable[str]) -> str:

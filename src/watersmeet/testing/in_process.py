@@ -23,18 +23,19 @@ from watersmeet._engine.rows.position import places_of
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
 from watersmeet._plan.physical import Physical
+from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.dataflow.fusion import Fusion
-from watersmeet._spark.dataflow.letters import Letters, on_errors, ways_of
 from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
-from watersmeet._spark.dataflow.packing import Pack, WireRow
 from watersmeet._spark.dataflow.places import told
 from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.wire import Exits, Labels, metric_names, target_count
-from watersmeet._spark.functions.analysed_plan import special
-from watersmeet._spark.query.counting import add
 from watersmeet._spark.session import settings
-from watersmeet._spark.sinks.encoding import encodings_of
+from watersmeet._spark.session.counting import add
+from watersmeet._worker.packing.packing import Pack, WireRow
+from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.encoding import encodings_of
+from watersmeet._worker.wire.letters import Letters, outliving, ways_of
+from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
 from watersmeet.testing.stores import Entry, Kept, stores_of
@@ -100,13 +101,12 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return BySpark("; ".join(lines or reasons))
-    stage, metrics, ways = packed.stage, metric_names(physical), ways_of(physical, piped=True)
-    encodings = encodings_of(physical, physical.plan.sinks, ships=False)
+    stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
+    common = Common(labels, metric_names(physical), None, ways_of(physical, piped=True), encodings)
     pack = Pack(
         outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
-        labels=labels,
+        common=common,
         slots=physical.slots,
-        metrics=metrics,
         roots=roots_of(stage),
         sources=True,
         program=packed.program,
@@ -114,15 +114,13 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         watermarks=watermarks_of(physical, stage),
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
-        on_error=on_errors(physical, roots_of(stage)),
-        ways=ways,
-        encodings=encodings,
+        outliving=outliving(physical, roots_of(stage)),
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(mine, physical.side_of, labels, None, fused, metrics, None, ways, encodings))
+        levels.append(LevelProcessor(mine, physical.side_of, common, None, fused))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
@@ -155,7 +153,7 @@ class LocalRun:
         self.stores: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self._ran: list[int] = []
         self._results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
-        self._exits = Exits.of(topology.physical, topology.pack.labels)
+        self._exits = Exits.of(topology.physical, topology.pack.common.labels)
         self._position = position_columns(topology.physical.slots)
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
@@ -166,7 +164,7 @@ class LocalRun:
             return self._results
         before = {label: store.snapshot() for label, store in self.stores.items()}
         try:
-            drops = Letters(self.topology.pack.ways)
+            drops = Letters(self.topology.pack.common.ways)
             found = self._run(new, drops)
         except BaseException:
             self._restore(before)
@@ -179,7 +177,7 @@ class LocalRun:
 
     def entries(self, store: Kept, case: int) -> list[Entry]:
         """The rows of a store, as the last run has left them."""
-        labels, target = self.topology.pack.labels, store.context.operator.id
+        labels, target = self.topology.pack.common.labels, store.context.operator.id
         shards = range(case * labels.shards, (case + 1) * labels.shards)
         return store.entries(self._state(labels.label(target, shard)) for shard in shards)
 
@@ -207,7 +205,7 @@ class LocalRun:
         kept: list[WireRow] = []
         for row in rows:
             if row[2] is None:
-                drops[self.topology.pack.metrics[row[1]]] += row[3]
+                drops[self.topology.pack.common.metrics[row[1]]] += row[3]
             else:
                 kept.append(row)
         return kept

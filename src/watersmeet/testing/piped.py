@@ -15,13 +15,12 @@ from pyspark.sql.types import BinaryType, LongType
 
 from watersmeet._engine.rows.columns import array
 from watersmeet._plan.nodes import Source
-from watersmeet._spark.formats.dead_letters import HEADERS, Origin
-from watersmeet._spark.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
-from watersmeet._spark.formats.formats import serde_of
-from watersmeet._spark.formats.guarded import guard
 from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet._worker.formats.dead_letters import HEADERS, Origin
+from watersmeet._worker.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
+from watersmeet._worker.formats.formats import serde_of
+from watersmeet._worker.formats.guarded import guard
 from watersmeet.errors import SourceError, TopologyError
-from watersmeet.io.topics import DeadLetter, Topic
 from watersmeet.testing.values import arrow_rows
 
 Header = tuple[str, bytes | None]
@@ -86,13 +85,13 @@ class Inlet:
         if worst is not None and self.letters is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
-            place = Origin(self.source.origin.name, 0, step, at, self.source.name, "undecodable")
+            place = Origin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
             return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)
         origin = self.source.origin
-        keeps = isinstance(origin, Topic) and (self.keeps or isinstance(origin.on_error, DeadLetter))
+        keeps = origin.formats and self.keeps
         kept = self._raws(given) if keeps else None
         return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
 
@@ -101,9 +100,9 @@ class Inlet:
         kind = getattr(self.source.shape, part)
         origin = self.source.origin
         raw = isinstance(given, bytes | bytearray) and not isinstance(kind, BinaryType)
-        if not isinstance(origin, Topic) or (given is not None and not raw):
+        form = origin.formats.get(part)
+        if form is None or (given is not None and not raw):
             return _Part(fitted(given, kind, part))
-        form = getattr(origin, part)
         serde = serde_of(form)
         found = guard.read(serde, pa.array([bytes(given) if raw else None], pa.binary()))
         if found.ignored is not None and found.ignored[0]:
@@ -111,7 +110,7 @@ class Inlet:
         if not found.bad[0]:
             value = found.values.to_pylist(maps_as_pydicts="strict")[0]
             return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
-        decoder = Deserializer(self.number, part, part, form.kind, origin.name, origin.fails, serde)
+        decoder = Deserializer(self.number, part, part, form.kind, origin.topic, origin.policies.fails, serde)
         error = decoder.refused(bytes(given), 0, step)
         if decoder.fails:
             raise error
@@ -126,7 +125,7 @@ class Inlet:
             return None if given is None else bytes(given)
         kind = getattr(self.source.shape, part)
         values = array(arrow_rows([(fitted(given, kind, part),)], [(part, kind)]), part)
-        return bytes(serde_of(getattr(self.source.origin, part)).write(values)[0].as_py())
+        return bytes(serde_of(self.source.origin.formats[part]).write(values)[0].as_py())
 
 
 @dataclass(frozen=True)

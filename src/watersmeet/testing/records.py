@@ -11,8 +11,8 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructF
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._plan.dead_letters import WITHIN
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.formats.dead_letters import HEADERS, column
-from watersmeet._spark.formats.deserializers import NEGATIVE_TIMESTAMP
+from watersmeet._worker.formats.dead_letters import HEADERS, column
+from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
 from watersmeet.testing.piped import Header, Piped
 
 

@@ -15,7 +15,8 @@ from pyspark.sql.types import DataType
 
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.keys.keybytes import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
+from watersmeet._engine.operators.processors.kept import lasting
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import REACH
@@ -23,13 +24,21 @@ from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.operators.stream_versioned_table import AsOfParams
 from watersmeet._plan.operators.versioned_table import VersionedParams
-from watersmeet._spark.formats.arrow_types import spark_type
 from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet._worker.formats.arrow_types import spark_type
 from watersmeet.errors import TopologyError
 from watersmeet.testing.values import arrow_rows, python_rows
 
-_KINDS = {("key",): (), ("key", "start"): ("start",), ("key", "end"): ("start", "end"), ("key", "ts"): ("ts",)}
-"""Columns of times that tell a key's rows apart, by the identity of tables that are stores."""
+_KINDS = {
+    ("key",): (),
+    ("key", "start"): ("start",),
+    ("key", "end"): ("start", "end"),
+    ("key", "ts"): ("ts",),
+    ("key", "until", "domain"): (),
+    ("key", "entry"): ("entry",),
+    ("key", "entry", "until", "domain"): ("entry",),
+}
+"""Columns that tell a key's rows apart, by the identity of tables that are stores: times, or entries of a processor."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +49,14 @@ class Entry:
     ----------
     order : its key as bytes, then its times.
     key, value : as Spark collects them.
-    times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none.
+    times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none; of
+        a processor's map or list the entry.
     known_from : of versions, the time from which on the past is known.
     """
 
     order: tuple[Any, ...]
     key: Any
-    times: tuple[int, ...]
+    times: tuple[Any, ...]
     value: Any
     known_from: int = 0
 
@@ -77,6 +87,11 @@ class Kept:
         return spark_type(dict(self.schema.columns)["key"])
 
     @property
+    def of_entries(self) -> bool:
+        """Whether a key has entries, which are no times: in a processor's map or list."""
+        return "entry" in self.times
+
+    @property
     def versioned(self) -> bool:
         """Whether it has the past of its keys, too."""
         return "ts" in self.times
@@ -91,7 +106,7 @@ class Kept:
     def entries(self, states: Iterable[State]) -> list[Entry]:
         """The rows of all shards, in order."""
         shards = list(states)[: 1 if self.whole else None]
-        rows = [part for state in shards for part in state.table(self.schema).scan()]
+        rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
         known_from = self._known_from(shards)
         if not rows:
             return []

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 from pyspark.sql.types import DataType, StructField, StructType
 
-from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.arrow_types import arrow_schema
 
 Columns = Sequence[tuple[str, DataType]]
 """Names and types."""

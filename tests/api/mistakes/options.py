@@ -14,6 +14,7 @@ ROWS: list[Row] = [
     ("clicks.join(users, lambda a, b: a, left_on='user')", "left_on=", "select_key"),
     ("clicks.join(users, lambda a, b: a, foreignKey=lambda v: v)", "foreignKey=", "key="),
     ("users.join(others, lambda a, b: a, foreignKeyExtractor=lambda v: v)", "foreignKeyExtractor=", "foreign_key"),
+    ("clicks.outer_join(views, lambda a, b: a)", "outer_join .. windows", "JoinWindows.of_time_difference_and_grace("),
     ("clicks.join(views, lambda a, b: a, window=near)", "window=", "windows="),
     ("clicks.join(views, lambda a, b: a, within='5 minutes')", "within=", "JoinWindows"),
     ("clicks.join(views, lambda a, b: a, near, 'name')", "join .. 'name'", "name="),
@@ -56,6 +57,10 @@ ROWS: list[Row] = [
     ("clicks.to()", "to .. target", "to('topic')"),
     ("clicks.to(topic='out')", "topic='out'", "to('topic')"),
     ("clicks.through('out', 'long')", "through .. 'long'", "key='long'"),
+    ("grouped.windowed_by(hour).count().to('out')", "target='out'", "to_stream("),
+    ("grouped.windowed_by(hour).count().to('out', key='long')", "key='long'", "to_stream("),
+    ("grouped.windowed_by(hour).count().to('out', value='long')", "value='long'", "to_stream("),
+    ("grouped.windowed_by(hour).count().to()", "to .. target", "to_stream("),
     # the session and the start
     ("wm.session('a', app_name='b')", "app_name", "once"),
     ("wm.session(name='a')", "name='a'", "app_name"),

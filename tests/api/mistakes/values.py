@@ -125,7 +125,7 @@ ROWS: list[Row] = [
     ("clicks.to('out', value=wm.decimal(10, 2))", "decimal .. 'out'", "json"),
     ("clicks.to('clicks')", "'clicks'", "another topic"),
     ("clicks.to('out'); users.to('out', name='again', key='string')", "'string' .. 'out' .. bigint", "long"),
-    ("clicks.to(wm.DatabaseTable('sqlite:///shop.db', table='clicks'))", "KStream", "to_table()"),
+    ("clicks.to(wm.DatabaseTable('sqlite:///shop.db', table='clicks'))", "'clicks' .. DatabaseTable", "to_table()"),
     ("users.to(wm.DatabaseTable('sqlite://shop.db', table='users'))", "sqlite://shop.db", "sqlite:///shop.db"),
     ("users.to(wm.DatabaseTable('sqlite:shop.db', table='users'))", "sqlite:shop.db", "sqlite:///shop.db"),
     ("users.to(wm.DatabaseTable('shop.db', table='users'))", "shop.db", "sqlite:///shop.db"),

@@ -17,12 +17,12 @@ from pyspark.sql import types as t
 
 import watersmeet as wm
 from tests.formats.bad_inputs import INPUTS
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.avro.types import schema_for
-from watersmeet._spark.formats.json_schema.types import schema_for as json_schema_for
-from watersmeet._spark.formats.protobuf.types import message_of
-from watersmeet._spark.formats.serdes import Serde
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.avro.types import schema_for
+from watersmeet._worker.formats.json_schema.types import schema_for as json_schema_for
+from watersmeet._worker.formats.protobuf.types import message_of
+from watersmeet._worker.formats.serdes import Serde
 from watersmeet.errors import WatersmeetError
 from watersmeet.io.formats import Format
 

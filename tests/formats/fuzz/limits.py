@@ -11,7 +11,7 @@ from pyspark.sql import types as t
 
 import watersmeet as wm
 from tests.formats.fuzz.draws import MAX, MIN, Draw, Subject, varint, zigzag
-from watersmeet._spark.formats import formats
+from watersmeet._worker.formats import formats
 
 MOST_MILLIS = (1 << 63) // 1_000 - 1
 AVRO: dict[str, tuple[str, int, int]] = {

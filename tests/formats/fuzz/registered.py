@@ -14,7 +14,7 @@ import pyarrow as pa
 import watersmeet as wm
 from dev.registry import SchemaRegistryServer
 from tests.formats.fuzz.draws import Draw, Subject, zigzag
-from watersmeet._spark.formats.registered import schemas
+from watersmeet._worker.formats import schemas
 
 A = {"name": "a", "type": "int"}
 

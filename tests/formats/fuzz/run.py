@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from tests.formats.fuzz import limits, registered
 from tests.formats.fuzz.draws import SUBJECTS, Draw, Subject, varint
-from watersmeet._spark.formats.guarded import guard
+from watersmeet._worker.formats.guarded import guard
 
 SECONDS = 5.0
 """Of one record, on a busy machine; all of them take some ms."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.operators.delayed.spec import DelayParams
 from watersmeet._engine.keys.keys import combine_hashes, group_keys
-from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, kept_table
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.held import release

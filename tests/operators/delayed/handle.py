@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.operators.delayed.node import Delayed
-from watersmeet.kstream import KStream
+from watersmeet.handles.kstream import KStream
 
 
 def delayed(stream: KStream, wait: int, *, last: bool = False) -> KStream:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operators.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
 from watersmeet._engine.rows.sizes import in_pieces
 from watersmeet._engine.state.runs import State
 

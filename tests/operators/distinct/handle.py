@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.operators.distinct.node import Distinct
-from watersmeet.kstream import KStream
+from watersmeet.handles.kstream import KStream
 
 
 def distinct(stream: KStream, *, name: str | None = None) -> KStream:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.fold import Fold, Folded, Work, in_time
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events, Failed, failed_rows, sent
+from watersmeet._engine.operator import Events, Failed, failed_rows, sent
 from watersmeet._engine.rows.columns import array_of, gather, ints, joined
 from watersmeet._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, taken
 from watersmeet._engine.state.lookups import Lookup
@@ -287,10 +287,14 @@ def finished(fold: Fold, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Ch
 
 @dataclass(frozen=True)
 class Stored:
-    """What is written of a batch: rows of aggregates, in the table's columns, and which of them are deleted."""
+    """What is written of a batch: rows of aggregates, in the table's columns, and which of them are deleted.
+
+    `group` has the number of each one's aggregate.
+    """
 
     columns: Mapping[str, pa.Array | Picked]
     delete: Bools
+    group: Int64s
 
     def put(self, table: Table) -> None:
         """Write it."""
@@ -317,4 +321,4 @@ def to_store(rows: Contributions, before: pa.Array, standing: Standing, **others
     columns: dict[str, pa.Array | Picked] = {name: column.take(at) for name, column in rows.identity.items()}
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
     columns |= {name: pa.array(numbers[groups]) for name, numbers in others.items()}
-    return Stored(columns, ~stands[groups])
+    return Stored(columns, ~stands[groups], groups)

@@ -109,11 +109,13 @@ class Fold:
     grows : whether a state may become larger with each row.
     outlives : whether a row for which a function raises changes nothing, and does not fail the query.
     whose : name of the operator.
+    how_it_runs : in words, where `describe` says it; see docs/decisions, number 19.
     """
 
     grows = True
     outlives = False
     whose = ""
+    how_it_runs: str | None = None
 
     def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
         self.state = state

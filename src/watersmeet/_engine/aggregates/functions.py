@@ -77,8 +77,8 @@ class ArrayFold(Fold):
         return self._one_by_one(work, values, [partial(self._checked, adder) for adder in adders])
 
     @property
-    def how_it_runs(self) -> str:
-        """In words; see docs/decisions, number 19."""
+    def how_it_runs(self) -> str:  # type: ignore[override]  # of others it is said by their class
+        """See `Fold`."""
         if self._plain:
             return "plain Python functions, record by record"
         if self._compiled is None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keybytes import windowed_bytes
-from watersmeet._engine.operators.operator import Events
+from watersmeet._engine.operator import Events
 from watersmeet._engine.rows.columns import ints, joined
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table

@@ -1,40 +1,40 @@
-"""The aggregate of each name."""
+"""The kernel of each aggregate, by the stem of its declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from watersmeet._engine.aggregates.kernels import own
+from watersmeet._engine.aggregates.kernels.counted import mode, percentile
+from watersmeet._engine.aggregates.kernels.lists import collect_list, collect_set, count_distinct, top_k
+from watersmeet._engine.aggregates.kernels.numbers import avg, count, stddev, sum
+from watersmeet._engine.aggregates.kernels.picks import booleans, edges, extremes, extremes_by
+from watersmeet._engine.aggregates.parts import Kept, Kernel, Part
+from watersmeet.aggregates import AnyAggregate
 
-import pyarrow as pa
-import pyarrow.compute as pc
+KERNELS: dict[str, Kernel] = {
+    "count": count.count,
+    "sum": sum.sums,
+    "avg": avg.avg,
+    "stddev": stddev.stddev,
+    "min": extremes.least,
+    "max": extremes.most,
+    "first": edges.first,
+    "last": edges.last,
+    "collect_list": collect_list.collect_list,
+    "collect_set": collect_set.collect_set,
+    "count_distinct": count_distinct.count_distinct,
+    "top_k": top_k.top_k,
+    "top_k_by": top_k.top_by,
+    "min_by": extremes_by.least_by,
+    "max_by": extremes_by.most_by,
+    "bool_and": booleans.of_all,
+    "bool_or": booleans.of_any,
+    "mode": mode.mode,
+    "percentile": percentile.percentile,
+    "own": own.own,
+    "kept": own.as_kept,
+}
 
-from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.parts import Bag, Count, Edge, Extreme, Part
-from watersmeet._engine.aggregates.sums import Average, Deviation, ExactDeviation, Sum, Total
 
-
-def part_of(kind: str, state: pa.DataType, k: int | None, *, takes_back: bool) -> Part:
-    """The aggregate of a name."""
-    if kind in ("count", "sum", "avg", "stddev"):
-        once = {"count": Count, "sum": Sum, "avg": Average, "stddev": Deviation}
-        again = {"count": Count, "sum": Total, "avg": Average, "stddev": ExactDeviation}
-        return (again if takes_back else once)[kind](state)
-    if kind in ("first", "last"):
-        return Edge(state, first=kind == "first")
-    if kind in ("min", "max") and not takes_back:
-        return Extreme(state, largest=kind == "max")
-    shown: Callable[[pa.Array], pa.Array] = {
-        "min": lambda kept: lists.extreme(kept, largest=False),
-        "max": lambda kept: lists.extreme(kept, largest=True),
-        "collect_list": lambda kept: kept,
-        "collect_set": lists.distinct,
-        "count_distinct": lambda kept: pc.list_value_length(lists.distinct(kept)).cast(pa.int64()),
-        "top_k": lambda kept: lists.descending(kept, k),
-    }[kind]
-    if takes_back or kind == "collect_list":
-        return Bag(state, finish=shown)
-    if kind == "top_k":
-        return Bag(state, trim=shown)
-    lengths = (
-        (lambda kept: kept) if kind == "collect_set" else (lambda kept: pc.list_value_length(kept).cast(pa.int64()))
-    )
-    return Bag(state, trim=lists.distinct, finish=lengths)
+def part_of(aggregate: AnyAggregate, kept: Kept) -> Part:
+    """What an aggregate does to rows."""
+    return KERNELS[aggregate.stem](aggregate, kept)

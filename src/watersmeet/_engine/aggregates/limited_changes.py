@@ -20,7 +20,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
 from watersmeet._engine.rows.columns import gather, ints, joined
 from watersmeet._engine.rows.position import ranks
-from watersmeet._engine.rows.sizes import Picked, row_bytes
+from watersmeet._engine.rows.sizes import Picked, value_bytes
 from watersmeet._engine.state.lookups import Found
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.search import Hits
@@ -72,8 +72,8 @@ class Limited:
     @cached_property
     def _sizes(self) -> Int64s:
         """Bytes of key and value of each row."""
-        values = row_bytes(self._changes.batch.column("value"))
-        return np.asarray(row_bytes(self._keys) + values[self._events.own])
+        values = value_bytes(self._changes.batch.column("value"))
+        return np.asarray(value_bytes(self._keys) + values[self._events.own])
 
     @cached_property
     def _waiting(self) -> tuple[Found, Int64s, Int64s]:
@@ -97,7 +97,7 @@ class Limited:
         place = ranks(pa.concat_arrays([keys, self._keys.take(pa.array(rows))]))
         sizes = np.zeros(len(stored), dtype=np.int64)
         if self._limits.size < float("inf"):
-            sizes = row_bytes(keys) + found.sizes("value")[stored]
+            sizes = value_bytes(keys) + value_bytes(found.take(["value"], stored).column("value"))
         entries = fill(
             self._limits,
             Filling(place[: len(stored)], due[stored], sizes),

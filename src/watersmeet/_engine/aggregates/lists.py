@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.keys.keys import equal_keys, group_keys, hash_keys
+from watersmeet._engine.keys.keys import equal_values, group_keys, hash_keys
 from watersmeet._engine.rows.columns import gather, valid
 
 
@@ -25,7 +27,7 @@ def flat(lists: pa.Array) -> tuple[Int64s, pa.Array]:
 def together(one: pa.Array, other: pa.Array) -> pa.Array:
     """The elements of both lists, the other's behind."""
     (rows, elements), (rows2, elements2) = flat(one), flat(other)
-    return _from_rows(one.type, len(one), np.append(rows, rows2), pa.concat_arrays([elements, elements2]))
+    return from_rows(one.type, len(one), np.append(rows, rows2), pa.concat_arrays([elements, elements2]))
 
 
 def single(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -37,13 +39,13 @@ def single(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def kept(lists: pa.Array, keep: Bools) -> pa.Array:
     """The lists without the elements that `keep`, one flag for each of `flat`, leaves out."""
     rows, elements = flat(lists)
-    return _from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
+    return from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
 
 
 def without(lists: pa.Array, values: pa.Array) -> pa.Array:
     """The lists without the first element that is equal to the row's value; null takes nothing away."""
     rows, elements = flat(lists)
-    same = equal_keys(elements, values.cast(elements.type).take(pa.array(rows))) & valid(elements)
+    same = equal_values(elements, values.cast(elements.type).take(pa.array(rows))) & valid(elements)
     found = np.flatnonzero(same)
     _, first = np.unique(rows[found], return_index=True)
     keep = np.ones(len(rows), dtype=np.bool_)
@@ -58,7 +60,7 @@ def distinct(lists: pa.Array) -> pa.Array:
     pairs = pa.StructArray.from_arrays([pa.array(rows), elements], names=["row", "element"])
     keep = np.zeros(len(rows), dtype=np.bool_)
     keep[group_keys(hash_keys(pairs), pairs).first] = True
-    return _from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
+    return from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
 
 
 def normalized(values: pa.Array) -> pa.Array:
@@ -73,19 +75,26 @@ def normalized(values: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pa.array(~valid(values)))
     if pa.types.is_list(kind):
         rows, elements = flat(values)
-        found = _from_rows(kind, len(values), rows, normalized(elements))
+        found = from_rows(kind, len(values), rows, normalized(elements))
         return pc.if_else(values.is_valid(), found, pa.scalar(None, kind))
     return values
 
 
-def descending(lists: pa.Array, most: int | None = None) -> pa.Array:
-    """The elements of each list, the largest first; at most so many."""
+def descending(
+    lists: pa.Array, most: int | None = None, by: Callable[[pa.Array], pa.Array] = lambda elements: elements
+) -> pa.Array:
+    """The elements of each list, the largest first; at most so many.
+
+    Parameters
+    ----------
+    by : gives what elements are ordered by.
+    """
     rows, elements = flat(lists)
-    order = np.lexsort((-ranks(elements), rows))
+    order = np.lexsort((-ranks(by(elements)), rows))
     lengths = np.bincount(rows, minlength=len(lists))
     place = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     order = order if most is None else order[place < most]
-    return _from_rows(lists.type, len(lists), rows[order], elements.take(pa.array(order)))
+    return from_rows(lists.type, len(lists), rows[order], elements.take(pa.array(order)))
 
 
 def extreme(lists: pa.Array, *, largest: bool) -> pa.Array:
@@ -107,7 +116,8 @@ def ranks(values: pa.Array) -> Int64s:
     return rank
 
 
-def _from_rows(kind: pa.DataType, count: int, rows: Int64s, elements: pa.Array) -> pa.Array:
+def from_rows(kind: pa.DataType, count: int, rows: Int64s, elements: pa.Array) -> pa.Array:
+    """So many lists, of elements whose rows are these."""
     order = np.argsort(rows, kind="stable")
     return _lists(kind, np.bincount(rows, minlength=count), elements.take(pa.array(order)))
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.fold import Fold, Folded, Work, folded
 from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.parts import Part
+from watersmeet._engine.aggregates.parts import Kept, Part
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
 from watersmeet._plan import folds
@@ -27,11 +27,14 @@ class NamedFold(Fold):
     def __init__(self, how: folds.NamedFold, state: pa.DataType, result: pa.DataType) -> None:
         super().__init__(state, result)
         self._how = how
+        shown = [result] if how.alone else [field.type for field in result]
         self._parts: list[Part] = [
-            part_of(kind, state.field(place).type, k, takes_back=how.takes_back)
-            for place, (_, kind, k) in enumerate(how.fields)
+            part_of(aggregate, Kept(kept.type, kind, how.takes_back))
+            for (_, aggregate), kept, kind in zip(how.fields, state, shown, strict=True)
         ]
         self.grows = any(part.grows for part in self._parts)
+        said = {name: part.how_it_runs for (name, _), part in zip(how.fields, self._parts, strict=True)}
+        self.how_it_runs = ", ".join(f"{name} as {how}" for name, how in said.items() if how is not None) or None
 
     def init(self, keys: pa.Array) -> pa.Array:
         """See `Fold`."""
@@ -85,7 +88,7 @@ class NamedFold(Fold):
     def _arguments(self, values: pa.Array) -> list[pa.Array]:
         if not self._how.arguments:
             return [values] * len(self._parts)
-        return list(values.flatten())
+        return [part.given(value) for part, value in zip(self._parts, values.flatten(), strict=True)]
 
     def _state(self, parts: list[pa.Array], count: int) -> pa.Array:
         arrays = [part.cast(field.type) for part, field in zip(parts, self.state, strict=True)]

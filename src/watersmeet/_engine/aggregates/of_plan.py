@@ -33,5 +33,4 @@ def _fold_of(fold: folds.Fold) -> Fold:
 
 def how_it_runs(fold: folds.Fold) -> str | None:
     """How a fold of functions is evaluated, as `describe` says it; None of aggregates by name."""
-    found = _fold_of(fold)
-    return found.how_it_runs if isinstance(found, ArrayFold) else None
+    return _fold_of(fold).how_it_runs

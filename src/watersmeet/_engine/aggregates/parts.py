@@ -1,4 +1,4 @@
-"""Aggregates by name: what each keeps of a key, as functions of Arrow arrays, a row each.
+"""What a kernel of an aggregate is: what is kept of a key, as functions of Arrow arrays, a row each.
 
 Null arguments are left out. What cannot be taken back from a result is kept whole where a grouped table asks for that.
 """
@@ -6,16 +6,30 @@ Null arguments are left out. What cannot be taken back from a result is kept who
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.scans import Groups
-from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.rows.columns import gather, joined, valid
+from watersmeet._engine.rows.columns import gather, joined
 from watersmeet.errors import WatersmeetError
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is asked of a kernel.
+
+    Parameters
+    ----------
+    state, result : types of what is kept and of what is shown, as the aggregate's declaration says them.
+    takes_back : whether values are subtracted, too: of a grouped table.
+    """
+
+    state: pa.DataType
+    result: pa.DataType
+    takes_back: bool = False
 
 
 class Part:
@@ -28,12 +42,18 @@ class Part:
     Attributes
     ----------
     grows : whether it may become larger with each row.
+    how_it_runs : in words, where `describe` says it.
     """
 
     grows = False
+    how_it_runs: str | None = None
 
     def __init__(self, state: pa.DataType) -> None:
         self.state = state
+
+    def given(self, values: pa.Array) -> pa.Array:
+        """Arguments as they are added and subtracted: null where there is nothing to add."""
+        return values
 
     def init(self, count: int) -> pa.Array:
         """What is kept of no records."""
@@ -79,129 +99,5 @@ class Part:
         return gather(joined(made, self.state), place)
 
 
-class Count(Part):
-    """How many values there are."""
-
-    def init(self, count: int) -> pa.Array:
-        """See `Part`."""
-        return pa.array(np.zeros(count, dtype=np.int64))
-
-    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return pc.add(kept, _ones(values))
-
-    def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return pc.subtract(kept, _ones(values))
-
-    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return pc.add(kept, other)
-
-    def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
-        deltas = valid(values).astype(np.int64)
-        if olds is not None:
-            deltas -= valid(olds)
-        return pa.array(np.repeat(kept.to_numpy(), groups.sizes) + groups.running_counts(deltas))
-
-
-class Extreme(Part):
-    """The largest or the smallest value; of equal ones the first."""
-
-    def __init__(self, state: pa.DataType, *, largest: bool) -> None:
-        super().__init__(state)
-        self._largest = largest
-
-    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        values = values.cast(self.state)
-        count, both = len(kept), pa.concat_arrays([kept, values])
-        rank = lists.ranks(both)
-        before, after = rank[:count], rank[count:]
-        better = after > before if self._largest else after < before
-        taken = valid(values) & (better | ~valid(kept))
-        return gather(both, np.arange(count) + np.where(taken, count, 0))
-
-    def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
-        both = pa.concat_arrays([kept, values.cast(self.state)])
-        rank = lists.ranks(both)
-        score = rank if self._largest else rank.max(initial=0) - rank
-        return _pointed(groups, both, lambda member: groups.largest_of(member, _headed(groups, score, len(kept))))
-
-    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return self.add(kept, other)
-
-
-class Edge(Part):
-    """The value that came first, or last."""
-
-    def __init__(self, state: pa.DataType, *, first: bool) -> None:
-        super().__init__(state)
-        self._first = first
-
-    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        values = values.cast(self.state)
-        return pc.coalesce(kept, values) if self._first else pc.coalesce(values, kept)
-
-    def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
-        both = pa.concat_arrays([kept, values.cast(self.state)])
-        return _pointed(groups, both, groups.first_of if self._first else groups.last_of)
-
-    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return self.add(kept, other)
-
-
-class Bag(Part):
-    """All values, or those of them that `trim` keeps, and what is made of them in the end."""
-
-    def __init__(
-        self,
-        state: pa.DataType,
-        trim: Callable[[pa.Array], pa.Array] = lambda kept: kept,
-        finish: Callable[[pa.Array], pa.Array] = lambda kept: kept,
-    ) -> None:
-        super().__init__(state)
-        self.grows = True
-        self._trim = trim
-        self._finish = finish
-
-    def init(self, count: int) -> pa.Array:
-        """See `Part`."""
-        return lists.empty_lists(self.state, count)
-
-    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return self._trim(lists.together(kept, lists.single(values, self.state)))
-
-    def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return lists.without(kept, values)
-
-    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return self._trim(lists.together(kept, other))
-
-    def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
-        return self._finish(kept)
-
-
-def _headed(groups: Groups, column: Int64s, count: int) -> Int64s:
-    return np.asarray(groups.headed(column[:count], column[count:]), dtype=np.int64)
-
-
-def _pointed(groups: Groups, both: pa.Array, found: Callable[[Bools], Int64s]) -> pa.Array:
-    """Of what groups begin with and rows, behind one another, what is found among the headed ones that are not null."""
-    numbers = _headed(groups, np.arange(len(both)), len(groups.sizes))
-    place = found(valid(both)[numbers])
-    return gather(both, np.where(place >= 0, numbers[place], -1))
-
-
-def _ones(values: pa.Array) -> pa.Array:
-    return values.is_valid().cast(pa.int64())
+Kernel = Callable[[Any, Kept], Part]
+"""Of an aggregate, as it is declared and without its arguments, what it does to rows."""

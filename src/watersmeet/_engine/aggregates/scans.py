@@ -102,14 +102,16 @@ class Groups:
         scores = np.where(member, np.arange(len(self.begins)), -1)
         return segmented_maximum(scores, self.begins)[self.places]
 
-    def largest_of(self, member: Bools, scores: Int64s) -> Int64s:
-        """Of headed rows, the first member with the largest score up to each row; -1 for none.
+    def largest_of(self, member: Bools, scores: Int64s, *, last: bool = False) -> Int64s:
+        """Of headed rows, the first member with the largest score up to each row, or the last one; -1 for none.
 
         Parameters
         ----------
         scores : not negative.
         """
         count = len(self.begins)
-        whole = np.where(member, (scores + 1) * count + count - 1 - np.arange(count), -1)
+        place = np.arange(count)
+        whole = np.where(member, (scores + 1) * count + (place if last else count - 1 - place), -1)
         found = segmented_maximum(whole, self.begins)
-        return np.where(found >= 0, count - 1 - found % count, -1)[self.places]
+        place = found % count if last else count - 1 - found % count
+        return np.where(found >= 0, place, -1)[self.places]

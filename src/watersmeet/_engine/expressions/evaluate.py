@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from watersmeet._engine.arrays import Bools
+from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.functions import (
     arithmetic,
+    calls,
     casts,
     comparisons,
     conditions,
     dates,
+    digests,
     hashes,
     letter_case,
     lists,
     patterns,
+    regular,
     rounding,
     searches,
     structs,
     texts,
 )
+from watersmeet._engine.expressions.functions.sequences import elements, maps, members, sets
 from watersmeet._engine.expressions.kernel import Functions, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import can_fail, order_of
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._engine.expressions.plain_calls import PLAIN
+from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of, variable_name
 from watersmeet._engine.expressions.vectors import all_valid, both, spread
 from watersmeet._engine.rows.types import with_nulls
 
@@ -34,14 +39,21 @@ MODULES: tuple[Functions, ...] = (
     comparisons,
     conditions,
     dates,
+    digests,
     hashes,
     letter_case,
     lists,
     patterns,
+    regular,
     rounding,
     searches,
     structs,
     texts,
+    calls,
+    elements,
+    maps,
+    members,
+    sets,
 )
 
 _MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
@@ -71,12 +83,17 @@ class Rows:
     ----------
     length : how many they are.
     operand : gives the column of a name.
+    variables : by their names, the arguments of the functions of elements that these rows are evaluated in.
     """
 
-    def __init__(self, length: int, operand: Callable[[str], pa.Array]) -> None:
+    def __init__(
+        self, length: int, operand: Callable[[str], pa.Array], variables: Mapping[str, pa.Array] | None = None
+    ) -> None:
         self._length = length
         self._column = operand
         self._operands: dict[str, pa.Array] = {}
+        self._variables = variables or {}
+        self._called: dict[Call, pa.Array] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -87,6 +104,13 @@ class Rows:
             return self._operand(expression.name)
         if isinstance(expression, Literal):
             return pa.repeat(expression.value, self._length)
+        if expression.function == VARIABLE:
+            return self._variables[variable_name(expression)]
+        if expression.function == PLAIN:
+            # it is asked for its value and for its error, and called once
+            if expression not in self._called:
+                self._called[expression] = _KERNELS[PLAIN](expression, self._arguments(expression))
+            return self._called[expression]
         lazy = _LAZY.get(expression.function)
         if lazy is not None:
             return lazy(expression, self)
@@ -114,7 +138,16 @@ class Rows:
         if count == self._length:
             return self
         chosen = pa.array(mask)
-        return Rows(count, lambda name: self._operand(name).filter(chosen))
+        variables = {name: values.filter(chosen) for name, values in self._variables.items()}
+        rows = Rows(count, lambda name: self._operand(name).filter(chosen), variables)
+        rows._called = {call: values.filter(chosen) for call, values in self._called.items()}
+        return rows
+
+    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> Rows:
+        """See `kernel.Rows`."""
+        places = pa.array(rows)
+        given = {name: values.take(places) for name, values in self._variables.items()}
+        return Rows(len(rows), lambda name: self._operand(name).take(places), {**given, **variables})
 
     def _operand(self, name: str) -> pa.Array:
         if name not in self._operands:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from watersmeet._engine.arrays import Bools
+from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.tree import Call, Expression
 
 
@@ -28,6 +28,15 @@ class Rows(Protocol):
 
     def where(self, mask: Bools) -> Rows:
         """The rows for which the mask is true; an error in any other is not one of theirs."""
+
+    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> Rows:
+        """A row for each of some elements.
+
+        Parameters
+        ----------
+        rows : the number of the row that each element is of.
+        variables : what a function of elements has as its arguments, by their names.
+        """
 
 
 Kernel = Callable[[Call, list[pa.Array]], pa.Array]

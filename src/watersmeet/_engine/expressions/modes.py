@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.expressions.kernel import Rows
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, type_of
+from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import spread
 
 TRY = "TRY"
@@ -22,6 +22,13 @@ _CALM = frozenset(
         r"\w+",
         """
         EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual Greatest Least In And Or
+        NamedLambdaVariable LambdaFunction ArrayTransform ArrayFilter ArrayExists ArrayForAll ArrayAggregate MapFilter
+        TransformValues RLike RegExpCount RegExpSubStr RegExpReplace RegExpExtract RegExpExtractAll ArrayDistinct
+        ArrayUnion ArrayExcept
+        ArrayIntersect ArraysOverlap ArrayPosition ArrayRemove ArrayJoin Flatten ArrayMax ArrayMin ArraysZip ArraySort
+        ArrayRepeat ArrayAppend ArrayPrepend MapEntries ArrayCompact MapContainsKey
+        Sha2 Md5 Sha1 Crc32 Hex Base64 StringTranslate SubstringIndex
+        FormatString
         Not IsNull IsNotNull IsNaN NaNvl Coalesce If CaseWhen GetStructField CreateNamedStruct UpdateFields
         WithField DropField CreateArray Size
         With NullIfResult CommonExpressionRef CommonExpressionDef
@@ -42,7 +49,7 @@ _ALWAYS = frozenset(
         """
         ElementAt MillisToTimestamp SecondsToTimestamp AddMonths TruncDate TruncTimestamp
         TimestampAddInterval UnixTimestamp ToUnixTimestamp
-        SubtractTimestamps
+        SubtractTimestamps Slice Sequence CreateMap MapFromArrays MapFromEntries MapConcat RaiseError PythonUDF
         """,
     )
 )
@@ -88,7 +95,7 @@ def is_lenient(call: Call) -> bool:
 def is_constant(expression: Expression) -> bool:
     """Whether an expression has the same value for all rows."""
     if isinstance(expression, Call):
-        return all(map(is_constant, expression.arguments))
+        return expression.function != VARIABLE and all(map(is_constant, expression.arguments))
     return isinstance(expression, Literal)
 
 

@@ -5,21 +5,25 @@ Each layer's columns are made of those of the layers before it, as Spark's proje
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.expressions.explosion import exploded, explodes
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
-from watersmeet._engine.rows.columns import PARTITION_BITS, array
+from watersmeet._engine.rows.columns import PARTITION_BITS, array, ints
 from watersmeet._engine.rows.halves import failing
 
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
 """Columns by name, and what they are made by."""
+_GIVEN = "row:given"
+"""Column of rows that lists are made of: the number of the row that each was made of."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,12 @@ class Program:
     ----------
     layers : columns that are added, or put in the place of others, layer after layer.
     whose : what the functions stand behind, as an error names it.
+    gone : columns that nothing reads behind the last layer that makes rows of lists.
     """
 
     layers: tuple[Columns, ...] = ()
     whose: str = ""
+    gone: frozenset[str] = frozenset()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -41,16 +47,25 @@ class Program:
         every = (expression for layer in self.layers for _, expression in layer)
         return tuple(dict.fromkeys(name for expression in every for name in operands(expression)))
 
+    @property
+    def explodes(self) -> bool:
+        """Whether it makes several rows of one."""
+        return any(map(explodes, self.layers))
+
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows with the columns of all layers.
 
         Raises
         ------
         EvaluationError : a value cannot be computed; the error names the record.
+        TooManyRows : the rows should be given in parts.
         """
-        for layer in self.layers:
+        whole = len(rows) <= 1
+        if self.explodes:
+            rows = rows.append_column(_GIVEN, pa.array(np.arange(len(rows))))
+        for number, layer in enumerate(self.layers):
             try:
-                rows = _with(rows, layer)
+                rows = self._made(rows, number, whole=whole)
             except EvaluationError as error:
                 at = _place(rows.slice(_first_failing(rows, layer), 1))
                 said = f"{error.message} In a function behind {self.whose}{at}."
@@ -62,10 +77,26 @@ class Program:
 
         def compute(begin: int, end: int) -> None:
             part = rows.slice(begin, end - begin)
-            for layer in self.layers:
-                part = _with(part, layer)
+            for number in range(len(self.layers)):
+                part = self._made(part, number, whole=end - begin <= 1)
 
         return failing(compute, len(rows), EvaluationError)
+
+    def given(self, made: pa.Table, errors: Mapping[int, Exception]) -> dict[int, Exception]:
+        """Errors by the numbers of the rows that the program was given, in place of those that it has made."""
+        if not self.explodes:
+            return dict(errors)
+        rows = ints(made, _GIVEN)
+        # of several errors of a row the first is told
+        return {int(rows[row]): errors[row] for row in sorted(errors, reverse=True)}
+
+    def _made(self, rows: pa.Table, number: int, *, whole: bool) -> pa.Table:
+        """The rows with the columns of a layer, or a row for each element of a list."""
+        layer = self.layers[number]
+        return exploded(rows, layer, self._gone(number), whole=whole) if explodes(layer) else _with(rows, layer)
+
+    def _gone(self, number: int) -> frozenset[str]:
+        return frozenset() if any(map(explodes, self.layers[number + 1 :])) else self.gone
 
 
 def _with(rows: pa.Table, layer: Columns) -> pa.Table:

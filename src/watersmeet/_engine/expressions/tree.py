@@ -7,6 +7,7 @@ values nullable (`rows.types.with_nulls`) and timestamps in UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,6 +38,7 @@ class Call:
     type : of the result.
     ansi : whether what cannot be computed is an error (`EvaluationError`), rather than null or another value.
     options : the other parameters of Spark's class as (name, text), with true and false for booleans.
+    called : of a call of a plain Python function, the function (`plain_calls`).
     """
 
     function: str
@@ -44,6 +46,7 @@ class Call:
     type: pa.DataType
     ansi: bool = True
     options: tuple[tuple[str, str], ...] = ()
+    called: Any = None
 
     def option(self, name: str) -> str | None:
         """The text of an option; None where there is none of that name."""
@@ -51,6 +54,29 @@ class Call:
 
 
 Expression = Literal | Operand | Call
+VARIABLE = "NamedLambdaVariable"
+"""A call without arguments that stands for an argument of the function of elements around it (`LambdaFunction`)."""
+
+
+def variable_name(variable: Call) -> str:
+    """The name of a variable, which no other of the expression has."""
+    return str(variable.option("id"))
+
+
+def has_variables(expression: Expression) -> bool:
+    """Whether an expression has a value within a function of elements alone."""
+    return bool(_free(expression))
+
+
+def _free(expression: Expression) -> frozenset[str]:
+    if not isinstance(expression, Call):
+        return frozenset()
+    if expression.function == VARIABLE:
+        return frozenset({variable_name(expression)})
+    found = frozenset[str]().union(*map(_free, expression.arguments))
+    if expression.function != "LambdaFunction":
+        return found
+    return found.difference(variable_name(each) for each in expression.arguments[1:] if isinstance(each, Call))
 
 
 def type_of(expression: Expression) -> pa.DataType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools, Int64s
@@ -143,6 +144,34 @@ def list_offsets(keys: pa.Array) -> Int64s:
 def struct_fields(keys: pa.Array) -> list[pa.Array]:
     """The children of a struct array, cut to its slice."""
     return [flat(keys.field(i)) for i in range(keys.type.num_fields)]
+
+
+def without_maps(values: pa.Array) -> pa.Array:
+    """The same values with lists of pairs in place of maps, at any depth, and extension types as their storage."""
+    kind = values.type
+    if not _has_maps(kind):
+        return values
+    values = flat(values)
+    if pt.is_map(kind):
+        low, high = (values.offsets[0].as_py(), values.offsets[-1].as_py()) if len(values) else (0, 0)
+        parts = [without_maps(each.slice(low, high - low)) for each in (values.keys, values.items)]
+        pairs = pa.StructArray.from_arrays(parts, names=["key", "value"])
+        return pa.ListArray.from_arrays(pc.subtract(values.offsets, low), pairs, mask=values.is_null())
+    if pt.is_struct(kind):
+        fields = [without_maps(values.field(n)) for n in range(kind.num_fields)]
+        names = [kind.field(n).name for n in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, names=names, mask=values.is_null())
+    made = pa.LargeListArray if pt.is_large_list(kind) else pa.ListArray
+    offsets = list_offsets(values)
+    low = int(offsets[0]) if len(values) else 0
+    content = without_maps(values.values.slice(low, int(offsets[-1]) - low if len(values) else 0))
+    return made.from_arrays(pc.subtract(values.offsets, low), content, mask=values.is_null())
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_maps(kind.storage_type)
+    return pt.is_map(kind) or any(_has_maps(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def unsupported(kind: pa.DataType) -> WatersmeetError:

@@ -34,7 +34,16 @@ from watersmeet._engine.keys import keyform as form
 from watersmeet._engine.keys.keybytes import encode_keys
 from watersmeet.errors import WatersmeetError
 
-__all__ = ["NULL_HASH", "KeyGroups", "combine_hashes", "encode_keys", "equal_keys", "group_keys", "hash_keys"]
+__all__ = [
+    "NULL_HASH",
+    "KeyGroups",
+    "combine_hashes",
+    "encode_keys",
+    "equal_keys",
+    "equal_values",
+    "group_keys",
+    "hash_keys",
+]
 
 NULL_HASH = 0x6E756C6C6E756C6C
 _G = np.uint64(0x9E3779B97F4A7C15)
@@ -65,6 +74,15 @@ def equal_keys(a: pa.Array | pa.ChunkedArray, b: pa.Array | pa.ChunkedArray) -> 
             hint="cast one side, so that both tables are keyed by the same type",
         )
     return _equal(a, b)
+
+
+def equal_values(a: pa.Array | pa.ChunkedArray, b: pa.Array | pa.ChunkedArray) -> Bools:
+    """Compare two columns of values as `equal_keys` does keys; maps, which keys have none of, by their pairs in order.
+
+    >>> equal_values(pa.array([{"n": 1}, None]), pa.array([{"n": 2}, None])).tolist()
+    [False, True]
+    """
+    return equal_keys(form.without_maps(form.flat(a)), form.without_maps(form.flat(b)))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Int64s, order_of
 from watersmeet._engine.keys.keys import group_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.operator import Events, Values
+from watersmeet._engine.operator import Events, Values
 
 
 class Sides:

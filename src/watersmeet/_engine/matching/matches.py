@@ -16,7 +16,7 @@ import numpy as np
 from watersmeet._engine.arrays import Bools, Int64s, order_of
 from watersmeet._engine.matching.intervals import pairs_of, places_within
 from watersmeet._engine.matching.window_rows import Asked, Book, WindowRows
-from watersmeet._engine.operators.operator import Events, OperatorContext
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.stream_stream import WindowParams
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.last_below import last_below
-from watersmeet._engine.operators.operator import Dropped, Events
+from watersmeet._engine.operator import Dropped, Events
 from watersmeet._engine.rows.columns import ints, joined, valid
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.table import Table

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, kept_table
 from watersmeet._engine.rows.columns import bools, ints, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State

@@ -16,8 +16,8 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
+from watersmeet._engine.operator import Events, OperatorContext, Values, keep_rows, store_last
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT, TELL
-from watersmeet._engine.operators.operator import Events, OperatorContext, Values, keep_rows, store_last
 from watersmeet._engine.operators.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 from watersmeet._engine.rows.columns import gather, ints
 from watersmeet._engine.rows.sizes import Picked

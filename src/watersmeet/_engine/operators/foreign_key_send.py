@@ -18,7 +18,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import equal_keys, hash_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.operator import Events, OperatorContext, keep_rows, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, keep_rows, kept_table
 from watersmeet._engine.rows.columns import gather, joined, valid
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State

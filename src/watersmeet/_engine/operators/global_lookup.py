@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.operators.global_view import LEFT, View
-from watersmeet._engine.operators.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import gather, joined
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State

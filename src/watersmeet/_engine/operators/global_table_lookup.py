@@ -14,9 +14,9 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.keys.keys import KeyGroups, group_keys, hash_keys
 from watersmeet._engine.matching.match import Ordered
+from watersmeet._engine.operator import Events, OperatorContext, kept_table, sent
 from watersmeet._engine.operators.global_lookup import results
 from watersmeet._engine.operators.global_view import LEFT, View
-from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table, sent
 from watersmeet._engine.rows.columns import gather, joined
 from watersmeet._engine.rows.sizes import in_pieces
 from watersmeet._engine.state.runs import State

@@ -16,7 +16,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, store_last
 from watersmeet._engine.rows.columns import gather, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State

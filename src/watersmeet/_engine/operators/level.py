@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
 from watersmeet._engine.operators import (
     foreign_key_receive,
     foreign_key_send,
@@ -28,7 +29,7 @@ from watersmeet._engine.operators.aggregates import (
     suppress,
     time_window_aggregate,
 )
-from watersmeet._engine.operators.operator import Dropped, Failed, OperatorContext, kept_table
+from watersmeet._engine.operators.processors import process
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices
@@ -54,6 +55,7 @@ OPERATORS = {
     "session_window_aggregate": session_window_aggregate.run,
     "sliding_window_aggregate": sliding_window_aggregate.run,
     "suppress": suppress.run,
+    "process": process.run,
     "stream_wtable": window_join.run,
     "table_wtable": window_join.run,
     "wtable_table": window_join.run,

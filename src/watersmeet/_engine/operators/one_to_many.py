@@ -15,9 +15,9 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
+from watersmeet._engine.operator import Events, OperatorContext, Values, store_last
 from watersmeet._engine.operators.foreign_key_receive import result
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
-from watersmeet._engine.operators.operator import Events, OperatorContext, Values, store_last
 from watersmeet._engine.operators.subscriptions import Rights, Subscriptions, tables
 from watersmeet._engine.rows.columns import gather, ints
 from watersmeet._engine.rows.sizes import Picked

@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
 from watersmeet._engine.matching.window_rows import WindowRows
-from watersmeet._engine.operators.operator import Dropped, Events, OperatorContext
+from watersmeet._engine.operator import Dropped, Events, OperatorContext
 from watersmeet._engine.operators.unmatched_rows import UnmatchedRows
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged

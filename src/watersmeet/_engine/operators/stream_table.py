@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.operator import Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, store_last
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.spec import JoinParams

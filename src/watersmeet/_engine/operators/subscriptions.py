@@ -19,15 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s, order_of
-from watersmeet._engine.keys.keys import combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
+from watersmeet._engine.keys.keys import combine_hashes, encode_keys, equal_values, group_keys, hash_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
-from watersmeet._engine.operators.operator import (
+from watersmeet._engine.operator import (
     Events,
     OperatorContext,
     Values,
     kept_table,
 )
+from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
 from watersmeet._engine.rows import sizes
 from watersmeet._engine.rows.columns import array, gather, ints
 from watersmeet._engine.rows.sizes import Picked, cut, row_bytes
@@ -209,7 +209,7 @@ class Subscriptions:
         more = np.flatnonzero(behind > high)
         if not len(more):
             return high
-        same = equal_keys(self.values(versions[more]), self.values(following[more]))
+        same = equal_values(self.values(versions[more]), self.values(following[more]))
         high = high.copy()
         high[more[same]] = behind[more[same]]
         return high

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operators.operator import Events, OperatorContext, Values, kept_table, sent, store_last
+from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, sent, store_last
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.table import TableParams

@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.lookup import Seen, Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operators.operator import (
+from watersmeet._engine.operator import (
     Events,
     OperatorContext,
     Values,

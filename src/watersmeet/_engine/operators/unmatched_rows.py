@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.matches import LEFT, Rules
 from watersmeet._engine.matching.window_rows import WindowRows
-from watersmeet._engine.operators.operator import Events, OperatorContext
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.time.held import Bound, Waiting

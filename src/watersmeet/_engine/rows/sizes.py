@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys import keyform as form
@@ -112,6 +113,36 @@ def row_bytes(values: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table, ro
         return _lengths(form.list_offsets(values), rows) * element + _OFFSET
     count = len(values) if rows is None else len(rows)
     return np.full(count, values.nbytes // max(len(values), 1) + 1, dtype=np.int64)
+
+
+def value_bytes(values: pa.Array | pa.ChunkedArray) -> Int64s:
+    """How many bytes each row has, by its value alone: the same in whatever array it stands (law 1).
+
+    Text and bytes have their length and 4, what has a fixed width has this and 1, also where it is null; a struct has
+    1 and what its fields have, an array or a map 4 and what its elements have.
+
+    >>> value_bytes(pa.array(["a", None, "abc"])).tolist()
+    [5, 4, 7]
+    """
+    values = form.without_maps(form.flat(values))
+    kind = values.type
+    if pa.types.is_struct(kind):
+        # `flatten` gives a field of what is null as null, whatever stands there
+        return _sum([np.ones(len(values), dtype=np.int64), *map(value_bytes, values.flatten())])
+    if form.is_bytes(kind) and not pa.types.is_fixed_size_binary(kind):
+        return _ints(pc.binary_length(values)) + _OFFSET
+    if form.is_list(kind):
+        lengths = _ints(pc.list_value_length(values))
+        ends = np.cumsum(lengths)
+        sums = np.append(0, np.cumsum(value_bytes(values.flatten())))
+        return np.asarray(sums[ends] - sums[ends - lengths] + _OFFSET, dtype=np.int64)
+    width = 0 if pa.types.is_null(kind) else kind.bit_width // 8
+    return np.full(len(values), width + 1, dtype=np.int64)
+
+
+def _ints(lengths: pa.Array) -> Int64s:
+    """Lengths, 0 of what is null."""
+    return np.asarray(lengths.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def refuse_large(frame: pa.Table, roots: Mapping[int, str]) -> None:

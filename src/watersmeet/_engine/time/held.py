@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows import sizes
 from watersmeet._engine.rows.columns import gather
 from watersmeet._engine.rows.sizes import cut

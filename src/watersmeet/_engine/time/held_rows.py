@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.sizes import in_pieces, taken
 from watersmeet._engine.state.changes import Given
 from watersmeet._engine.state.layout import arrow_type

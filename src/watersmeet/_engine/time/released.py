@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import HELD_KEY, LET_GO, array, ints, joined, position_columns
 from watersmeet._engine.rows.position import ranks
 from watersmeet._engine.rows.types import HEADERS

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events, OperatorContext
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import LET_GO, ROOT_POSITION, held_together, ints, let_go, partitions
 from watersmeet._engine.rows.position import order_by
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.idle import Quiet, split
 from watersmeet._engine.time.reach import Steps, furthest_before
-from watersmeet._engine.time.told import Told
+from watersmeet._engine.time.told import Told, told_ends
 from watersmeet._engine.time.turns import turns
 from watersmeet._plan.physical import TIME_SIDE, reach_side
 
-_TIME, REACH = "time", "reach"
+TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
 
 
@@ -49,9 +49,10 @@ class Times:
         self._events = events
         self._sides = sides
         told, wall = split(inputs.get(TIME_SIDE))
-        self._told = told = Told.of(told, context.time.hold_back)
-        told_domain = self._domain(told.partition)
-        stored = {int(d): t for d, t in state.get_scalar(_TIME, {}).items()}
+        self._rows_told, lag = told, context.time.hold_back
+        partition, last = told_ends(told, lag)
+        told_domain = self._domain(partition)
+        stored = {int(d): t for d, t in state.get_scalar(TIME, {}).items()}
         mine = self._domain(partitions(events.position))
         self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
         reaching = [self._domain(ints(told, "partition")) for told in self._told_reach if told is not None]
@@ -60,11 +61,14 @@ class Times:
         self.of_row = self.index(mine)
         self.start = np.array([stored.get(int(d), -1) for d in self.domains], dtype=np.int64)
         gone = let_go(events.position)
-        self.now = told.time_at(events.position[0])
+        piped = told is not None and "time_first" in told.column_names
+        order_ts = events.position[0]
+        self.now = Told.of(told, lag).time_at(order_ts) if piped else order_ts - lag
         self.end = np.array(self.start)
         np.maximum.at(self.end, self.of_row[~gone], self.now[~gone])
-        np.maximum.at(self.end, self.index(told_domain), told.time)
-        self._quiet = self._rest(state, wall) if context.time.idle_after_ms else None
+        np.maximum.at(self.end, self.index(told_domain), last)
+        self._rests = np.zeros(0, dtype=np.int64)
+        self._quiet = self._rest(state, wall, told_domain, last) if context.time.idle_after_ms else None
         self.now[gone] = self._let_go(np.flatnonzero(gone))
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         reached = state.get_scalar(REACH, [{} for _ in range(sides)])
@@ -72,16 +76,33 @@ class Times:
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
 
-    def _rest(self, state: State, wall: int | None) -> Quiet:
+    @cached_property
+    def _told(self) -> Told:
+        """Every record that moves time, and the wall clock where domains rest; unpacked where somebody asks."""
+        told = Told.of(self._rows_told, self._context.time.hold_back)
+        return told.behind(self.domains[self._rests], self.end[self._rests])
+
+    def _rest(self, state: State, wall: int | None, told_domain: Int64s, last: Int64s) -> Quiet:
         """Moves the time of the domains that rest on."""
         fresh = np.zeros(len(self.domains), dtype=np.bool_)
-        fresh[self.index(self._domain(self._told.partition))] = True
-        quiet = Quiet.of(state, self.domains, self.end).after(fresh, self.end, wall)
+        fresh[self.index(told_domain)] = True
+        quiet = Quiet.of(state, self.domains, self.end)
+        quiet = quiet.after(fresh, self._heard(quiet, told_domain, last), wall)
         end = quiet.moved(self.end, wall, self._context.time.idle_after_ms)
-        rests = np.flatnonzero(end > self.end)
-        self._told = self._told.behind(self.domains[rests], end[rests])
+        self._rests = np.flatnonzero(end > self.end)
         self.end = end
         return quiet
+
+    def _heard(self, quiet: Quiet, told_domain: Int64s, last: Int64s) -> Int64s:
+        """The time of each domain that records have told, from which a rest goes on.
+
+        It is before 0 where the operators above may hold back longer than it is since time 0; `end` has -1 there, from
+        which a rest would reach each moment too early.
+        """
+        heard = np.full(len(self.domains), -(2**62))
+        np.maximum.at(heard, self.index(told_domain), last)
+        before = np.where(quiet.since >= 0, np.maximum(quiet.time, heard), heard)
+        return np.where(self.end < 0, before, self.end)
 
     def _let_go(self, rows: Int64s) -> Int64s:
         """The time at rows that operators above have let go.
@@ -137,17 +158,31 @@ class Times:
             stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
+    def moves(self, domain: int) -> tuple[Int64s, Int64s]:
+        """(time, number in `movers`) of all that moves the time of a domain, by its place in `domains`, in order."""
+        own = self._told.only(self.index(self._domain(self._told.partition)) == domain)
+        return own.time, own.number
+
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only where every record that moves time is told (`told`).
+        Only where every record that moves time is told (`told`). Where the wall clock moves several domains, what an
+        operator above has let go then comes at its own moment in all of them.
         """
         now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._told.partition))
         place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
+        moment = self._moment(rows)
         for d in np.unique(domain):
             own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
-            now[mine], _ = own.around([column[mine] for column in place], int(self.start[d]))
+            before, through = own.around([column[mine] for column in place], int(self.start[d]))
+            now[mine] = np.minimum(np.maximum(moment[mine], before), through)
         return now
+
+    def _moment(self, rows: Int64s) -> Int64s:
+        """The time at which rows were let go that operators above have let go; of others the least one."""
+        gone = let_go(self._events.position)[rows]
+        at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
+        return np.where(gone, at, np.iinfo(np.int64).min)
 
     def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
@@ -173,7 +208,7 @@ class Times:
     def store(self, state: State) -> None:
         """Keep what the next batch starts with."""
         names = [str(d) for d in self.domains]
-        state.set_scalar(_TIME, dict(zip(names, self.end.tolist(), strict=True)))
+        state.set_scalar(TIME, dict(zip(names, self.end.tolist(), strict=True)))
         reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(REACH, reached)
         if self._quiet is not None:

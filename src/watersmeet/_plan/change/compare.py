@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,10 @@ def _taken_over(before: Mapping[str, Any], operator: Mapping[str, Any], items: l
     if against:
         items.append(Item("node", node, "refused", reason=against, hint=_ANEW))
         return
-    for was, table in zip(before["tables"], operator["tables"], strict=True):
+    for was, table in _pairs(before["tables"], operator["tables"]):
+        if was is None:
+            items.append(Item("store", table["name"], "started empty", node, hint=_name_it(operator)))
+            continue
         why, wider = _rows_against(was, table, widens=operator["widens"])
         outcome: Outcome = "refused" if why else ("widened" if wider else "kept")
         said = why or ", ".join(wider)
@@ -158,9 +161,16 @@ def _taken_over(before: Mapping[str, Any], operator: Mapping[str, Any], items: l
         taken.append(Taken(node, table["name"], node, was["name"], scalars=True, widened=bool(wider)))
 
 
+def _pairs(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each table with the one whose rows it has: of its name, else in order of those whose names are gone; or None."""
+    named, kept = {table["name"]: table for table in before}, {table["name"] for table in now}
+    others = iter([table for table in before if table["name"] not in kept]) if len(before) == len(now) else iter(())
+    yield from ((named.get(table["name"]) or next(others, None), table) for table in now)
+
+
 def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
     """What differs in an operator so that it cannot go on."""
-    if len(before["tables"]) != len(operator["tables"]):
+    if len(before["tables"]) != len(operator["tables"]) and not operator.get("grows"):
         return f"it kept {len(before['tables'])} tables, and now keeps {len(operator['tables'])}"
     for name in dict.fromkeys((*before["params"], *operator["params"])):
         was, now = before["params"].get(name, "not there"), operator["params"].get(name, "not there")

@@ -16,8 +16,6 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.spec import FOLLOWS, Params, TableSchema
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet.io.dataframes import Writer
-from watersmeet.io.topics import Topic
 
 Described = Mapping[str, Any]
 
@@ -41,13 +39,16 @@ def described(physical: Physical, origins: Mapping[str, str], functions: Texts |
         "reads": _reads(physical, functions or {}),
         "sources": {
             source.name: {
-                "topic": source.origin.name if isinstance(source.origin, Topic) else None,
+                "topic": source.origin.topic,
                 "global": source.shape.kind == "global",
                 "origin": origins.get(source.name, ""),
             }
             for source in plan.sources
         },
-        "sinks": {sink.name: {"output": str(sink.output), **_files(plan.sinks, sink)} for sink in plan.sinks},
+        "sinks": {
+            sink.name: {"output": str(sink.output), **sink.place.recorded(alone=len(plan.sinks) == 1)}
+            for sink in plan.sinks
+        },
     }
 
 
@@ -99,6 +100,7 @@ def _operator(physical: Physical, operator: Operator) -> dict[str, Any]:
         "params": _params(operator.params),
         "time": None if time is None else {"of each partition": time.domains, "held back above, ms": time.hold_back},
         "widens": operator.spec.widens,
+        **({"grows": True} if operator.spec.grows else {}),
         "tables": [_table(table) for table in operator.keeps],
     }
 
@@ -136,11 +138,3 @@ def _type(kind: Any) -> Any:
     """A type as JSON: Spark's own way of writing it, else its text."""
     value = getattr(kind, "jsonValue", None)
     return value() if callable(value) else str(kind)
-
-
-def _files(sinks: Any, sink: Any) -> dict[str, Any]:
-    """Of an output of files where they lie, and whether Spark's own list of them lies there, too."""
-    target = sink.place
-    if not isinstance(target, Writer) or target.path is None:
-        return {}
-    return {"path": target.path, "listed": len(sinks) == 1}

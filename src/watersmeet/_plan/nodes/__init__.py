@@ -37,6 +37,7 @@ from watersmeet._plan.nodes.joins import (
     TableTable,
     view_of,
 )
+from watersmeet._plan.nodes.processors import Process
 from watersmeet._plan.nodes.steps import (
     Branch,
     Filter,
@@ -76,6 +77,7 @@ __all__ = [
     "OldValues",
     "OneToMany",
     "Peek",
+    "Process",
     "Reference",
     "Regroup",
     "Repartition",

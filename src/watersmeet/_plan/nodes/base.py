@@ -92,6 +92,11 @@ class Node:
         return ()
 
     @property
+    def named_stores(self) -> tuple[str, ...]:
+        """Names of the stores that a user has given it."""
+        return () if self.store is None else (self.store,)
+
+    @property
     def place(self) -> Any:
         """What it reads or writes outside of the topology; None for what stands within."""
         return None

@@ -14,6 +14,7 @@ from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
+from watersmeet._plan.operators.process import Process
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamStream
 from watersmeet._plan.operators.stream_table import StreamTable
@@ -43,6 +44,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
     nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
     nodes.Suppress: (Suppress(),),
+    nodes.Process: (Process(),),
     nodes.StreamWTable: (StreamWTable(),),
     nodes.TableWTable: (TableWTable(),),
     nodes.WTableTable: (WTableTable(),),

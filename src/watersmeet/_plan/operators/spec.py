@@ -275,11 +275,14 @@ class Timed:
     hold : how long it can hold a result back, in ms; None: it never does.
     dropped_move : whether records that end on the way in, without key or value, move its time all the same.
     reaches : whether every shard is told how far the rows of each side reach; or of which sides.
+    elsewhere : whether a record is judged by the time of another partition than its own, too, where partitions have
+        times of their own.
     """
 
     hold: int | None = None
     dropped_move: bool = True
     reaches: bool | tuple[int, ...] = True
+    elsewhere: bool = False
 
     def tells_reach(self, side: int) -> bool:
         """Whether every shard is told how far the rows of a side reach."""
@@ -308,6 +311,8 @@ class Spec(Generic[N]):
     """Whether its results are looked up through the tables that they are made of, where no store keeps them."""
     widens: ClassVar[bool] = True
     """Whether values that it has kept may be read as a wider type, when the topology has changed."""
+    grows: ClassVar[bool] = False
+    """Whether it goes on with those of its tables that it had, when it keeps more or fewer of them."""
     emits_late: ClassVar[bool] = False
     """Whether its results say if they are not the latest change of their key (a column `late`)."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()

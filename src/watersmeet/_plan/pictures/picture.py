@@ -8,17 +8,8 @@ from typing import Any, Literal
 
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet.io.topics import Topic, TopicSink
 
 Kind = Literal["input", "step", "operator", "output"]
-_PLACES = {
-    "Rows": "DataFrame",
-    "Writer": "files",
-    "ForeachBatch": "function",
-    "DatabaseTable": "database",
-    "CatalogTable": "catalog",
-    "DeadLetter": "dead letters",
-}
 
 
 @dataclass(frozen=True)
@@ -150,9 +141,7 @@ def _about(node: Node, stem: str, alone: bool) -> str:
 
 
 def _place(place: Any) -> str:
-    if isinstance(place, Topic | TopicSink):
-        return "topic" if place.name else ""
-    return _PLACES.get(type(place).__name__, "")
+    return "" if place is None else str(place.shown)
 
 
 def _type(kind: object) -> str:

@@ -18,11 +18,11 @@ from typing import Any
 
 from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
+from watersmeet._spark.checkpoint import topic_ids
 from watersmeet._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
 from watersmeet._spark.checkpoint.files import Folder, foreign
 from watersmeet._spark.fencing.records import holding
-from watersmeet._spark.query.warned import warn
-from watersmeet._spark.sources import topic_ids
+from watersmeet._spark.session.warned import warn
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watersmeet._spark.checkpoint.disk import Disk
-from watersmeet._spark.checkpoint.synced import sync
+from watersmeet._worker.synced import sync
 
 FOLDER = "watersmeet/epochs"
 

@@ -21,8 +21,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet._spark.checkpoint.disk import Disk
-from watersmeet._spark.checkpoint.synced import sync
 from watersmeet._spark.session.settings import alone, defaults_to_this_machine, path_on_this_machine
+from watersmeet._worker.synced import sync
 from watersmeet.errors import CorruptData
 
 RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."

@@ -8,7 +8,7 @@ from typing import Protocol
 from watersmeet._spark.checkpoint.batches import NONE
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.fencing.plans import BatchPlan, of_topology, planned
+from watersmeet._worker.batch_plan import BatchPlan, of_topology, planned
 
 
 class HasEpoch(Protocol):

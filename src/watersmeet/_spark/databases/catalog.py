@@ -19,11 +19,11 @@ from pyspark.sql.types import DataType
 
 from watersmeet._engine.databases.columns import DatabaseColumn, columns_of
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.databases.changes import DELETED, place
-from watersmeet._spark.databases.checks import GivenColumn, Mark, check_columns, check_writer, has_batch, take_over
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
-from watersmeet._spark.formats.arrow_types import arrow_type, spark_type
-from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
+from watersmeet._worker.databases.changes import DELETED, place
+from watersmeet._worker.databases.checks import GivenColumn, Mark, check_columns, check_writer, has_batch, take_over
+from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
+from watersmeet._worker.wire.sequence import SEQUENCE
 from watersmeet.errors import ConfigError
 from watersmeet.io.databases import CatalogTable
 

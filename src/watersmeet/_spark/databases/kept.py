@@ -18,14 +18,14 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.databases.changes import LastChanges, last_of
-from watersmeet._spark.databases.checks import Mark, check_writer, has_batch, take_over
-from watersmeet._spark.databases.postgres import PostgresTable
-from watersmeet._spark.databases.sqlite import SqliteTable
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.json import readable
-from watersmeet._spark.sinks.driver_commit import limit
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
+from watersmeet._worker.databases.changes import CHANGES, LastChanges
+from watersmeet._worker.databases.checks import Mark, check_writer, has_batch, take_over
+from watersmeet._worker.databases.postgres import PostgresTable
+from watersmeet._worker.databases.sqlite import SqliteTable
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.json_types import readable
+from watersmeet._worker.writers.driver_commit import limit
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.extras import installing
 from watersmeet.io.databases import DatabaseTable
@@ -63,7 +63,8 @@ class KeptTable:
     ) -> None:
         """See `TableWriter`."""
         tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        pieces = last_of(rows, LastChanges(self._columns, self._target.dialect, limit(tasks)))
+        last = LastChanges(self._columns, self._target.dialect, limit(tasks))
+        pieces = rows.select("key", "value").mapInArrow(last, CHANGES)
         # once: the levels' state is saved with it
         pieces = pieces.persist(StorageLevel.MEMORY_AND_DISK)
         try:

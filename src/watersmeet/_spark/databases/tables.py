@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from watersmeet._spark.databases.catalog import MergedTable
-from watersmeet._spark.databases.kept import KeptTable
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
-from watersmeet.io.databases import CatalogTable, DatabaseTable, TableTarget
-from watersmeet.io.origins import SinkTarget
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 
 
 class TableWriter(Protocol):
@@ -45,23 +41,3 @@ class TableWriter(Protocol):
         ConfigError : the table has the batch with another plan, or a later one.
         SinkError : the database refuses it, or another query has taken the table over.
         """
-
-
-def table_writers(
-    spark: SparkSession, sinks: Iterable[tuple[Any, SinkTarget]], identity: str, planned: int | None
-) -> dict[TableTarget, TableWriter]:
-    """Those of the outputs, Sink nodes and their targets, that are tables; each has been begun.
-
-    Parameters
-    ----------
-    identity, planned : see `take_over`.
-    """
-    found: dict[TableTarget, TableWriter] = {}
-    for node, target in sinks:
-        if isinstance(target, DatabaseTable):
-            found[target] = KeptTable(target, node.shape.key, node.shape.value, identity)
-        elif isinstance(target, CatalogTable):
-            found[target] = MergedTable(spark, target, node.shape.key, node.shape.value, identity)
-    for table in found.values():
-        table.begin(planned)
-    return found

@@ -21,8 +21,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.carry import Carried, carry
 from watersmeet._spark.dataflow.light import light
-from watersmeet._spark.dataflow.state import SparkChunkStore
-from watersmeet._spark.session.worker import give_back, settle
+from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.state import SparkChunkStore
 
 Parts = Mapping[int, Sequence[tuple[bytes, Carried]]]
 """By its label what a shard takes over: manifests, and what of each."""

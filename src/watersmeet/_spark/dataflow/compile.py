@@ -24,33 +24,34 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from watersmeet._engine.exchange.watermark import Watermark, watermark_of
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import HELD_KEY
-from watersmeet._engine.time.watermark import Watermark, watermark_of
 from watersmeet._plan.dead_letters import letter_sources
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.fused import Fused
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
-from watersmeet._spark.dataflow.letters import on_errors, ways_of
 from watersmeet._spark.dataflow.light import light
-from watersmeet._spark.dataflow.measures import Measures
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from watersmeet._spark.dataflow.packing import Pack, Unpack, wide_schema_names
 from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
-from watersmeet._spark.dataflow.wire import WIRE, Exits, Labels, encoded_parts, metric_names
-from watersmeet._spark.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._spark.formats.dead_letters import HEADERS, OnError, letter_headers
-from watersmeet._spark.formats.deserializers import Deserializers
-from watersmeet._spark.sinks.encoding import ENCODED_KEY, encodings_of
-from watersmeet._spark.sinks.selection import Selection
-from watersmeet._spark.sinks.sequence import SEQUENCE
-from watersmeet._spark.sinks.shards import UnpackExits
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.scans import Scan
+from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
+from watersmeet._worker.formats.dead_letters import HEADERS, OnError, letter_headers
+from watersmeet._worker.formats.deserializers import Deserializers
+from watersmeet._worker.packing.fused import Fused
+from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
+from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
+from watersmeet._worker.wire.letters import outliving, ways_of
+from watersmeet._worker.wire.measures import Measures
+from watersmeet._worker.wire.sequence import SEQUENCE
+from watersmeet._worker.wire.wire import WIRE, Exits, Labels, encoded_parts, metric_names
+from watersmeet._worker.writers.shards import UnpackExits
 
 LOG = logging.getLogger("watersmeet.functions")
 """Says of each function where it runs, and why Spark evaluates it where it does."""
@@ -125,14 +126,18 @@ class _Compiler:
     def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
         self._layout = layout
         self._metrics = metric_names(physical)
-        self._measures = Measures.of(physical, len(self._metrics)) if layout.measured else None
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
-        self._ways = ways_of(physical, begun, piped=layout.cases)
         self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
         self._physical = self.fusion.physical
         self._parts = encoded_parts(self._physical)
         # a test driver shows values
-        self._encodings = encodings_of(physical, physical.plan.sinks, ships=not layout.cases)
+        self._common = Common(
+            layout.labels,
+            self._metrics,
+            Measures.of(physical, len(self._metrics)) if layout.measured else None,
+            ways_of(physical, begun, piped=layout.cases),
+            encodings_of(physical, physical.plan.sinks, ships=not layout.cases),
+        )
 
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
         refuse_behind(self._physical, self.fusion)
@@ -172,10 +177,11 @@ class _Compiler:
         self, stage: Stage, number: int, source: Scan | None = None, program: Program | None = None
     ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
+        ways = self._common.ways
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
-        columns_told = [*columns_of(outlets, peeks), *(self._ways.needed if self._ways and source else ())]
-        policies = self._on_errors(stage, source, program)
+        columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
+        policies = self._outliving(stage, source, program)
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
             frame, deserializers = _read(stage, source, columns)
@@ -185,9 +191,8 @@ class _Compiler:
             frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
         pack = Pack(
             outlets=outlets,
-            labels=self._layout.labels,
+            common=self._common,
             slots=self._physical.slots,
-            metrics=self._metrics,
             roots=roots_of(stage),
             sources=number == 0,
             order=order,
@@ -199,18 +204,15 @@ class _Compiler:
             deserializers=deserializers,
             ends=number == 0 and self._writes_directly,
             letters=letter_roots(self._physical, stage),
-            measures=self._measures,
-            on_error=policies,
-            ways=self._ways,
-            encodings=self._encodings,
+            outliving=policies,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
 
-    def _on_errors(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
+    def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """What becomes of records for which a function of a source stage raises."""
-        policies = on_errors(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
+        policies = outliving(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
         return policies
@@ -229,13 +231,9 @@ class _Compiler:
         processor = LevelProcessor(
             {o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators},
             self._physical.side_of,
-            self._layout.labels,
+            self._common,
             self._layout.cache_root,
             fused,
-            self._metrics,
-            self._measures,
-            self._ways,
-            self._encodings,
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"

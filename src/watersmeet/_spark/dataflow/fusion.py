@@ -6,6 +6,8 @@ Spark's plan as expressions. So both ways evaluate the same.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,26 +16,28 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, S
 
 from watersmeet._engine.exchange.outlets import direct_outlet
 from watersmeet._engine.expressions.evaluate import unsupported
-from watersmeet._engine.expressions.program import Columns, Program, needed
+from watersmeet._engine.expressions.explosion import explodes
+from watersmeet._engine.expressions.program import Columns, Program, needed, operands
 from watersmeet._engine.expressions.reduced import fields_read, reduced
 from watersmeet._engine.expressions.tree import Expression
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.fused import Fused, StageColumns
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
-from watersmeet._spark.dataflow.wire import encoded_parts
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.packing.fused import Fused, StageColumns
+from watersmeet._worker.wire.wire import encoded_parts
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 _WORDS = {
-    "Generate": "explode: each record of a flat_map or flat_map_values becomes a row by Spark",
     "Window": "a window function",
     "PythonUDF": "a UDF, F.udf, which Spark calls",
     "ScalaUDF": "a UDF, which Spark calls",
 }
 """What plans and expressions of Spark's are in the words of a program."""
+_OF_FLOWS = re.compile(r"[sof]\d+_")
+"""How the columns of keys and values begin."""
 SWITCH = "watersmeet.functions"
 """A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
 
@@ -180,12 +184,21 @@ def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpar
         for name, expression in layer:
             if isinstance(expression, Unread):
                 return BySpark(name, _WORDS.get(expression.why, expression.why))
-            why = unsupported(expression)
+            why = None if explodes([(name, expression)]) else unsupported(expression)
             if why is not None:
                 return BySpark(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
-    return Program(reduced(kept, columns), whose)
+    left = reduced(kept, columns)
+    return Program(left, whose, _gone(left, stage.needed(columns)))
+
+
+def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:
+    """Columns of functions that nothing reads behind the last layer that makes rows of lists."""
+    last = max((number for number, layer in enumerate(layers) if explodes(layer)), default=0)
+    before, behind = ([e for layer in some for _, e in layer] for some in (layers[: last + 1], layers[last + 1 :]))
+    known = {name for layer in layers[:last] for name, _ in layer}.union(*map(operands, before))
+    return frozenset(name for name in known if _OF_FLOWS.match(name)).difference(wanted, *map(operands, behind))
 
 
 def refusal(spark: SparkSession) -> BySpark | None:

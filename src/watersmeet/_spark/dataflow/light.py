@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from watersmeet._spark.dataflow.state import CHUNKS, MANIFEST, MAP, VALUE
+from watersmeet._worker.state import CHUNKS, MANIFEST, MAP, VALUE
 
 
 def light(level: StatefulProcessor) -> StatefulProcessor:

@@ -9,9 +9,9 @@ from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, ed
 from watersmeet._engine.exchange.routing import Outlet
 from watersmeet._engine.rows.columns import HELD_KEY
 from watersmeet._plan.physical import Flow, Physical
-from watersmeet._spark.dataflow.packing import wide_schema_names
-from watersmeet._spark.dataflow.peeks import PeekCall
 from watersmeet._spark.dataflow.stage import Stage
+from watersmeet._worker.packing.packing import wide_schema_names
+from watersmeet._worker.wire.peeks import PeekCall
 
 
 def outlets_of(physical: Physical, stage: Stage, number: int, *, exits: bool) -> tuple[Outlet, ...]:

@@ -14,10 +14,10 @@ from watersmeet._engine.rows.types import with_nulls
 from watersmeet._plan.nodes import Node, Source
 from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.fusion import BySpark, Fusion
-from watersmeet._spark.formats.arrow_types import arrow_type
-from watersmeet._spark.formats.dead_letters import OnError
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.dead_letters import OnError
+from watersmeet._worker.wire.letters import outliving
 from watersmeet.errors import ConfigError
-from watersmeet.io.topics import Topic
 
 _COLUMN = re.compile(r"([foe])(\d+)_")
 
@@ -30,20 +30,45 @@ def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> It
     direct_sinks : whether the sinks can be written from wire rows.
     """
     fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
-    sources = physical.plan.sources
-    for are_topics in (True, False):
-        for whole in (True, False):
-            some = [
-                s for s in sources if isinstance(s.origin, Topic) == are_topics and (s.shape.kind == "global") == whole
-            ]
-            if some:
-                names = frozenset(source.name for source in some)
-                fusion.of_sources(names, _schema(sources, names), decodes=are_topics)
+    for names, are_topics in _frames(physical):
+        fusion.of_sources(names, _schema(physical.plan.sources, names), decodes=are_topics)
     yield from told(physical, fusion)
     for operator in physical.operators:
         fold = getattr(operator.params, "fold", None)
         if fold is not None and (how := how_it_runs(fold.typed(_arrow))) is not None:
             yield f"fold of {operator.node}: {how}"
+
+
+def _frames(physical: Physical) -> Iterator[tuple[frozenset[str], bool]]:
+    """Names of the sources that are read as one frame, and whether they are topics."""
+    for are_topics in (True, False):
+        for whole in (True, False):
+            some = [
+                source.name
+                for source in physical.plan.sources
+                if bool(source.origin.formats) == are_topics and (source.shape.kind == "global") == whole
+            ]
+            if some:
+                yield frozenset(some), are_topics
+
+
+def check_outlived(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
+    """What a start would refuse, of a topology that is not started: a record is to outlive what only Spark evaluates.
+
+    Raises
+    ------
+    ConfigError : names the functions.
+    """
+    sources, within = physical.plan.sources, physical.plan.within
+    asked = any(source.origin.policies.outlives_errors for source in sources)
+    if not asked and not any(within.outlives(operator.node) for operator in physical.operators):
+        return
+    fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
+    for names, are_topics in _frames(physical):
+        if fusion.of_sources(names, _schema(sources, names), decodes=are_topics) is None:
+            roots = {number: source.name for number, source in enumerate(sources) if source.name in names}
+            refuse_by_spark(physical, outliving(physical, roots), fusion)
+    refuse_behind(fusion.physical, fusion)
 
 
 def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
@@ -125,7 +150,7 @@ def refuse_behind(physical: Physical, fusion: Fusion) -> None:
     shown = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
     if shown or any(map(physical.plan.functions_of, nodes)):
         named = ", ".join(operator.node for operator in operators)
-        _refuse(physical, fusion, named if within.on_error == "fail" else "the builder", shown)
+        _refuse(physical, fusion, "the builder" if within.usual.outlives_errors else named, shown)
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:
@@ -144,6 +169,6 @@ def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
         given=f"on_error of {whose}; {'; '.join(by_spark)}",
-        hint="Write it with functions that the workers know: topology.describe() says where each runs, and "
-        "why; or leave on_error out.",
+        hint="Write it with functions that the workers know; or leave on_error out: topology.describe() says where "
+        "each runs, and why.",
     )

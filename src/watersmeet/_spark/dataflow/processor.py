@@ -20,21 +20,23 @@ import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
 from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.expressions.explosion import TooManyRows
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.operators.operator import OperatorContext
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.rows.sizes import RESULT_BYTES
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
-from watersmeet._spark.dataflow.fused import Fused
-from watersmeet._spark.dataflow.letters import Letters, Ways
-from watersmeet._spark.dataflow.measures import Measures, Tally
-from watersmeet._spark.dataflow.packing import WireRow, count_rows, wire_frames, wire_rows
-from watersmeet._spark.dataflow.state import SparkChunkStore
-from watersmeet._spark.dataflow.wire import END, Labels, output_port
-from watersmeet._spark.session.worker import CACHE, give_back, say, settle
-from watersmeet._spark.sinks.encoding import Encodings, packed
+from watersmeet._worker.packing.fused import Fused
+from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._worker.process import CACHE, give_back, say, settle
+from watersmeet._worker.state import SparkChunkStore
+from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.encoding import packed
+from watersmeet._worker.wire.letters import Letters
+from watersmeet._worker.wire.measures import Tally
+from watersmeet._worker.wire.wire import END, output_port
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
@@ -47,35 +49,23 @@ class LevelProcessor(StatefulProcessor):
     ----------
     settings : operators of the level, by number.
     sides : side of each edge, by port.
-    labels : how (target, shard) are labelled.
+    common : what all levels have alike.
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     fused : of operators whose results are packed here; those of the others go to `Unpack`.
-    metrics : (node, reason) of each metric number.
-    measures : what is counted beside dropped records; None: nothing.
-    ways : where dead letters of what ends here go; None: there are none.
-    encodings : what is written of outputs before they have the rows.
     """
 
     def __init__(
         self,
         settings: dict[int, OperatorContext],
         sides: dict[int, int],
-        labels: Labels,
+        common: Common,
         cache_root: str | None,
         fused: dict[int, Fused],
-        metrics: tuple[tuple[str, str], ...],
-        measures: Measures | None = None,
-        ways: Ways | None = None,
-        encodings: Encodings | None = None,
     ) -> None:
-        self._ways = ways
-        self._encodings = encodings or {}
-        self._measures = measures
+        self._common = common
         self._fused = fused
-        self._metrics = metrics
         self._settings = settings
         self._sides = sides
-        self._labels = labels
         self._cache_root = cache_root
         self._store: SparkChunkStore | None = None
         self._begun = False
@@ -101,20 +91,20 @@ class LevelProcessor(StatefulProcessor):
         given : port and blob of each row.
         state_of : opens the label's state.
         """
-        target, shard = self._labels.place(label)
+        target, shard = self._common.labels.place(label)
         context = self._settings.get(target)
         if context is None:
             yield from _passed_on(label, given)
             return
-        drops, tally, state = Letters(self._ways, shard // self._labels.shards), Tally(), state_of()
+        drops, tally, state = Letters(self._common.ways, shard // self._common.labels.shards), Tally(), state_of()
         inputs = self._inputs(given)
-        if self._measures is not None:
-            self._measures.processed(context.operator, shard, inputs, tally)
+        if self._common.measures is not None:
+            self._common.measures.processed(context.operator, shard, inputs, tally)
         results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
         # the operator lets them go when it has read them
         del inputs
-        if self._measures is not None:
-            results = self._measures.forwarded(context.operator, results, tally)
+        if self._common.measures is not None:
+            results = self._common.measures.forwarded(context.operator, results, tally)
         if fused is None:
             for table in results:
                 for piece in blob.pieces(table):
@@ -122,11 +112,11 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
-        yield from self._written(drops.routed(self._labels.shards), tally)
-        yield from count_rows(drops, self._metrics, label)
-        if self._measures is not None:
-            self._measures.kept(context.operator, shard, state, tally)
-            yield from self._measures.wire(tally, label)
+        yield from self._written(drops.routed(self._common.labels.shards), tally)
+        yield from count_rows(drops, self._common.metrics, label)
+        if self._common.measures is not None:
+            self._common.measures.kept(context.operator, shard, state, tally)
+            yield from self._common.measures.wire(tally, label)
 
     def _state(self) -> State:
         assert self._store is not None
@@ -144,15 +134,22 @@ class LevelProcessor(StatefulProcessor):
         self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
     ) -> Iterator[WireRow]:
         """The results, packed here."""
-        rows = fused.rows(results, context.operator.node, drops)
-        rows = rows.append_column("case", pa.array(np.full(len(rows), shard // self._labels.shards, dtype=np.int64)))
-        live = packed(rows, fused.outlets, self._labels.shards, context.slots, drops, self._encodings)
+        try:
+            rows = fused.rows(results, context.operator.node, drops)
+        except TooManyRows as many:
+            for part in many.slices(results):
+                yield from self._fused_rows(part, fused, shard, context, drops, tally)
+            return
+        rows = rows.append_column(
+            "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
+        )
+        live = packed(rows, fused.outlets, self._common.labels.shards, context.slots, drops, self._common.encodings)
         yield from self._written(live, tally)
 
     def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
-        if self._measures is not None:
-            routed = self._measures.produced(routed, tally)
-        yield from wire_rows(routed, self._labels)
+        if self._common.measures is not None:
+            routed = self._common.measures.produced(routed, tally)
+        yield from wire_rows(routed, self._common.labels)
 
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}

@@ -7,6 +7,7 @@ not asked of one that cannot be null by its type: Spark would make nothing of it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,7 @@ class Stage:
     def __init__(self, physical: Physical, stage: int, frame: DataFrame, roots: frozenset[str]) -> None:
         self._physical = physical
         self.frame = frame
+        self._given = frame.columns
         self.peeks: list[tuple[Flow, FlowColumns]] = []
         self._live: dict[int, _Live] = {}
         self._there: dict[str, Column] = {}
@@ -77,6 +79,17 @@ class Stage:
             return F.col(live.columns.active)
         mine = F.col("root") == live.root
         return mine & (F.col("reason") == 0) if "reason" in self.frame.columns else mine
+
+    def needed(self, told: Sequence[str]) -> frozenset[str]:
+        """Columns that something reads when all functions have been evaluated.
+
+        Parameters
+        ----------
+        told : those that go out.
+        """
+        letters = bool(self._physical.plan.within.dead_letters)
+        # whole records, as their dead letters have them
+        return frozenset((*told, *(self._given if letters else ())))
 
     # ------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from watersmeet._spark.fencing.plans import UNKNOWN, BatchPlan
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 
 
 class Lease(Protocol):

@@ -1,1 +1,1 @@
-"""Keys and values as bytes, and types as Spark, Arrow and Python have them."""
+"""Formats on the driver: as Spark columns, values of tests, and schemas asked of a registry at the start."""

@@ -25,25 +25,27 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from watersmeet._engine.expressions.evaluate import unsupported
+from watersmeet._engine.databases.columns import columns_of
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.tree import Operand
 from watersmeet._engine.rows.first_values import of_type, typed
 from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.formats.arrow_types import arrow_type, spark_type
-from watersmeet._spark.formats.formats import check_writable, describe_format, format_for
-from watersmeet._spark.formats.json import nullable
-from watersmeet._spark.functions.analysed_plan import Unread, layers_of
-from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
+from watersmeet._spark.functions.plain_functions import of_columns
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
+from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
+from watersmeet._worker.formats.json_types import nullable
 from watersmeet.errors import ConfigError, FunctionError, WatersmeetError
 from watersmeet.functions import Function, names_of, own
-from watersmeet.io.bootstrap import Bootstrap
+from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
-from watersmeet.io.topics import Topic
 
 _SHOWN = 200
 _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
@@ -55,21 +57,11 @@ class ColumnFunctions:
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
         """Types of a topic's formats, or of the columns that key and value of a DataFrame name."""
-        if isinstance(origin, Topic):
-            from watersmeet._spark.formats.formats import type_of
+        from watersmeet._spark.sources.kinds import reading_of
 
-            key, value = Format.of(origin.key), Format.of(origin.value)
-            if isinstance(key.schema, str) or isinstance(value.schema, str):
-                session()  # Spark parses the schema
-            key_type, value_type = type_of(key), type_of(value)
-        elif isinstance(origin, Bootstrap):
-            from watersmeet._spark.sources.bootstrap import types_of
-
-            key_type, value_type = map(nullable, types_of(origin))
-        else:
-            from watersmeet._spark.sources.sources import row_types
-
-            key_type, value_type = map(nullable, row_types(origin))
+        if any(isinstance(Format.of(form).schema, str) for form in origin.formats.values()):
+            session()  # Spark parses the schema
+        key_type, value_type = reading_of(origin).types(origin)
         _check_key(key_type, f"keys of {given!r}")
         return key_type, value_type
 
@@ -123,6 +115,19 @@ class ColumnFunctions:
             return ()
         return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
 
+    def check_outlived(self, physical: Any) -> None:
+        """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
+        from watersmeet._spark.dataflow.places import check_outlived
+        from watersmeet._spark.sinks.sinks import can_be_direct
+
+        spark = SparkSession.getActiveSession()
+        if spark is not None:
+            check_outlived(spark, physical, direct_sinks=can_be_direct(spark, physical.plan))
+
+    def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """A plain Python function of values as one of Columns."""
+        return of_columns(function, self.named_type(returns), pair=pair)
+
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
         """Raise unless `function` returns a boolean Column."""
         kind = self.value_type(function, arguments, role)
@@ -174,9 +179,11 @@ class ColumnFunctions:
             arrow, value = typed(given)
             return self.of_arrow(arrow), value
         column = given if isinstance(given, Column) else F.lit(given)
-        table = session().range(1).select(column.alias("value")).toArrow()
         (found,) = self._analyse(lambda _: column, [StringType()], "initializer", count=1)
-        return found, python_values(table.column("value"))[0]
+        here = _evaluated(column)
+        if here is None:
+            here = session().range(1).select(column.alias("value")).toArrow().column("value")
+        return found, python_values(here)[0]
 
     def compiled(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
         """`function` as one of Arrow arrays: what Spark's analysed plan says of it.
@@ -227,6 +234,10 @@ class ColumnFunctions:
         if getattr(form, "registry", None) is None:
             check_writable(form, kind, what)
 
+    def check_columns(self, table: TableTarget, key: DataType, value: DataType) -> None:
+        """Raise unless the table has columns for these types."""
+        columns_of(table, self.as_arrow(key), self.as_arrow(value))
+
     def _analyse(
         self, function: Function, arguments: Sequence[DataType], role: str, count: int, *, elements: bool = False
     ) -> list[DataType]:
@@ -246,7 +257,9 @@ class ColumnFunctions:
         flaw = flaw_of(frame, results)
         if flaw:
             shown = given.told(_shown(results))
-            raise FunctionError(f"The {role} {flaw.what}.", given=_placed(shown, function), hint=flaw.hint)
+            raise FunctionError(
+                f"The {role} {flaw.what}.", given=_placed(shown, function), hint=given.hint_of(flaw, results)
+            )
         try:
             # what cannot be null in one expression can in another, and is of the same type
             kinds = [nullable(kind) for kind in analysed(frame, *results)]
@@ -260,6 +273,19 @@ class ColumnFunctions:
                 if refused is not None:
                     raise FunctionError(f"The {role} {refused[0]}.", given=_placed("", function), hint=refused[1])
         return kinds
+
+
+def _evaluated(column: Column) -> pa.Array | None:
+    """The value of a Column without operands, where it needs no job of Spark's: a session's first one takes seconds."""
+    *_, layer = layers_of(_empty([StringType()]).select(column.alias("made")))
+    made = layer.get("made", layer.get("", Unread("")))
+    if isinstance(made, Unread) or unsupported(made) is not None:
+        return None
+    try:
+        return Rows(1, lambda _: pa.nulls(1)).evaluate(made)
+    except EvaluationError:
+        # Spark says it in its words
+        return None
 
 
 def session() -> SparkSession:

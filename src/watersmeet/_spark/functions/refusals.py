@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+
+from watersmeet._spark.analysis.analysis import Flaw
 
 ARGUMENT = "argument"
 """What the columns of arguments are called, with their numbers behind it."""
@@ -44,6 +47,14 @@ class Arguments:
         """The first argument, by the last, that has a field of this name."""
         named = zip(reversed(self.names), reversed(self.kinds), strict=False)
         return next((each for each, kind in named if isinstance(kind, StructType) and name in kind.names), None)
+
+    def hint_of(self, flaw: Flaw, columns: Sequence[Column]) -> str:
+        """What to do about a flaw: how a field is read whose name Spark takes for a function, where there is one."""
+        for name in flaw.names:
+            has = self.with_field(name)
+            if has is not None and any(re.search(rf"(?<![\w.]){name}\b(?!\()", str(each)) for each in columns):
+                return f"Spark takes {name!r} for a function; the field is {has}[{name!r}], an argument's: take that."
+        return flaw.hint
 
     @property
     def listed(self) -> str:

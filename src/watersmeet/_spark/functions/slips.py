@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from watersmeet._spark.functions import python_words as words
 from watersmeet._spark.functions.places_in_source import Place, place_of, place_of_function, shortened
+from watersmeet.aggregates import AnyAggregate
 
 _TRUTH = "CANNOT_CONVERT_COLUMN_INTO_BOOL"
 _IN = "CANNOT_APPLY_IN_FOR_COLUMN"
@@ -210,7 +211,7 @@ def value_slip(result: Any, count: int) -> str:
         )
     if isinstance(result, str | int | float):
         return f"F.lit({result!r}) for a constant"
-    if type(result).__name__ == "Aggregate":
+    if isinstance(result, AnyAggregate):
         return "group_by_key().agg(total=wm.sum(lambda value: ...)): an aggregate is of grouped records"
     if callable(result):
         name = getattr(result, "__name__", "function")

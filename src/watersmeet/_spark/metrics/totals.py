@@ -15,7 +15,9 @@ from datetime import datetime
 from typing import Any
 
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.dataflow.measures import (
+from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics, OperatorMetrics, TableMetrics
+from watersmeet._spark.session.counting import WRITTEN, drops_in, measured_in, total_of
+from watersmeet._worker.wire.measures import (
     BYTES,
     CONSUMED,
     FORWARDED,
@@ -29,8 +31,6 @@ from watersmeet._spark.dataflow.measures import (
     Measure,
     Measures,
 )
-from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics, OperatorMetrics, TableMetrics
-from watersmeet._spark.query.counting import WRITTEN, drops_in, measured_in, total_of
 
 _ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE))
 _LARGEST = frozenset((STREAM_TIME, LATENESS))

@@ -1,62 +1,14 @@
-"""Stopping a query between two batches, so that the next start has nothing to run again.
-
-Spark's own stop interrupts the batch under way. But within the function that writes a batch, a call of `stop` is
-carried out by the very thread of the JVM that runs the query and waits for that function: it marks the query as
-ended, finds itself alive and gives up waiting for its own end; then it commits the batch and, seeing the mark, plans
-no other. (PySpark keeps a thread of the JVM for each of Python's: spark's setting PYSPARK_PIN_THREAD, on by default.
-On any other thread the interruption would meet the commit of the batch.)
-"""
+"""Checks for ending a query between two batches; `sinks/barrier.py` ends it there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
 
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet.errors import ConfigError
 
 LOOK_SECONDS = 0.1
 """Between two looks at a query that is to end."""
-
-
-class StopBarrier:
-    """Stands behind each batch's write, before its commit; closed, it ends the query there.
-
-    Attributes
-    ----------
-    stands : whether the query passes here at all; where one Spark writer is the only sink, it does not.
-    passing : what is done with each batch that passes, by its number.
-    before : what is done before each batch.
-    """
-
-    def __init__(self) -> None:
-        self.stands = False
-        self.passing: Callable[[int], None] = lambda batch: None
-        self.before: Callable[[int], None] = lambda batch: None
-        self._stop: Callable[[], None] | None = None
-
-    def close(self, stop: Callable[[], None]) -> None:
-        """End the query behind the batch that is being written, or else the next one.
-
-        Parameters
-        ----------
-        stop : stops the query, as `StreamingQuery.stop` does.
-        """
-        self._stop = stop
-
-    @property
-    def closed(self) -> bool:
-        """Whether the query is to end here."""
-        return self._stop is not None
-
-    def behind_batch(self, batch: int) -> None:
-        """Called when all sinks have a batch, by the function that wrote it."""
-        self.passing(batch)
-        if self._stop is not None:
-            # it says that waiting for its own end was interrupted
-            with suppress(Exception):
-                self._stop()
 
 
 def check_threads() -> None:

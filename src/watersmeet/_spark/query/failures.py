@@ -15,8 +15,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet import errors
 from watersmeet._spark.checkpoint.files import RESTORE
-from watersmeet._spark.formats.deserializers import REFUSED
 from watersmeet._spark.query.kafka_failures import kafka_failure
+from watersmeet._worker.formats.deserializers import REFUSED
 from watersmeet.errors import ConfigError, CorruptData, FunctionError, SourceError, WatersmeetError
 
 # what is given may have several lines, but no empty one; behind an error that a column raises Spark puts its SQLSTATE

@@ -26,10 +26,10 @@ from watersmeet._spark.checkpoint.facts import Facts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, places
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
-from watersmeet._spark.dataflow.state import CHUNKS
-from watersmeet._spark.formats.arrow_types import arrow_type
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import Reading
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.state import CHUNKS
 from watersmeet.errors import ChangedTopology
 
 _FIRST = 0

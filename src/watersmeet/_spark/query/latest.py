@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet._worker.wire.sequence import SEQUENCE
 from watersmeet.errors import ConfigError
 from watersmeet.names import answered
 

@@ -15,8 +15,9 @@ from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.shown import Shown
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
-from watersmeet._spark.query.drain import LOOK_SECONDS, StopBarrier, check_threads
+from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
 from watersmeet._spark.query.progress import Counts, Drops
+from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
 

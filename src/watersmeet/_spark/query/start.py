@@ -28,37 +28,38 @@ from watersmeet._plan.nodes import Source
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet._plan.rewrite import rewrite
-from watersmeet._spark.checkpoint import batches, policies
+from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, Found, look, not_started
 from watersmeet._spark.checkpoint.facts import Facts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.plans import Plans
+from watersmeet._spark.checkpoint.topic_ids import Topics
 from watersmeet._spark.dataflow.compile import Compiled, Layout, compile_plan
 from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
-from watersmeet._spark.dataflow.wire import addresses, metric_names, spread_labels
 from watersmeet._spark.fencing.records import may_be_shared
-from watersmeet._spark.formats.registered import settled
+from watersmeet._spark.formats import settled
 from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.metrics import log_line
 from watersmeet._spark.metrics.kept import KeptTotals
 from watersmeet._spark.metrics.shown import Shown
 from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._spark.query import failures, leases, silence
-from watersmeet._spark.query.counting import PREFIX, WRITTEN, counted
-from watersmeet._spark.query.drain import StopBarrier, is_unfinished
+from watersmeet._spark.query import failures, leases, policies, silence
+from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
 from watersmeet._spark.query.progress import Counts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
 from watersmeet._spark.session import settings
+from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.session.given import check_session
-from watersmeet._spark.sinks import driver_commit, sinks
-from watersmeet._spark.sinks.driver_commit import Written
+from watersmeet._spark.sinks import sinks
+from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.sources.topic_ids import Topics
 from watersmeet._spark.stores.shown import shown_stores
+from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
+from watersmeet._worker.writers import driver_commit
+from watersmeet._worker.writers.driver_commit import Written
 from watersmeet.errors import ConfigError, EncodingError
-from watersmeet.io.topics import TopicSink
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -320,7 +321,7 @@ class _Start:
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
             direct_sinks=sinks.can_be_direct(spark, topology.plan),
-            numbered=any(not isinstance(sink.target, TopicSink) for sink in topology.plan.sinks),
+            numbered=any(sink.target.topic is None for sink in topology.plan.sinks),
             measured=True,
             written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
         )

@@ -14,15 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import ConfigError
-
-PROPERTY = "watersmeet.kafka.secret"
-"""Name of the job's property; tools that black out by name know the word in it."""
-REGISTRIES = "watersmeet.registry.secret"
-"""The same for Schema Registries."""
+from watersmeet._worker.secrets import PROPERTY, combined
 
 
 @contextmanager
@@ -36,29 +30,6 @@ def handed_over(spark: SparkSession, settings: Mapping[str, Any], name: str = PR
     context = spark.sparkContext
     context.setLocalProperty(name, pad.hex())
     try:
-        yield _combined(content, pad)
+        yield combined(content, pad)
     finally:
         context.setLocalProperty(name, None)  # type: ignore[arg-type]  # documented: removes it
-
-
-def received(half: bytes, name: str = PROPERTY) -> dict[str, Any]:
-    """The settings, in a task, from the half that came with the function.
-
-    Raises
-    ------
-    ConfigError : the other half did not come.
-    """
-    context = TaskContext.get()
-    given = None if context is None else context.getLocalProperty(name)
-    if given is None:
-        raise ConfigError(
-            f"The task was not told how to reach {'Kafka' if name == PROPERTY else 'the Schema Registry'}.",
-            given=f"no property {name} of the job",
-            hint="Results leave through the query that Topology.start begins; its frames cannot be run by themselves.",
-        )
-    settings: dict[str, Any] = json.loads(_combined(half, bytes.fromhex(given)))
-    return settings
-
-
-def _combined(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))

@@ -18,8 +18,8 @@ NEEDED = (
     "pyspark.worker",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.streaming.stateful_processor_util",
-    "watersmeet._spark.dataflow.packing",
-    "watersmeet._spark.sinks.direct_sink",
+    "watersmeet._worker.packing.packing",
+    "watersmeet._worker.writers.direct_sink",
     "watersmeet._spark.dataflow.processor",
 )
 

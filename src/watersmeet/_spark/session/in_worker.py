@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from watersmeet._worker import task
 from watersmeet.errors import ConfigError
 
 
@@ -30,4 +30,4 @@ class NoSession:
 
 def session_of_worker() -> SparkSession | None:
     """What stands for the session in a worker; None on the driver."""
-    return cast("SparkSession", NoSession()) if TaskContext.get() is not None else None
+    return cast("SparkSession", NoSession()) if task.in_task() else None

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 import pyspark
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.query.counting import KEPT
+from watersmeet._spark.session.counting import KEPT
 from watersmeet.errors import ConfigError
 from watersmeet.versions import LEAST_SPARK
 

@@ -41,12 +41,12 @@ from pyspark.sql.types import (
 )
 
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._spark.checkpoint.synced import sync
-from watersmeet._spark.formats.arrow_types import arrow_type
 from watersmeet._spark.sinks.batch_writer import FILES
-from watersmeet._spark.sinks.file_sink import FileOutput, FileWrite, no_rows
 from watersmeet._spark.sinks.places import folder_on_this_machine
-from watersmeet._spark.sinks.sequence import SEQUENCE
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.synced import sync
+from watersmeet._worker.wire.sequence import SEQUENCE
+from watersmeet._worker.writers.file_sink import FileOutput, FileWrite, no_rows
 from watersmeet.io.dataframes import Writer
 
 LOG = logging.getLogger("watersmeet.files")

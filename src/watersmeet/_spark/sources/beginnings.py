@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from watersmeet._spark.sinks.kafka_client import client, client_settings, explained, make, patiently, seconds
+from watersmeet._worker.writers.kafka_client import client, client_settings, explained, make, patiently, seconds
 from watersmeet.io.kafka import Kafka
 
 

@@ -18,14 +18,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.batches import last_committed
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import TOPICS
-from watersmeet._spark.functions.analysed_plan import streams_in
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.rows import columns_of, order_columns
 from watersmeet.errors import ChangedTopology
-from watersmeet.io.bootstrap import Backfill, Bootstrap, Snapshot
+from watersmeet.io.bootstrap import Bootstrap
 from watersmeet.io.dataframes import Rows
 
 Recorded = Mapping[str, Mapping[str, Any]]
@@ -62,7 +62,7 @@ def recorded(sources: Sequence[Source], known: Recorded | None) -> Recorded:
     given = {source.name: source.bootstrap for source in sources if source.bootstrap is not None}
     if known is None:
         return {
-            name: {"snapshot": isinstance(begin, Snapshot), "schema": _columns(begin).schema.jsonValue()}
+            name: {"snapshot": begin.is_snapshot, "schema": _columns(begin).schema.jsonValue()}
             for name, begin in given.items()
         }
     late = sorted(set(given) - set(known))
@@ -181,7 +181,7 @@ class Begins:
 
 def _columns(begin: Bootstrap) -> DataFrame:
     """What is copied: ts, key, value, and what orders the rows."""
-    if isinstance(begin, Backfill):
+    if not begin.is_snapshot:
         rows = Rows(begin.frame, begin.key, begin.value, begin.timestamp, begin.order)
         stamp, key, value = columns_of(rows)
         order = order_columns(rows)

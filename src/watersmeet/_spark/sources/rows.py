@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
-from watersmeet._spark.functions.analysis import analysed, flaw_of
+from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
 

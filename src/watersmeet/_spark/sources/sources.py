@@ -15,22 +15,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.dead_letters import HEADERS
-from watersmeet._spark.functions.analysed_plan import streams_in
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.beginnings import beginnings
 from watersmeet._spark.sources.bootstrap import Begins, begin_of
+from watersmeet._spark.sources.kinds import describe_origin
 from watersmeet._spark.sources.rows import row_types, rows_of
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.starting_offsets import starting_offsets
 from watersmeet._spark.sources.topics import partition_counts, read_topics
+from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
-from watersmeet.io.dataframes import Rows
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import Topic
 
 
 def scan(
@@ -61,15 +59,15 @@ def scan(
     ConfigError : there is no connection, no connector, or no folder.
     """
     numbered = list(enumerate(sources))
-    headers = any(isinstance(s.origin, Topic) and s.origin.headers for s in sources)
+    headers = any(source.origin.keeps_headers for source in sources)
     begins = begins or Begins(checkpoint or Folder(spark, ""), {})
     named = {source.name: (number, source) for number, source in numbered}
     scans = [_begin(*named[name], headers, begins, begun) for name in begins.names]
-    topics = [(number, source) for number, source in numbered if isinstance(source.origin, Topic)]
+    topics = [(number, source) for number, source in numbered if source.origin.topic is not None]
     # A global table is read whole before anything else: apart from the rest, from its beginning, without a limit.
     copied = [(n, s) for n, s in topics if s.shape.kind == "global"]
     others = [(n, s) for n, s in topics if s.shape.kind != "global"]
-    letters = {(s.dead_letters_of, s.origin.topic): (n, s) for n, s in numbered if s.dead_letters_of is not None}
+    letters = {(s.dead_letters_of, s.origin.goes_to): (n, s) for n, s in numbered if s.dead_letters_of is not None}
     keeps = next((number for number, s in numbered if s.name == dropped), None)
     for some, whole in ((others, False), (copied, True)):
         if some:
@@ -84,7 +82,7 @@ def scan(
             found = Scan(read, names)
             scans.append(found if whole else _in_turn(found, begins))
     for number, source in numbered:
-        if isinstance(source.origin, Rows):
+        if source.origin.frame is not None:
             found = _scan_rows(number, source, headers, checkpoint, source.name in begun)
             scans.append(_in_turn(found, begins) if source.origin.frame.isStreaming else found)
     return scans
@@ -114,7 +112,7 @@ def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) 
     """
     found = [begin_of(name) for name in sorted(begins)]
     found += [name for name in (TOPICS, GLOBAL_TOPICS) if name in topics_of(sources)]
-    for source in (each for each in sources if isinstance(each.origin, Rows)):
+    for source in (each for each in sources if each.origin.frame is not None):
         found += [f"rows {source.name}"] * _streams_in(source.origin.frame)
     return [*found, *([CLOCK] if clock else [])]
 
@@ -122,9 +120,9 @@ def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) 
 def topics_of(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
     """The topics that each of Spark's Kafka sources reads."""
     found: dict[str, frozenset[str]] = {}
-    for source in (each for each in sources if isinstance(each.origin, Topic)):
+    for source in (each for each in sources if each.origin.topic is not None):
         name = GLOBAL_TOPICS if source.shape.kind == "global" else TOPICS
-        found[name] = found.get(name, frozenset()) | {source.origin.name}
+        found[name] = found.get(name, frozenset()) | {source.origin.topic}
     return found
 
 
@@ -153,7 +151,7 @@ def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
     ConfigError : there is none.
     """
     if kafka is None:
-        topics = {source.origin.name for source in sources if isinstance(source.origin, Topic)}
+        topics = {source.origin.topic for source in sources if source.origin.topic is not None}
         raise ConfigError(
             f"The topology reads Kafka topics, and kafka= is left out: {', '.join(sorted(topics)):.200}.",
             hint='topology.start(spark, checkpoint=..., kafka=wm.Kafka("host:9092"))',
@@ -180,26 +178,6 @@ def _in_one_task(frame: DataFrame, source: Source, order: tuple[str, ...], heade
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
     return Scan(frame.coalesce(1), (source.name,), order=order)
-
-
-def describe_origin(origin: Topic | Rows) -> str:
-    """An origin in describe() and in the checkpoint: one line, without secrets, the same at every start."""
-    if isinstance(origin, Topic):
-        parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
-        # what becomes of undecodable records changes nothing of what is kept, so it may change
-        return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
-    kind = "streaming" if origin.frame.isStreaming else "static"
-    parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]
-    return f"{kind} DataFrame ({', '.join(parts)})"
-
-
-def _column_text(given: Any) -> str:
-    if given is None:
-        return "by default"
-    if isinstance(given, str):
-        return given
-    # the text of an expression is another in another version of Spark
-    return "+".join(given) if isinstance(given, list | tuple) else "of an expression"
 
 
 __all__ = ["Scan", "describe_origin", "partition_counts", "row_types", "scan"]

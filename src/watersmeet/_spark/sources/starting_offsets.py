@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from watersmeet._plan.nodes import Source
-from watersmeet._spark.sinks import kafka_client
 from watersmeet._spark.sources.bootstrap import Recorded
+from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
 from watersmeet.io.bootstrap import Bootstrap

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet._spark.checkpoint.files import RESTORE, Folder
-from watersmeet._spark.query.warned import warn
+from watersmeet._spark.session.warned import warn
 from watersmeet.errors import ChangedTopology, CorruptData
 
 ROWS_PER_FILE = 1_000_000

@@ -21,10 +21,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from watersmeet._plan.nodes import Source
-from watersmeet._spark.formats import formats
-from watersmeet._spark.formats.arrow_types import arrow_schema
-from watersmeet._spark.formats.dead_letters import RAW_HEADERS
-from watersmeet._spark.formats.deserializers import (
+from watersmeet._spark.formats import columns as of_columns
+from watersmeet._spark.session.connector import kafka_package
+from watersmeet._spark.session.origins import unnamed
+from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.dead_letters import RAW_HEADERS
+from watersmeet._worker.formats.deserializers import (
     NEGATIVE_TIMESTAMP,
     RAW,
     UNDECODABLE,
@@ -33,13 +36,12 @@ from watersmeet._spark.formats.deserializers import (
     Deserializers,
     refused,
 )
-from watersmeet._spark.session.connector import kafka_package
-from watersmeet._spark.session.origins import unnamed
-from watersmeet._spark.sinks import kafka_client
+from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topics import DeadLetter, OnError, OnUndecodable, Topic
+from watersmeet.io.policies import DeadLetter, Policy
+from watersmeet.io.topics import Topic
 
 Numbered = Sequence[tuple[int, Source]]
 """Topic sources with their numbers in the plan."""
@@ -221,7 +223,7 @@ def topic_rows(
     columns += [F.col("headers")] if headers else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
     if letters or dropped is not None:
-        having = {part.number for part in parts if part.topic.dead_letters or dropped is not None}
+        having = {part.number for part in parts if part.topic.policies.dead_letters or dropped is not None}
         raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
     bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
     schema = _schema(bare, deserializers, parts, plain=plain)
@@ -245,19 +247,19 @@ def _by_spark(
 ) -> DataFrame:
     """The rows with keys and values decoded by Spark."""
     # What is needed more than once has a column of its own, so that it is computed once.
-    frame = frame.withColumns({p.fault: formats.reason_of(p.form, p.raw) for p in parts})
+    frame = frame.withColumns({p.fault: of_columns.reason_of(p.form, p.raw) for p in parts})
     decoded = [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts]]
     decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
     return frame.select(*columns, *decoded)
 
 
-def _letters(letters: Letters, part: _Part, policy: OnError | OnUndecodable | None) -> int | None:
+def _letters(letters: Letters, part: _Part, policy: Policy | None) -> int | None:
     return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
 def _decoding(part: _Part, letters: int | None) -> Deserializer:
     form, topic = part.form, part.topic
-    told = (part.number, part.part, part.name, form.kind, topic.name, topic.fails, formats.serde_of(form))
+    told = (part.number, part.part, part.name, form.kind, topic.name, topic.policies.fails, formats.serde_of(form))
     return Deserializer(*told, letters, part.source)
 
 
@@ -289,7 +291,7 @@ class _Part:
 
     @property
     def value(self) -> Column:
-        return formats.value_of(self.form, self.raw, F.col(self.fault))
+        return of_columns.value_of(self.form, self.raw, F.col(self.fault))
 
     @property
     def complaint(self) -> Column:
@@ -341,7 +343,7 @@ def _reason(parts: Sequence[_Part]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
     reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
     for part in parts:  # later ones stand further out and are asked first
-        if part.topic.fails:
+        if part.topic.policies.fails:
             outcome = F.raise_error(part.complaint).cast("tinyint")
         else:
             outcome = F.lit(UNDECODABLE).cast("tinyint")

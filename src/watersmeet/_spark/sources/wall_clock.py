@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._engine.time.watermark import told_clock
+from watersmeet._engine.exchange.watermark import told_clock
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.dataflow.packing import told_ends, wire_batches, wire_rows
-from watersmeet._spark.dataflow.wire import WIRE, Labels
+from watersmeet._worker.packing.packing import told_ends, wire_batches, wire_rows
+from watersmeet._worker.wire.wire import WIRE, Labels
 
 
 def wall_clock(spark: SparkSession) -> DataFrame:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from watersmeet._engine.rows.blob import decode, encode
-from watersmeet._spark.dataflow.wire import sparks_hash
 from watersmeet._spark.stores.shards import StoreRows
+from watersmeet._worker.wire.wire import sparks_hash
 
 SERIALIZED = "content binary"
 _ARROW = pa.schema([("content", pa.binary())])

@@ -16,7 +16,7 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.exchange.shards import shard_of
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.state.manifest import Run
-from watersmeet._spark.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError
 
 

@@ -20,14 +20,14 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, started_in
 from watersmeet._spark.checkpoint.facts import Facts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.dataflow.state import CHUNKS, MANIFEST
-from watersmeet._spark.formats.arrow_types import arrow_schema
 from watersmeet._spark.session.given import check_session
 from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from watersmeet._spark.stores.keys import Keys
 from watersmeet._spark.stores.shards import StoreRows
 from watersmeet._spark.stores.shown import Shown
+from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.state import CHUNKS, MANIFEST
 from watersmeet.errors import ConfigError
 from watersmeet.names import answered
 

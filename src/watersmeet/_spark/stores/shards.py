@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet._engine.operators.processors.kept import lasting
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
-from watersmeet._spark.session.worker import give_back, settle
 from watersmeet._spark.stores.keys import Keys
 from watersmeet._spark.stores.shown import Shown
+from watersmeet._worker.process import give_back, settle
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,11 @@ class StoreRows:
 
     def _rows(self, chunks: FolderStore, runs: Path, keys: Keys | None) -> Iterator[pa.RecordBatch]:
         entry = mf.read(chunks.manifest).tables[self.store]
-        table = State(chunks, RunCache(runs)).table(declared(self.store, entry.schema))
+        state = State(chunks, RunCache(runs))
+        table = state.table(declared(self.store, entry.schema))
         if keys is None:
             found = table.scan()
         else:
             found = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
         for rows in found:
-            yield from self.shown.rows(rows)
+            yield from self.shown.rows(lasting(state, rows))

@@ -6,7 +6,7 @@ A checkpoint records it, so that stores can be read where the program is not (la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from watersmeet._plan import folds
 from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
 from watersmeet._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, TableSchema
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.formats import dead_letters
-from watersmeet._spark.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats import dead_letters
+from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet.windows import SlidingWindows, TimeWindows
 
 _TIME = TimestampType()
@@ -58,7 +58,7 @@ class Shown:
         """The same as JSON has it, for the checkpoint."""
         said = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
         if self.fold is not None:
-            said["fold"] = {**asdict(self.fold), "fields": [list(each) for each in self.fold.fields]}
+            said["fold"] = self.fold.recorded()
         return said
 
     @classmethod
@@ -66,8 +66,7 @@ class Shown:
         """What `recorded` gives, as it was."""
         given = dict(said)
         if given["fold"] is not None:
-            fields = tuple((name, kind, k) for name, kind, k in given["fold"]["fields"])
-            given["fold"] = folds.NamedFold(**{**given["fold"], "fields": fields})
+            given["fold"] = folds.NamedFold.read(given["fold"])
         return cls(**{**given, "schema": StructType.fromJson(given["schema"])})
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -113,13 +112,25 @@ def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> Shown:
     kinds = dict(table.columns)
     fold = operator.params.fold if isinstance(operator.params, AggregateParams) else None
     if fold is not None:
-        kinds["value"] = fold.result
+        kinds["value"] = _shown_type(fold)
     columns = _columns(kinds)
     fields = [StructField(called, _TYPES.get(kinds[own], kinds[own])) for called, own in columns.items()]
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
     return Shown(operator.node, StructType(fields), columns, whole, _length(operator), named)
+
+
+def _shown_type(fold: folds.Fold) -> Any:
+    """Type of what is shown: of a user's own aggregate, which only the program can finish, what is kept."""
+    how = fold.how
+    if not isinstance(how, folds.NamedFold) or all(each.finished_anywhere for _, each in how.fields):
+        return fold.result
+    parts = (
+        StructField(name, (fold.result if each.finished_anywhere else fold.state)[name].dataType)
+        for name, each in how.fields
+    )
+    return StructType(list(parts))
 
 
 def _columns(kinds: Mapping[str, Any]) -> dict[str, str]:

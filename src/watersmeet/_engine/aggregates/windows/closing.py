@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from watersmeet._engine.aggregates.fold import Fold
 from watersmeet._engine.aggregates.windows.windowed import Ends, windowed
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
-from watersmeet._engine.operators.operator import OperatorContext
+from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table
@@ -36,7 +37,8 @@ class Closing:
     table : what the last commit knows of windows.
     due : the column by whose time they close.
     wait : from that time on until a window is closed, in ms.
-    fresh : rows of the windows that the batch has changed, as the table is to have them.
+    fresh : rows of the windows that the batch has changed, as the table is to have them, and of those that others
+        have replaced since they were closed.
     stale : columns key and `due` of the windows of which state has something else.
     """
 
@@ -45,7 +47,7 @@ class Closing:
     table: Table
     due: str
     wait: int
-    fresh: Mapping[str, pa.Array | Picked]
+    fresh: Sequence[Mapping[str, pa.Array | Picked]]
     stale: pa.Table
 
     @property
@@ -69,7 +71,7 @@ class Closing:
         for hits in self.table.due(first - self.wait + 1, end - self.wait + 1):
             rows = hits.rows[~self._stale(hits.batch, hits.rows)]
             yield self._closing(hits.batch, rows)
-        for piece in in_pieces(self.fresh):
+        for piece in chain.from_iterable(map(in_pieces, self.fresh)):
             for batch in piece.to_batches():
                 yield self._closing(batch, np.arange(len(batch)))
 

@@ -2,7 +2,8 @@
 
 Numbers alone: keys are group numbers, sessions are numbers of stored ones, then of the records that made them. A record
 whose key goes forward in time meets its key's latest session, if any: all such keys are done at once. The records of
-the other keys are looked at one by one, since each may change what the next one meets.
+the other keys are looked at one by one, since each may change what the next one meets; so are those of keys that lie in
+several partitions (`sessions_of_several`).
 """
 
 from __future__ import annotations
@@ -13,49 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from watersmeet._engine.arrays import Bools, Int64s, stable_order
+from watersmeet._engine.aggregates.windows.partitions import Partitions
+from watersmeet._engine.aggregates.windows.sessions_known import Records, Stored
+from watersmeet._engine.aggregates.windows.sessions_of_several import Several
+from watersmeet._engine.arrays import Bools, Int64s
 
 _NEVER = -(2**63)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Sessions in state, in order of (key, end)."""
-
-    key: Int64s
-    start: Int64s
-    end: Int64s
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-
-@dataclass(frozen=True)
-class Records:
-    """Records in order of position.
-
-    Parameters
-    ----------
-    key : key group of each.
-    ts : its timestamp.
-    close : the least end of a session that is still open then.
-    vanishes : whether its session is none, since its aggregate is null.
-    ends : whether it leaves all sessions as they are, since a function raises for it.
-    """
-
-    key: Int64s
-    ts: Int64s
-    close: Int64s
-    vanishes: Bools
-    ends: Bools
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    @cached_property
-    def by_key(self) -> Int64s:
-        """The records key after key."""
-        return stable_order(self.key)
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -68,6 +33,8 @@ class Merged:
     start, end : of the session that each record makes.
     late : which records came when even their merged session was closed.
     by, session : a record, and a session that it merges, in order of (record, end of session).
+    domain : the time domain that the session belongs to which each record makes.
+    replaced : sessions that had been let go, in whose place there is another one with the same end.
     """
 
     known: int
@@ -76,6 +43,8 @@ class Merged:
     late: Bools
     by: Int64s
     session: Int64s
+    domain: Int64s
+    replaced: Int64s
 
     def without(self, ends: Bools) -> Merged:
         """The same without records that leave all as it is."""
@@ -89,9 +58,10 @@ class Merged:
 
     @cached_property
     def gone(self) -> Bools:
-        """Which sessions have been merged into others."""
+        """Which sessions have been merged into others, or replaced."""
         flags = np.zeros(self.known + len(self.start), dtype=np.bool_)
         flags[self.session] = True
+        flags[self.replaced] = True
         return flags
 
     @cached_property
@@ -124,17 +94,25 @@ class Merged:
         return level[self.head]
 
 
-def merged(records: Records, stored: Stored, gap: int) -> Merged:
+def merged(records: Records, stored: Stored, gap: int, partitions: Partitions | None = None) -> Merged:
     """The sessions that each record merges and makes."""
     order = records.by_key
     forward = _forward(records, stored, order)
-    start, end = records.ts.copy(), records.ts.copy()
-    late = np.zeros(len(records), dtype=np.bool_)
-    parts = [_at_once(records, stored, gap, order[forward[order]], start)]
+    parts, replaced, domain = [], _NONE, records.domain
+    start, end, late = records.ts.copy(), records.ts.copy(), np.zeros(len(records), dtype=np.bool_)
+    if partitions is not None:
+        there = partitions.several[records.key]
+        several = Several(records, stored, gap, partitions)
+        several.take_in(order[there[order]])
+        start, end, late, domain = several.start, several.end, several.late, several.domain
+        replaced = np.array(several.replaced, dtype=np.int64)
+        parts.append((np.array(several.by, dtype=np.int64), np.array(several.session, dtype=np.int64)))
+        forward, order = forward & ~there, order[~there[order]]
+    parts.append(_at_once(records, stored, gap, order[forward[order]], start))
     parts.append(_one_by_one(records, stored, gap, order[~forward[order]], start, end, late))
     by, session = (np.concatenate(column) for column in zip(*parts, strict=True))
     in_order = np.argsort(by, kind="stable")
-    return Merged(len(stored), start, end, late, by[in_order], session[in_order])
+    return Merged(len(stored), start, end, late, by[in_order], session[in_order], domain, replaced)
 
 
 def _forward(records: Records, stored: Stored, order: Int64s) -> Bools:

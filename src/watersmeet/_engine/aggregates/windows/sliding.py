@@ -12,12 +12,18 @@ import numpy as np
 
 from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
 from watersmeet._engine.aggregates.windows.sliding_in_order import Records, changes_in_order, in_order
-from watersmeet._engine.aggregates.windows.sliding_out_of_order import out_of_order
+from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose, out_of_order
 from watersmeet._engine.arrays import Int64s
 
 
 def slid(
-    keys: Int64s, ts: Int64s, close: Int64s, before: Stored, difference: int, vanishing: AbstractSet[tuple[int, int]]
+    keys: Int64s,
+    ts: Int64s,
+    close: Int64s,
+    before: Stored,
+    difference: int,
+    vanishing: AbstractSet[tuple[int, int]],
+    whose: Whose | None = None,
 ) -> Slid:
     """The changes that records bring, which are in order of position.
 
@@ -27,12 +33,15 @@ def slid(
     before : what stands, and may be changed.
     vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; with `WHOLE` as
         start, records that change nothing, and are asked for all the same.
+    whose : of keys that lie in several partitions; None: there are none.
     """
     order = np.argsort(keys, kind="stable")
     records = Records.of(order, keys[order], ts[order], before)
     orderly = in_order(records, close[order], before, difference, vanishing)
+    if whose is not None:
+        orderly &= ~whose.partitions.several[records.key]
     one = changes_in_order(records.some(orderly), before, difference, len(before.key))
     rest = records.some(~orderly)
     known = len(before.key) + len(one.record)
-    other = out_of_order(rest.row, rest.key, rest.ts, close[rest.row], before, difference, known, vanishing)
+    other = out_of_order(rest.row, rest.key, rest.ts, close[rest.row], before, difference, known, vanishing, whose)
     return one.with_more(other)

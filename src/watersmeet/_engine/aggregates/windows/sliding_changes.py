@@ -5,7 +5,8 @@ Numbers alone: a state is the number of a stored one, then of the additions that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -26,6 +27,21 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Several:
+    """Windows of keys that lie in several partitions (`partitions`).
+
+    Parameters
+    ----------
+    standing : of those that stand, the time domain by key and start.
+    replaced : those that had been let go, and in whose place there is another one: key, start, timestamp, number of the
+        state, and time domain.
+    """
+
+    standing: Mapping[tuple[int, int], int]
+    replaced: Sequence[tuple[int, int, int, int, int]]
+
+
+@dataclass(frozen=True)
 class Slid:
     """What a batch's records make of windows.
 
@@ -38,6 +54,7 @@ class Slid:
         timestamp and state, and the state before, -1 for none.
     late : records that came when a window of theirs was closed.
     standing : what stands behind the batch, of the records' keys.
+    several : of keys that lie in several partitions.
     """
 
     record: Int64s
@@ -51,13 +68,14 @@ class Slid:
     before: Int64s
     late: Int64s
     standing: Stored
+    several: Several = field(default_factory=lambda: Several({}, ()))
 
     def with_more(self, other: Slid) -> Slid:
-        """These and those of other keys, whose additions are numbered behind these."""
+        """These, which are of keys of one partition, and those of other keys, whose additions are numbered behind."""
         if not any(map(len, (other.record, other.by, other.late, other.standing.key))):
             return self
         moved = replace(other, head=other.head + len(self.head))
-        own = [f.name for f in fields(self) if f.name != "standing"]
+        own = [f.name for f in fields(self) if f.name not in ("standing", "several")]
         both = {name: np.concatenate([getattr(self, name), getattr(moved, name)]) for name in own}
         left = [np.concatenate([getattr(each.standing, f.name) for each in (self, other)]) for f in fields(Stored)]
-        return Slid(**both, standing=Stored(*left))
+        return Slid(**both, standing=Stored(*left), several=other.several)

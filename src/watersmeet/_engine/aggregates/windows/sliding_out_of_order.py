@@ -9,21 +9,41 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Stored
+from watersmeet._engine.aggregates.windows.partitions import Partitions
+from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Several, Slid, Stored
 from watersmeet._engine.arrays import Int64s
 
 
+@dataclass(frozen=True)
+class Whose:
+    """Which partitions windows belong to, where keys lie in several.
+
+    Parameters
+    ----------
+    partitions : what such keys' records see.
+    domain : of each window that stands, its time domain.
+    """
+
+    partitions: Partitions
+    domain: Int64s
+
+
 class _Window(NamedTuple):
-    """Timestamp and state of a window, and whether it has made that state itself, so that nothing else adds to it."""
+    """Timestamp and state of a window, and whether it has made that state itself, so that nothing else adds to it.
+
+    And the time domain that it belongs to, where its key lies in several.
+    """
 
     ts: int
     state: int
     own: bool
+    domain: int = 0
 
 
 def out_of_order(
@@ -35,6 +55,7 @@ def out_of_order(
     difference: int,
     known: int,
     vanishing: AbstractSet[tuple[int, int]],
+    whose: Whose | None = None,
 ) -> Slid:
     """The changes that records bring, one after the other.
 
@@ -45,14 +66,16 @@ def out_of_order(
     before : what stands, and may be changed.
     known : states there are already.
     vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; see `WHOLE`, too.
+    whose : of keys that lie in several partitions; None: there are none.
     """
-    making = _Making(difference, known, vanishing)
+    making = _Making(difference, known, vanishing, whose)
+    domain = np.zeros(len(before.key), dtype=np.int64) if whose is None else whose.domain
     edges = np.flatnonzero(np.diff(keys, prepend=-1, append=-2))
     for begin, end in pairwise(edges):  # keys
         key = int(keys[begin])
         first, last = (int(np.searchsorted(before.key, key, side=side)) for side in ("left", "right"))
-        stored = zip(*(c[first:last].tolist() for c in (before.start, before.ts, before.state)), strict=True)
-        making.begin(key, {start: _Window(stamp, state, own=False) for start, stamp, state in stored})
+        stored = zip(*(c[first:last].tolist() for c in (before.start, before.ts, before.state, domain)), strict=True)
+        making.begin(key, {start: _Window(stamp, state, False, of) for start, stamp, state, of in stored})
         # each record changes what the next one meets
         for row, at, closed in zip(*(c[begin:end].tolist() for c in (rows, ts, close)), strict=True):
             making.take_in(row, at, closed)
@@ -63,7 +86,9 @@ def out_of_order(
 class _Making:
     """What the records make, one after the other."""
 
-    def __init__(self, difference: int, known: int, vanishing: AbstractSet[tuple[int, int]]) -> None:
+    def __init__(
+        self, difference: int, known: int, vanishing: AbstractSet[tuple[int, int]], whose: Whose | None
+    ) -> None:
         self._difference = difference
         self._known = known
         self._vanishing = vanishing
@@ -72,6 +97,10 @@ class _Making:
         self._changes: list[tuple[int, int, int, int, int]] = []
         self._standing: list[tuple[int, int, int, int]] = []
         self._late: list[int] = []
+        self._partitions = None if whose is None else whose.partitions
+        self._several = False
+        self._whose: dict[tuple[int, int], int] = {}
+        self._replaced: list[tuple[int, int, int, int, int]] = []
         self._key = -1
         self._starts: list[int] = []
         self._windows: dict[int, _Window] = {}
@@ -81,10 +110,13 @@ class _Making:
         """Go on with the records of another key."""
         self.end()
         self._key, self._windows, self._starts = key, windows, list(windows)
+        self._several = self._partitions is not None and bool(self._partitions.several[key])
 
     def end(self) -> None:
         """Keep what stands of a key."""
         self._standing += [(self._key, s, self._windows[s].ts, self._windows[s].state) for s in self._starts]
+        if self._several:
+            self._whose |= {(self._key, s): self._windows[s].domain for s in self._starts}
         self._starts = []
 
     def take_in(self, row: int, ts: int, close: int) -> None:
@@ -95,6 +127,8 @@ class _Making:
             return
         first = bisect_left(self._starts, max(0, ts - 2 * self._difference))
         near = [(s, self._windows[s]) for s in self._starts[first : bisect_right(self._starts, ts + 1)]]
+        if self._several:
+            near = [(start, window) for start, window in near if not self._is_gone(start, window)]
         (self._early if ts < self._difference else self._usual)(near)
 
     def _usual(self, near: Sequence[tuple[int, _Window]]) -> None:
@@ -160,19 +194,37 @@ class _Making:
         ts = self._ts if to is None or stamp is not None else max(to.ts, self._ts)
         self._put(start, _Window(ts, self._known + number, own=True))
 
+    def _is_gone(self, start: int, window: _Window) -> bool:
+        """Whether another partition than the record's, to which the window belongs, has closed it."""
+        assert self._partitions is not None
+        if window.domain == self._partitions.domain[self._row]:
+            return False
+        return bool(start + self._difference < self._partitions.closes[window.domain][self._row])
+
     def _put(self, start: int, window: _Window) -> None:
         if self._row in self._void:
             return
-        before = self._windows.get(start)
+        before = known = self._windows.get(start)
+        if self._several:
+            before, window = self._among_several(start, window, known)
         self._changes.append((self._row, start, window.ts, window.state, -1 if before is None else before.state))
         if (self._row, start) in self._vanishing:
             if before is not None:
                 del self._windows[start]
                 self._starts.remove(start)
             return
-        if before is None:
+        if known is None:
             insort(self._starts, start)
+        elif before is None:
+            self._replaced.append((self._key, start, known.ts, known.state, known.domain))
         self._windows[start] = window
+
+    def _among_several(self, start: int, window: _Window, known: _Window | None) -> tuple[_Window | None, _Window]:
+        """(what the window had before, if it was not gone; the window with the partition that it belongs to)."""
+        assert self._partitions is not None
+        if known is None or self._is_gone(start, known):
+            return None, window._replace(domain=int(self._partitions.domain[self._row]))
+        return known, window._replace(domain=known.domain)
 
     def slid(self) -> Slid:
         """All of it."""
@@ -180,7 +232,8 @@ class _Making:
         late = np.array(self._late, dtype=np.int64)
         record, parent, head, level = _columns(self._additions, 4)
         by, start, ts, state, before = _columns(self._changes, 5)
-        return Slid(record, parent, head, level, by, start, ts, state, before, late, standing)
+        several = Several(self._whose, self._replaced)
+        return Slid(record, parent, head, level, by, start, ts, state, before, late, standing, several)
 
 
 def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[Int64s]:

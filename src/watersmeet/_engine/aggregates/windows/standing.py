@@ -16,9 +16,10 @@ from watersmeet._engine.aggregates.contributions import grown, refuse_large, siz
 from watersmeet._engine.aggregates.fold import Fold
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.closing import Closing
+from watersmeet._engine.aggregates.windows.partitions import Partitions
 from watersmeet._engine.aggregates.windows.windowed import Ends, numbered, under_windows
 from watersmeet._engine.arrays import Bools, Int64s, order_of
-from watersmeet._engine.operators.operator import Events
+from watersmeet._engine.operator import Events
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.sizes import Picked, row_bytes
 from watersmeet._engine.state.table import Table
@@ -87,10 +88,17 @@ class Shard:
     ----------
     sizes, domain : of each event, bytes of its value and its time domain.
     standing : what stands now.
+    partitions : what records of keys see that lie in several partitions; None: there are none.
     """
 
-    def __init__(self, events: Events, times: Times, fold: Fold, table: Table, reach: int) -> None:
-        """`reach`: how far back from its timestamp a record looks for windows, in ms."""
+    def __init__(self, events: Events, times: Times, fold: Fold, table: Table, reach: int, wait: int) -> None:
+        """Read what is stored.
+
+        Parameters
+        ----------
+        reach : how far back from its timestamp a record looks for windows, in ms.
+        wait : how far time is behind the least end of a window that is still open, in ms.
+        """
         self.events = events
         self.fold = fold
         self._times = times
@@ -99,6 +107,9 @@ class Shard:
         self.domain = times.number(times.of_row)
         self.sizes = sizes_of(events)
         self.standing = self._before = self._stored(reach)
+        self._replaced: list[Standing] = []
+        here = self.standing
+        self.partitions = Partitions.of(events, times, here.key, here.numbers["domain"], wait)
 
     def _stored(self, reach: int) -> Standing:
         """What is stored of the batch's keys, as far as a record may come near it."""
@@ -128,6 +139,10 @@ class Shard:
         refuse_large(self.events, left, lambda at: self.events.key[int(self._first[key[at]])])
         self.standing = Standing(key, {name: column[order] for name, column in numbers.items()}, fresh[order], left)
 
+    def let_go(self, key: Int64s, numbers: Mapping[str, Int64s], states: pa.Array) -> None:
+        """Windows that are closed, in whose place others stand now: they are not to be stored any more."""
+        self._replaced.append(Standing(key, numbers, np.ones(len(key), dtype=np.bool_), states))
+
     def results(self, changes: Changes, states: States) -> Iterator[pa.Table]:
         """The changes as results; with the record cache each window's last."""
         events, all_of = self.events, np.arange(len(changes.row))
@@ -144,7 +159,8 @@ class Shard:
     def closing(self, wait: int, ends: Ends | None = None) -> Iterator[pa.Table]:
         """Results of the windows that close in the batch; see `Closing`."""
         now, before, time = self.standing, self._before, next(iter(self.standing.numbers))
-        fresh = self._rows(now, np.flatnonzero(now.fresh))
+        fresh = [self._rows(now, np.flatnonzero(now.fresh))]
+        fresh += [self._rows(gone, np.arange(len(gone))) for gone in self._replaced]
         changed = self._rows(before, np.flatnonzero(~before.among(now, ~now.fresh)))
         stale = pa.table({name: changed[name] for name in ("key", time)})
         closing = Closing(self.events.context, self._times, self._table, time, wait, fresh, stale)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.contributions import Contributions, Meta
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Dropped, Events
+from watersmeet._engine.operator import Dropped, Events
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.lookups import Lookup

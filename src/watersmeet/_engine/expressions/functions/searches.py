@@ -9,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet._engine.expressions.functions import regular
+from watersmeet._engine.expressions.functions.regular.java import pattern_of
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
+from watersmeet._engine.expressions.scalars.rowwise import by_row
 from watersmeet._engine.expressions.tree import Call, Literal, type_of
 from watersmeet._engine.expressions.vectors import all_valid, made, numbers, shaped
 from watersmeet._engine.keys.keyform import spans
@@ -27,7 +30,7 @@ def fits(call: Call) -> bool:
     if call.function == "StringSplit":
         pattern, limit = texts
         known = isinstance(constant(pattern), str) and isinstance(constant(limit), int)
-        return kinds[0] == pa.string() and known and bool(_literal(str(constant(pattern))))
+        return kinds[0] == pa.string() and known and _splits(str(constant(pattern)))
     if call.function == "StringLocate":
         substring, text, start = call.arguments
         return constant(substring) is not None and type_of(text) == pa.string() and constant(start) == 1
@@ -46,6 +49,14 @@ def _literal(pattern: str) -> str | None:
     if _SPECIAL & set(_ESCAPED.sub("", bare)):
         return None
     return _ESCAPED.sub(lambda found: found.group()[1], bare)
+
+
+def _splits(text: str) -> bool:
+    """Whether a pattern stands for a text, or is one that Python understands as Java does and matches no empty text."""
+    if _literal(text):
+        return True
+    pattern = pattern_of(text)
+    return pattern is not None and pattern.least > 0
 
 
 def _begins(call: Call, arguments: list[pa.Array]) -> pa.Array:
@@ -78,8 +89,12 @@ def _replace(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 def _split(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """The parts between the places of a text: at most so many, if the number is greater than zero."""
-    limit = int(str(constant(call.arguments[2])))
-    between = str(_literal(str(constant(call.arguments[1]))))
+    limit, text = int(str(constant(call.arguments[2]))), str(constant(call.arguments[1]))
+    between = _literal(text)
+    if not between:
+        pattern = pattern_of(text)
+        assert pattern is not None, "the call fits"
+        return by_row(call, arguments[:1], regular.parts(pattern, limit))
     parts = pc.split_pattern(arguments[0], between, max_splits=limit - 1 if limit > 0 else None)
     return shaped(parts, call.type)
 

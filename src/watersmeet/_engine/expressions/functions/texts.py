@@ -13,6 +13,8 @@ import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
+from watersmeet._engine.expressions.scalars.rowwise import by_row
+from watersmeet._engine.expressions.scalars.values import is_plain
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import all_valid, made, numbers, where_null
 from watersmeet._engine.keys.keyform import spans
@@ -43,6 +45,8 @@ def fits(call: Call) -> bool:
         return first == pa.string() and all(kind == pa.int32() for kind in kinds[1:])
     if call.function == "Concat" and pt.is_binary(call.type):
         return all(map(pt.is_binary, kinds))
+    if call.function in ("Concat", "Reverse") and pt.is_list(first):
+        return is_plain(first) and all(kind == call.type for kind in kinds)
     return bool(kinds) and all(kind == pa.string() for kind in kinds)
 
 
@@ -58,6 +62,8 @@ def _concat(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """Texts, or bytes, behind one another; null where one of them is."""
     if len(arguments) == 1:
         return arguments[0]
+    if pt.is_list(call.type):
+        return by_row(call, arguments, lambda *lists: [each for some in lists for each in some])
     return pc.binary_join_element_wise(*arguments, pa.scalar("", call.type))
 
 
@@ -154,6 +160,8 @@ def _repeat(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _reverse(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    if pt.is_list(call.type):
+        return by_row(call, arguments, lambda values: values[::-1])
     return pc.utf8_reverse(arguments[0])
 
 

@@ -19,7 +19,7 @@ from watersmeet._engine.expressions.program import operands
 from watersmeet._engine.expressions.scalars import logic, numbers, parts
 from watersmeet._engine.expressions.scalars.values import is_plain, plain
 from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, compiled
-from watersmeet._engine.expressions.tree import Call, Expression, Operand, type_of
+from watersmeet._engine.expressions.tree import Call, Expression, Operand, has_variables, type_of
 
 FORMS: Mapping[str, Form] = {**logic.FORMS, **numbers.FORMS, **parts.FORMS}
 
@@ -35,7 +35,9 @@ class Before:
     def holds(self, expression: Expression) -> bool:
         """Whether an expression is such a part."""
         read = set(operands(expression))
-        return bool(read) and self._reads(read) and not can_fail(expression) and is_plain(type_of(expression))
+        if not read or has_variables(expression):
+            return False
+        return self._reads(read) and not can_fail(expression) and is_plain(type_of(expression))
 
     def named(self, part: Expression) -> Operand:
         """What stands for a part."""

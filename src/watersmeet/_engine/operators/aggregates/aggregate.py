@@ -24,7 +24,7 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.match import running_most
 from watersmeet._engine.matching.versions import EXPIRED
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, keep_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, keep_rows, kept_table
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.slices import told_slices
 from watersmeet._engine.state.runs import State

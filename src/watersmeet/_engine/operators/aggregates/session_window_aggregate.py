@@ -16,11 +16,12 @@ from watersmeet._engine.aggregates.contributions import stretches, values_of
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.session_folds import fold_sessions
-from watersmeet._engine.aggregates.windows.sessions import Merged, Records, Stored, merged
+from watersmeet._engine.aggregates.windows.sessions import Merged, merged
+from watersmeet._engine.aggregates.windows.sessions_known import Records, Stored
 from watersmeet._engine.aggregates.windows.standing import Changes, Shard
 from watersmeet._engine.aggregates.windows.windowed import late_rows
 from watersmeet._engine.arrays import Int64s, order_of
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
@@ -40,7 +41,7 @@ def run(
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
-    shard = Shard(events, times, fold, kept_table(context, state), gap)
+    shard = Shard(events, times, fold, kept_table(context, state), gap, wait)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - wait, gap)
     if params.on_close:
@@ -54,11 +55,13 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
     events, standing = shard.events, shard.standing
     ts = events.ts[begin:end]
     none = np.zeros(len(ts), dtype=np.bool_)
-    records = Records(events.groups.group_of_row[begin:end], ts, close, vanishes=none, ends=none)
-    stored = Stored(standing.key, standing.numbers["start"], standing.numbers["end"])
+    key, domain = events.groups.group_of_row[begin:end], shard.domain[begin:end]
+    records = Records(key, ts, close, vanishes=none, ends=none, domain=domain)
+    stored = Stored(standing.key, *(standing.numbers[name] for name in ("start", "end", "domain")))
+    partitions = shard.partitions.stretch(begin, end) if shard.partitions is not None else None
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
     while True:
-        found = merged(records, stored, gap)
+        found = merged(records, stored, gap, partitions)
         raises = records.ends if records.ends.any() else None
         states, failed = fold_sessions(shard.fold, found, keys, values, standing.states, raises)
         ends = none.copy()
@@ -87,7 +90,12 @@ def _settle(shard: Shard, begin: int, records: Records, found: Merged, states: S
     before, known = shard.standing, found.known
     made = np.flatnonzero(~found.late & ~records.vanishes & ~found.gone[known:])
     kept = np.flatnonzero(~found.gone[:known])
-    new = {"end": found.end[made], "start": found.start[made], "domain": shard.domain[begin + made]}
+    new = {"end": found.end[made], "start": found.start[made], "domain": found.domain[made]}
+    if len(found.replaced):
+        of = {"end": found.end, "start": found.start, "domain": found.domain}
+        numbers = {name: np.concatenate([before.numbers[name], of[name]])[found.replaced] for name in of}
+        key = np.concatenate([before.key, records.key])[found.replaced]
+        shard.let_go(key, numbers, states.of(found.replaced))
     shard.settle(
         np.concatenate([before.key[kept], records.key[made]]),
         {name: np.concatenate([before.numbers[name][kept], column]) for name, column in new.items()},

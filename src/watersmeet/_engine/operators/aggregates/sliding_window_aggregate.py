@@ -17,10 +17,11 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.chains import Links, States, fold_chains
 from watersmeet._engine.aggregates.windows.sliding import slid
 from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Stored
+from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose
 from watersmeet._engine.aggregates.windows.standing import Changes, Shard
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
@@ -40,7 +41,7 @@ def run(
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
-    shard = Shard(events, times, fold, kept_table(context, state), 2 * length)
+    shard = Shard(events, times, fold, kept_table(context, state), 2 * length, grace)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)
     if params.on_close:
@@ -56,11 +57,15 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
     key = events.groups.group_of_row[begin:end]
     stored = Stored(standing.key, standing.numbers["start"], standing.numbers["ts"], np.arange(len(standing)))
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
+    whose = None
+    if shard.partitions is not None:
+        whose = Whose(shard.partitions.stretch(begin, end), standing.numbers["domain"])
     vanishing: set[tuple[int, int]] = set()
     ends: set[int] = set()
     while True:
         void = {(row, WHOLE) for row in ends}
-        found = slid(key, events.ts[begin:end], close, stored, length, vanishing | void if void else vanishing)
+        voiding = vanishing | void if void else vanishing
+        found = slid(key, events.ts[begin:end], close, stored, length, voiding, whose)
         states, failed = _folded(shard.fold, found, keys, values, standing.states, ends)
         if ends != failed.keys():
             # as of hopping windows (`contributions`): until the same is found
@@ -110,6 +115,9 @@ def _settle(shard: Shard, begin: int, key: Int64s, found: Slid, states: States) 
     others = np.flatnonzero(~np.isin(before.key, key))
     domain, fresh = _taken_over(shard, begin, key, found)
     new = {"start": now.start, "ts": now.ts, "domain": domain}
+    if found.several.replaced:
+        gone, *numbers, state, whose = np.array(found.several.replaced, dtype=np.int64).T
+        shard.let_go(gone, dict(zip(("start", "ts", "domain"), (*numbers, whose), strict=True)), states.of(state))
     shard.settle(
         np.concatenate([before.key[others], now.key]),
         {name: np.concatenate([before.numbers[name][others], column]) for name, column in new.items()},
@@ -131,4 +139,9 @@ def _taken_over(shard: Shard, begin: int, key: Int64s, found: Slid) -> tuple[Int
     domain[known] = before.numbers["domain"]
     fresh[known] = before.fresh
     fresh[changed] = 1
-    return domain[mine], fresh[mine] > 0
+    belongs = domain[mine]
+    if shard.partitions is not None:
+        # windows of keys of several partitions alone
+        for at in np.flatnonzero(shard.partitions.several[now.key]).tolist():
+            belongs[at] = found.several.standing[int(now.key[at]), int(now.start[at])]
+    return belongs, fresh[mine] > 0

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.held_changes import Changes
 from watersmeet._engine.aggregates.limited_changes import Limited
-from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, kept_table
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.state.runs import State

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.contributions import Standing, changes, failures, folded, stored, to_store
+from watersmeet._engine.aggregates.contributions import changes, failures, folded, stored, to_store
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.closing import Closing
-from watersmeet._engine.aggregates.windows.windowed import domains, in_windows, late_rows, meta_of
+from watersmeet._engine.aggregates.windows.generations import generations
+from watersmeet._engine.aggregates.windows.windowed import in_windows, late_rows, meta_of
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.operators.operator import Dropped, Events, Failed, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
@@ -42,7 +43,8 @@ def run(
     late = np.unique(row[~is_open])
     rows = in_windows(events, row[is_open], start[is_open])
     found = stored(rows, table)
-    standing = Standing.of(found, fold)
+    made = generations(rows, found, fold, events, times, windows.wait, whole=context.operator.cached)
+    rows, standing = made.rows, made.standing
     before, meta = standing.states, meta_of(rows, windows.end)
     yield from late_rows(EXPIRED, events, late)
     void = np.zeros(len(rows), dtype=np.bool_)
@@ -51,12 +53,12 @@ def run(
             yield from changes(rows, fold, chosen, done, meta)
         yield from failures(rows, chosen, done)
         void[chosen] = False if done.void is None else done.void
-    written = to_store(rows, before, standing, domain=domains(rows, ~void, found, times.number(times.of_row)))
+    written = to_store(rows, before, standing, domain=made.domains(~void, found, times.number(times.of_row)))
     if params.on_close:
         stale = pa.table({name: rows.identity[name] for name in ("key", "start")})
-        closing = Closing(context, times, table, "start", windows.wait, written.standing, stale)
+        closing = Closing(context, times, table, "start", windows.wait, [written.standing], stale)
         yield from closing.results(fold, windows.end)
-    written.put(table)
+    made.latest(written).put(table)
     table.expire(times.by_domain(times.end - windows.wait + 1))
     times.store(state)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
 from watersmeet._engine.operators.versioned.stream_versioned_table import STREAM, AsOfJoin
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.matching.versions import Versions
-from watersmeet._engine.operators.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.rows.slices import told_slices
 from watersmeet._engine.state.runs import State

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.operator import Events
+from watersmeet._engine.operator import Events
 from watersmeet._engine.operators.wtables.rows import Further, Rows, Span
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked

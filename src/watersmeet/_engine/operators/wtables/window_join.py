@@ -17,7 +17,7 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.windows.windowed import numbered, windowed
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.intervals import pairs_of, places_within
-from watersmeet._engine.operators.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, kept_table
 from watersmeet._engine.operators.wtables.results import Results, Standing
 from watersmeet._engine.operators.wtables.rows import LAST, NONE, AsOf, Rows, Span, struct_numbers
 from watersmeet._engine.rows.columns import ints

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from watersmeet._plan.folds import COUNT, Fold
+from watersmeet._plan.folds import Fold
 from watersmeet._plan.nodes import Aggregated
 from watersmeet._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema, Timed
 from watersmeet._plan.operators.versioned_table import VersionedTable
@@ -29,7 +29,7 @@ class AggregateParams(Params):
 def records(site: Site[N]) -> tuple[Side, ...]:
     """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
     shapes = (site.input(number).shape for number in range(len(site.node.inputs)))
-    values = (FLAG if site.node.fold.how == COUNT else shape.value for shape in shapes)
+    values = (shape.value if site.node.fold.how.arguments else FLAG for shape in shapes)
     return tuple(Side(value, drops_null_value=True, looked_up=False) for value in values)
 
 

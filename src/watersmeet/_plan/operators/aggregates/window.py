@@ -55,7 +55,7 @@ class WindowSpec(AggregateSpec[N]):
         """Results wait for the windows to close, where they come then."""
         # the last moment at which a window is open
         hold = max(0, self.wait(site) - 1) if site.node.on_close else None
-        return Timed(hold=hold, dropped_move=False, reaches=False)
+        return Timed(hold=hold, dropped_move=False, reaches=False, elsewhere=True)
 
     def wait(self, site: Site[N]) -> int:
         """From a window's start on until it is closed, in ms."""

@@ -1,0 +1,1 @@
+"""Measurements of single pieces, to be run by hand."""

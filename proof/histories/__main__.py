@@ -1,0 +1,77 @@
+"""`python -m proof.histories --count N --seed S --workers W [--resume FILE]`: the soak's command.
+
+Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
+`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark. Called from
+the shell and by `make soak`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from proof.histories.check import check
+from proof.histories.draw import case_of
+from proof.histories.report import page, seed_line
+from proof.histories.shrink import shrink
+from proof.histories.soak import print_now, soak
+from proof.histories.spark import bundle_of, check_bundle
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m proof.histories", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--count", type=int, default=2_000, help="how many histories")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run one history of the seed")
+    parser.add_argument("--spark", action="store_true", help="through real Spark, many histories in one run")
+    options = parser.parse_args(arguments)
+    if options.spark:
+        return _on_spark(options.seed, options.count)
+    if options.only is not None:
+        return _one(options.seed, options.only)
+    # A plain end of the process would leave the workers behind.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        progress = soak(options.count, options.seed, workers=options.workers, path=options.resume, say=print_now)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 1 if progress.failed else 0
+
+
+def _on_spark(seed: int, histories: int) -> int:
+    """Bundles of a seed until there were so many histories; needs a session of its own."""
+    from watersmeet._spark.session.session import session
+
+    spark = session("histories")
+    done = number = failed = 0
+    while done < histories:
+        bundle = bundle_of(seed, number) if number % 4 < 3 else bundle_of(seed, number, parts=1, cases=40)
+        found = check_bundle(bundle, spark)
+        done, failed = done + bundle.histories, failed + len(found)
+        for difference in found[:1]:
+            print_now(f"FAILED on Spark seed {seed} bundle {number}\n{page(difference)}")
+        print_now(f"{done} of {histories} histories on Spark, bundle {number}, {failed} cases failed")
+        number += 1
+    return 1 if failed else 0
+
+
+def _one(seed: int, number: int) -> int:
+    found = check(case_of(seed, number))
+    if found is None:
+        print_now(f"seed {seed} number {number} holds")
+        return 0
+    print_now(f"{seed_line(seed, number, found)}\n{page(shrink(found))}")
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

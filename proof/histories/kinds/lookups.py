@@ -1,0 +1,194 @@
+"""Kinds of operators that look up another key than the record's own: foreign keys and global tables.
+
+Owns their two constructions. Law: as in `kinds`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proof.histories.kinds import functions as text
+from proof.histories.kinds.choices import Choices
+from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
+from proof.oracle.records import Key, Value
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.global_lookup import (
+    GlobalLookup,
+    GlobalTable,
+    GlobalTableLookup,
+    GlobalView,
+    KeyMapper,
+)
+from proof.oracle.tables.one_to_many import OneToManyJoin
+
+
+def _how(choices: Choices, generation: str) -> Params:
+    return {"how": choices.pick(("inner", "left"))}
+
+
+def _how_stored(choices: Choices, generation: str) -> Params:
+    return {**_how(choices, generation), **stored(choices, generation)}
+
+
+def _plus(site: Site) -> Any:
+    lifted = site.library.lift(text.plus, "string")
+    return lambda left, right: lifted(left, right)
+
+
+def _extractor(site: Site) -> Any:
+    return site.library.lift(text.referrer(site.keys), site.keys)
+
+
+def _foreign_key(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
+    return [join(inputs[1], _plus(site), **options)]
+
+
+def _foreign_key_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    extractor = text.referrer(site.keys)
+    result = foreign_key_join(site.topology, inputs[0], inputs[1], params["how"], extractor, text.plus)
+    if params.get("stored"):
+        result.require_lookup()
+    return [result]
+
+
+def _one_to_many(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    combined = site.library.lift(text.both_keys(site.keys), site.keys)
+    options = {"key": _extractor(site), "name": site.name, "store": site.store(params)}
+    result_key = lambda prefix, suffix: combined(prefix, suffix)  # noqa: E731
+    return [inputs[0].one_to_many_join(inputs[1], _plus(site), result_key=result_key, **options)]
+
+
+def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+    one, many = inputs
+    combined = text.both_keys(site.keys)
+    refer = text.referrer(site.keys)
+    return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
+
+
+def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
+    return [site.builder.global_table(site.name, **site.formats(), store=site.store(params))]
+
+
+def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:
+    table = GlobalTable()
+    site.topology.source(site.name, table)
+    return [table]
+
+
+def _stream_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    return [join(inputs[1], _plus(site), key=_extractor(site), name=site.name)]
+
+
+def _table_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    join = getattr(inputs[0], method_of(params["how"]))
+    options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
+    return [join(inputs[1], _plus(site), **options)]
+
+
+def _lookup_node(made: Any) -> Any:
+    def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+        return [made(site.topology, inputs[0], inputs[1], params["how"], _mapper(site), text.plus)]
+
+    return nodes
+
+
+def _mapper(site: OracleSite) -> KeyMapper:
+    referrer = text.referrer(site.keys)
+
+    def mapper(_key: Key, value: Value) -> Key:
+        return referrer(value)
+
+    return mapper
+
+
+def _how_of_view(choices: Choices, generation: str) -> Params:
+    return {**_how(choices, generation), "view": choices.pick(("inner", "left"))}
+
+
+def _through_view(lookup: Any) -> Any:
+    """The lookup of a view of two global tables, instead of one."""
+
+    def handles(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+        join = getattr(inputs[1], method_of(params["view"]))
+        view = join(inputs[2], _plus(site), key=_extractor(site), name=f"{site.name}-view")
+        made: list[Any] = lookup(site, [inputs[0], view], params)
+        return made
+
+    return handles
+
+
+def _view_node(made: Any) -> Any:
+    def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+        view = GlobalView(inputs[1], inputs[2], params["view"], _mapper(site), text.plus)
+        found: list[Any] = _lookup_node(made)(site, [inputs[0], view], params)
+        return found
+
+    return nodes
+
+
+STREAM, TABLE, GLOBAL = ("stream",), ("table",), ("global",)
+CURRENT = ("current",)
+KINDS: dict[str, Kind] = {
+    "global": Kind((), GLOBAL, _global, _global_node, stored, generations=CURRENT),
+    "foreign_key": Kind(
+        TABLE * 2,
+        TABLE,
+        _foreign_key,
+        _foreign_key_node,
+        _how_stored,
+        weight=6,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "one_to_many": Kind(
+        TABLE * 2,
+        TABLE,
+        _one_to_many,
+        _one_to_many_node,
+        stored,
+        weight=4,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "stream_global": Kind(
+        STREAM + GLOBAL,
+        STREAM,
+        _stream_global,
+        _lookup_node(GlobalLookup),
+        _how,
+        weight=3,
+        relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        generations=CURRENT,
+    ),
+    "table_global": Kind(
+        TABLE + GLOBAL,
+        TABLE,
+        _table_global,
+        _lookup_node(GlobalTableLookup),
+        _how_stored,
+        weight=3,
+        generations=CURRENT,
+    ),
+    "stream_view": Kind(
+        STREAM + GLOBAL * 2,
+        STREAM,
+        _through_view(_stream_global),
+        _view_node(GlobalLookup),
+        _how_of_view,
+        weight=1,
+        relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        generations=CURRENT,
+    ),
+    "table_view": Kind(
+        TABLE + GLOBAL * 2,
+        TABLE,
+        _through_view(_table_global),
+        _view_node(GlobalTableLookup),
+        _how_of_view,
+        weight=1,
+        generations=CURRENT,
+    ),
+}

@@ -1,0 +1,121 @@
+"""Aggregates by name, and one of a user's own, as folds of the kinds of aggregates.
+
+Owns their arguments, which read texts of every shape, and are null of some. Law: as in `kinds`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import watersmeet.aggregates as by_name
+from proof.histories.kinds.choices import Choices
+from proof.histories.kinds.functions import Library
+from proof.oracle.aggregates import RESULTS, aggregator_of, shown
+from proof.oracle.windows.aggregation import Aggregator
+
+OF_STREAMS = tuple(f"wm.{called}" for called in RESULTS)
+OF_TABLES = tuple(f"wm.{called}" for called in RESULTS if called not in ("first", "last"))
+
+
+class Joined(by_name.Aggregate):
+    """All values in their order, joined: a user's own aggregate, which keeps them as JSON."""
+
+    state = result = "string"
+
+    def init(self) -> Any:
+        """See `Aggregate`."""
+        return "[]"
+
+    def add(self, state: Any, value: Any) -> Any:
+        """See `Aggregate`."""
+        return json.dumps([*json.loads(state), value])
+
+    def subtract(self, state: Any, value: Any) -> Any:
+        """See `Aggregate`."""
+        values = json.loads(state)
+        # a group may not have had it: of a table whose past has ended
+        if value in values:
+            values.remove(value)
+        return json.dumps(values)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        """See `Aggregate`."""
+        return json.dumps(json.loads(one) + json.loads(other))
+
+    def finish(self, state: Any) -> Any:
+        """See `Aggregate`."""
+        return "/".join(json.loads(state))
+
+
+def whole(value: str | None) -> str | None:
+    """The text; null of "x"."""
+    return None if value == "x" else value
+
+
+def length(value: str | None) -> int | None:
+    """Its length; null of "x", and 1 of many others."""
+    return None if value is None or value == "x" else len(value)
+
+
+def is_long(value: str | None) -> bool | None:
+    """Whether it has more than a letter; null of "x"."""
+    return None if value is None or value == "x" else len(value) > 1
+
+
+_ARGUMENTS: dict[str, tuple[Callable[..., Any], str]] = {
+    **dict.fromkeys(("sum", "avg", "stddev", "percentile"), (length, "long")),
+    **dict.fromkeys(("bool_and", "bool_or"), (is_long, "boolean")),
+}
+_PAIRS = frozenset(("min_by", "max_by", "top_k_by"))
+_PARAMETERS: dict[str, dict[str, Any]] = {"top_k": {"k": 2}, "top_k_by": {"k": 2}, "percentile": {"p": 0.3}}
+
+
+def is_named(fold: str) -> bool:
+    """Whether a fold is an aggregate of `agg`."""
+    return fold.startswith("wm.")
+
+
+def drawn(choices: Choices, names: tuple[str, ...], named: tuple[str, ...]) -> str:
+    """A fold: now and then one of `agg`."""
+    return choices.pick(named) if choices.chance(40) else choices.pick(names)
+
+
+def handles(library: Library, grouped: Any, fold: str, **options: Any) -> Any:
+    """`agg` of what is grouped, its result as text, so that any operator may stand behind it."""
+    name = options.pop("name")
+    table = grouped.agg(it=_aggregate(library, fold.removeprefix("wm.")), **options)
+    return table.map_values(library.lift(_as_text, "string"), name=name)
+
+
+def aggregator(fold: str) -> Aggregator:
+    """The oracle's."""
+    called = fold.removeprefix("wm.")
+    argument, _ = _ARGUMENTS.get(called, (whole, "string"))
+    return aggregator_of((lambda value: (value, length(value))) if called in _PAIRS else argument)
+
+
+def finish(fold: str) -> Callable[[Any], str]:
+    """What the oracle shows of what it keeps, as text."""
+    result = shown(RESULTS[fold.removeprefix("wm.")])
+    return lambda kept: str(result(kept))
+
+
+def _aggregate(library: Library, called: str) -> by_name.AnyAggregate:
+    if called == "own":
+        return Joined(library.lift(whole, "string"))
+    function, kind = _ARGUMENTS.get(called, (whole, "string"))
+    if called in _PAIRS:
+        # the value as it is, of "x" too, which is left out by what it is found by
+        given: dict[str, Any] = {"value": lambda value: value, "by": library.lift(length, "long")}
+    else:
+        given = {"argument": library.lift(function, kind)}
+    return by_name.AGGREGATES[called](**given, **_PARAMETERS.get(called, {}))
+
+
+def _as_text(row: Any) -> str | None:
+    if row is None:
+        return None
+    value = row["it"]
+    return str(round(value, 6) + 0.0 if isinstance(value, float) else value)

@@ -1,0 +1,80 @@
+"""What the engine driver's batches need of a plan, worked out once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+
+from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
+from watersmeet._engine.exchange.routing import Outlet
+from watersmeet._engine.exchange.watermark import watermark_of
+from watersmeet._engine.operator import OperatorContext
+from watersmeet._engine.state.layout import arrow_type
+from watersmeet._plan.physical import Flow, Operator, Physical
+from watersmeet._plan.record_cache import with_record_cache
+from watersmeet.topology import Topology
+
+
+class Layout:
+    """What batches need of a plan.
+
+    Attributes
+    ----------
+    physical : the plan.
+    roots : the sources' flows.
+    levels : operators of each level.
+    flows, edges, exits : of each stage; an exit is (flow, sink, outlet, or None where no exchange comes last).
+    counted : outlets that count records without a key, by flow.
+    direct, settings : of each operator.
+    beats : what the sources tell of time, by node.
+    """
+
+    def __init__(self, physical: Physical) -> None:
+        self.physical = physical
+        stages = range(physical.levels + 1)
+        self.flows = {stage: physical.stage_flows(stage) for stage in stages}
+        self.roots = [flow for flow in self.flows[0] if flow.parent is None]
+        self.levels: dict[int, list[Operator]] = defaultdict(list)
+        for operator in physical.operators:
+            self.levels[operator.level].append(operator)
+        self.edges = {s: [(e, edge_outlet(physical, e, _naming)) for e in physical.stage_edges(s)] for s in stages}
+        self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
+        self.counted: dict[int, Outlet] = {}
+        for stage in stages:
+            ending = [flow.id for flow in self.flows[stage] if flow.drops_null_key]
+            self.counted |= zip(ending, counted_outlets(physical, stage, _naming), strict=True)
+        operators = physical.operators
+        self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}
+        self.settings = {operator.id: setting_of(physical, operator) for operator in operators}
+        told = {root.node: [op for op, time in physical.timed if root.node in time.told_by] for root in self.roots}
+        self.watermarks = {
+            node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
+        }
+
+    @staticmethod
+    def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
+        sinks = physical.stage_sinks(stage)
+        if not physical.ordered_exit:
+            return [(flow.id, sink, None) for flow, sink in sinks]
+        outlets = exit_outlets(physical, stage, _naming)
+        return [(flow.id, sink, outlet) for (flow, sink), outlet in zip(sinks, outlets, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def layout_of(topology: Topology, idle_after_ms: int, partitioned: bool, record_cache: bool) -> Layout:
+    """The layout of a topology, run with these options of the driver."""
+    physical = topology.physical if partitioned else topology.physical.with_one_domain()
+    physical = physical.with_idle_time(idle_after_ms)
+    return Layout(with_record_cache(physical) if record_cache else physical)
+
+
+def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
+    """The operator's settings, with the Arrow types of its plan."""
+    reads = physical.reads(operator)
+    values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
+    given = (reads.key, values, physical.plan.headers, reads.extras, operator.keeps)
+    return OperatorContext(operator, physical.slots, *given, outlives=outlives)
+
+
+def _naming(flow: Flow) -> FlowColumns:
+    return FlowColumns("key", "value", "old", None, f"index{flow.id}", "silent", "late")

@@ -1,0 +1,47 @@
+"""The functions of the recorded topologies: joiner, ref, payload, even, map.
+
+Owns their exact text rules. Law: pure functions of text.
+"""
+
+from __future__ import annotations
+
+from proof.oracle.records import Value
+
+
+def text(value: Value) -> str:
+    """How a value prints; an absent one prints as null."""
+    return "null" if value is None else str(value)
+
+
+def plus(left: Value, right: Value) -> str:
+    """The joiner: left+right."""
+    return f"{text(left)}+{text(right)}"
+
+
+def ref(value: Value) -> str | None:
+    """What a value refers to: the text before the first bar, null when there is none."""
+    head, bar, _ = ("", "", "") if value is None else str(value).partition("|")
+    return head if bar and head else None
+
+
+def payload(value: str) -> str | None:
+    """The text after the first bar (everything when there is none), null when empty."""
+    head, bar, tail = value.partition("|")
+    return (tail if bar else head) or None
+
+
+def named_window(value: str, size: int) -> tuple[int, int] | None:
+    """The window of this size that begins at the number before the first bar; None where there is none."""
+    start = ref(value)
+    return (int(start), int(start) + size) if start is not None and start.isdigit() else None
+
+
+def even(_key: object, value: str) -> bool:
+    """Whether the last digit in the value is even; false without digits."""
+    digits = [letter for letter in value if letter.isdigit()]
+    return bool(digits) and int(digits[-1]) % 2 == 0
+
+
+def mapped(value: str) -> str | None:
+    """The mapper: null for what ends in 3, else m(value)."""
+    return None if value.endswith("3") else f"m({value})"

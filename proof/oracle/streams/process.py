@@ -1,0 +1,233 @@
+"""Processors (docs/processors.md): a user's class, its stores under each key, and its timers by stream time.
+
+Owns what their context does, in dictionaries. Laws: a timer of the moment T goes directly before the record that moves
+the time of its domain to T, and at once where time is there already; an entry lasts as long as the time of the domain
+that it was put in has not passed its end; no key sees another's entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from proof.oracle.graph import Node, Place, Topology
+from proof.oracle.records import Key, Record, Value, key_bytes
+from proof.oracle.source_time import SourceTime
+
+FOREVER = 2**62
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: Value
+    until: int
+    domain: int
+
+
+class Process(Node):
+    """A processor.
+
+    Parameters
+    ----------
+    stores : kind of each store ("value", "list" or "map"), and for how long its entries last.
+    timers : whether it has any.
+    """
+
+    stateful = True
+    goes_by_time = True
+
+    def __init__(
+        self,
+        topology: Topology,
+        parent: Node,
+        make: Callable[[], Any],
+        stores: Mapping[str, tuple[str, int | None]],
+        *,
+        timers: bool,
+    ) -> None:
+        """Read this parent."""
+        super().__init__()
+        self._topology = topology
+        self._stores = {name: _STORES[kind](self, ttl) for name, (kind, ttl) in stores.items()}
+        self.waits = timers or any(ttl is not None for _, ttl in stores.values())
+        self._clock = SourceTime(topology, self, self._due, self._let_go, waits=self.waits)
+        self._timers: dict[tuple[Key, int], int] = {}
+        self._now: list[int] = []
+        self.key: Key = None
+        self.stream_time = self._stamp = 0
+        self._processor, self._context = make(), _Context(self)
+        self._processor.init(self._context)
+        parent.feed(self)
+
+    def held_back(self) -> int:
+        """What timers send has their time: what is behind waits the one moment that all wait behind what waits."""
+        return int(self.waits)
+
+    # -- records and timers --------------------------------------------------------------------------------
+
+    def receive(self, record: Record, port: int) -> None:
+        """One record; without a key it ends here."""
+        if record.key is None:
+            return
+        self._clock.move(record.ts, port)
+        time = self._clock.time
+        if self._topology.place is not None and self._place(record.key, time + 1) < self._topology.place:
+            time += 1
+        self._at(record.key, record.ts, time)
+        self._processor.process(SimpleNamespace(key=record.key, value=record.value, timestamp=record.ts), self._context)
+        self._fire_at_once()
+
+    def _at(self, key: Key, stamp: int, time: int) -> None:
+        self.key, self._stamp, self.stream_time = key, stamp, time
+
+    def _fire_at_once(self) -> None:
+        while self._now:
+            moment = min(self._now)
+            self._now.remove(moment)
+            self._stamp = moment
+            self._processor.on_timer(self.key, moment, self._context)
+
+    def _place(self, key: Key, moment: int) -> Place:
+        last = moment - 1
+        return last + self._clock.lag, last, 0, key_bytes(key)
+
+    def _due(self) -> Place | None:
+        mine = [self._place(*timer) for timer, domain in self._timers.items() if domain == self._clock.domain]
+        return min((place for place in mine if place[0] < self._clock.of_sources), default=None)
+
+    def _let_go(self, place: Place) -> None:
+        for key, moment in list(self._timers):
+            if self._timers[key, moment] == self._clock.domain and self._place(key, moment) == place:
+                del self._timers[key, moment]
+                self._at(key, moment, moment)
+                self._processor.on_timer(key, moment, self._context)
+                self._fire_at_once()
+                return
+
+    # -- what a processor may ask and do -------------------------------------------------------------------
+
+    def send(self, options: Mapping[str, Any]) -> None:
+        """Send a record."""
+        given = {"key": self.key, "value": None, "timestamp": self._stamp, **options}
+        self.forward(Record(given["key"], given["value"], given["timestamp"]))
+
+    def store(self, name: str) -> Any:
+        """One of its stores."""
+        return self._stores[name]
+
+    def set_timer(self, moment: int) -> None:
+        """Wait for a moment."""
+        if moment <= self.stream_time:
+            self._now += [] if moment in self._now else [moment]
+        else:
+            self._timers.setdefault((self.key, moment), self._clock.domain)
+
+    def delete_timer(self, moment: int) -> None:
+        """Wait for it no more."""
+        self._now = [each for each in self._now if each != moment]
+        self._timers.pop((self.key, moment), None)
+
+    # -- what its stores ask -------------------------------------------------------------------------------
+
+    def until(self, ttl: int | None) -> int:
+        """The last moment of an entry that is put now."""
+        return FOREVER if ttl is None else self.stream_time + ttl - 1
+
+    @property
+    def domain(self) -> int:
+        """The time domain of what is put now."""
+        return self._clock.domain
+
+    def lasts(self, entry: _Entry) -> bool:
+        """Whether an entry is still there."""
+        if entry.domain == self._clock.domain:
+            return entry.until >= self.stream_time
+        return entry.until >= self._clock.elsewhere(entry.domain)
+
+
+class _Context:
+    """What the processor is given."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.get_store = process.store
+        self.set_timer, self.delete_timer = process.set_timer, process.delete_timer
+
+    @property
+    def key(self) -> Key:
+        return self._process.key
+
+    @property
+    def stream_time(self) -> int:
+        return self._process.stream_time
+
+    def forward(self, **options: Any) -> None:
+        self._process.send(options)
+
+
+class _Store:
+    """The entries of all keys."""
+
+    def __init__(self, process: Process, ttl: int | None) -> None:
+        self._process, self._ttl = process, ttl
+        self._kept: dict[Key, dict[Any, _Entry]] = {}
+
+    def _here(self) -> dict[Any, Value]:
+        mine = self._kept.setdefault(self._process.key, {})
+        return {each: mine[each].value for each in sorted(mine) if self._process.lasts(mine[each])}
+
+    def _set(self, each: Any, value: Value) -> None:
+        mine = self._kept.setdefault(self._process.key, {})
+        if value is None:
+            mine.pop(each, None)
+        else:
+            mine[each] = _Entry(value, self._process.until(self._ttl), self._process.domain)
+
+
+class _Value(_Store):
+    def get(self) -> Value:
+        return self._here().get(0)
+
+    def put(self, value: Value) -> None:
+        self._set(0, value)
+
+    def delete(self) -> None:
+        self._set(0, None)
+
+
+class _Map(_Store):
+    def get(self, key: Any) -> Value:
+        return self._here().get(key)
+
+    def put(self, key: Any, value: Value) -> None:
+        self._set(key, value)
+
+    def delete(self, key: Any) -> None:
+        self._set(key, None)
+
+    def range(self, low: Any, high: Any) -> list[tuple[Any, Value]]:
+        return [(key, value) for key, value in self._here().items() if low <= key <= high]
+
+    def all(self) -> list[tuple[Any, Value]]:
+        return list(self._here().items())
+
+
+class _List(_Store):
+    _count = 0
+
+    def get(self) -> list[Value]:
+        return list(self._here().values())
+
+    def append(self, value: Value) -> None:
+        self._count += 1
+        self._set(self._count, value)
+
+    def put(self, values: list[Value]) -> None:
+        self._kept[self._process.key] = {}
+        for value in values:
+            self.append(value)
+
+
+_STORES: dict[str, type[_Store]] = {"value": _Value, "list": _List, "map": _Map}

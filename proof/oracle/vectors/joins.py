@@ -1,0 +1,211 @@
+"""Vectors of joins: stream-stream, stream-table, global, table-table, foreign key.
+
+Owns how the described joins are put together. Law: operators in the order of `params.operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from proof.oracle.functions import text
+from proof.oracle.graph import Node, Repartition, Topology
+from proof.oracle.records import Key, Value
+from proof.oracle.streams.self_join import SelfJoin
+from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
+from proof.oracle.streams.stream_table import StreamTableJoin
+from proof.oracle.tables.foreign_key import foreign_key_join
+from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
+from proof.oracle.tables.table import Table, TableSource
+from proof.oracle.tables.table_filter import TableFilter
+from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.vectors.untold import NotToldError, join_type, predicate, told
+from proof.oracle.vectors.vectors import (
+    Builder,
+    Vector,
+    after_bar,
+    cache,
+    joiner,
+    observe,
+    repartitioned,
+    store,
+    stream_source,
+    table_source,
+)
+from proof.oracle.vectors.windows import windowed_table_join
+
+_LARGE_MS = 1_000_000
+
+
+_JOINS = (None, "table-table", "stream-table", "stream-stream", "fk-table-table")
+
+
+def _operators(vector: Vector) -> list[Mapping[str, Any]]:
+    operators = list(vector["params"].get("operators") or [{"type": vector["join_type"], **vector["params"]}])
+    for operator in operators:
+        if operator.get("op") in _JOINS:
+            join_type(operator["type"])
+    return operators
+
+
+def window_of(vector: Vector, operator: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The window of one of a vector's joins, where the vector tells one."""
+    if "before_ms" in operator:
+        return operator
+    if not str(vector["params"].get("window", "")).startswith("large enough"):
+        raise NotToldError("the recording does not tell its window")
+    return {**operator, "before_ms": _LARGE_MS}
+
+
+def _spec(vector: Vector, operator: Mapping[str, Any], topology: Topology) -> JoinSpec:
+    operator = window_of(vector, operator)
+    before = operator["before_ms"]
+    return JoinSpec(
+        how=operator["type"],
+        before_ms=before,
+        after_ms=operator.get("after_ms", before),
+        grace_ms=operator.get("grace_ms", 0),
+        eager=not operator.get("spurious_fix", True),
+        emit_interval_ms=vector["params"].get("outer_join_emit_interval_ms", 0),
+        keeps_all=topology.semantics.eager_only,
+    )
+
+
+def _optimised(vector: Vector) -> bool:
+    chosen = {variant.get("topology_optimization", "none") for variant in vector.get("variants", ())}
+    return bool(chosen - {"none"}) or "topology.optimization=all" in vector.get("note", "")
+
+
+def _stream_stream(topology: Topology, vector: Vector) -> None:
+    specs = [_spec(vector, operator, topology) for operator in _operators(vector)]
+    join = joiner(vector)
+    if "both" in vector["inputs"]:
+        both = stream_source(topology, "both")
+        if _optimised(vector) and not topology.semantics.repaired(8):
+            observe(topology, SelfJoin(topology, both, specs[0], join), vector)
+        else:
+            observe(topology, StreamStreamJoin(topology, (both, both), specs[0], join), vector)
+        return
+    left, right = (repartitioned(topology, stream_source(topology, side), vector) for side in ("left", "right"))
+    for spec in specs:
+        left = StreamStreamJoin(topology, (left, right), spec, join)
+    observe(topology, left, vector)
+
+
+def _stream_table(topology: Topology, vector: Vector) -> None:
+    left = repartitioned(topology, stream_source(topology, "left"), vector)
+    if "repartition()ed" in vector.get("topology_note", ""):
+        right: Table = TableSource(topology)
+        repartitioned(topology, stream_source(topology, "right"), vector).feed(right)
+    else:
+        right = table_source(topology, vector, "right", 0)
+    operator = _operators(vector)[0]
+    if vector.get("right") == "filter":
+        right = _filtered(right, vector)
+    how, grace = operator["type"], operator.get("grace_ms")
+    observe(topology, StreamTableJoin(topology, left, right, how, joiner(vector), grace_ms=grace), vector)
+
+
+def _filtered(parent: Table, vector: Vector, *, materialized: bool = False) -> Table:
+    holds = predicate(vector)
+    return TableFilter(parent, lambda _, value: holds(value), materialized=materialized)
+
+
+def _second_part(_: Key, value: Value) -> Key:
+    parts = str(value).split(",")
+    return parts[1] if len(parts) > 1 else None
+
+
+KEY_MAPPERS: dict[str, Callable[[Key, Value], Key]] = {
+    "(k, v) -> v": lambda _, value: value,
+    "second comma separated part of the stream value, null when absent": _second_part,
+    "value itself; null when the value is null or starts with 'n'": lambda _, value: (
+        None if value is None or value.startswith("n") else value
+    ),
+}
+
+
+def _global(topology: Topology, vector: Vector) -> None:
+    left = stream_source(topology, "left")
+    right = GlobalTable()
+    topology.source("right", right)
+    said = told(vector, "key_mapper")
+    if said not in KEY_MAPPERS:
+        raise NotToldError(f"unknown key mapper {said!r}")
+    join = GlobalLookup(topology, left, right, join_type(vector["join_type"]), KEY_MAPPERS[said], joiner(vector))
+    observe(topology, join, vector)
+
+
+def _table_table(topology: Topology, vector: Vector) -> None:
+    operators = _operators(vector)
+    if operators[0].get("op") == "window-aggregate":
+        windowed_table_join(topology, vector)
+        return
+    node: Table
+    if "both" in vector["inputs"]:
+        node = right = table_source(topology, vector, "both", 0)
+        place = 1
+    else:
+        node, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
+        place = 2
+    for operator in operators:
+        materialized = bool(operator.get("materialized"))
+        if operator.get("op") == "table-filter":
+            node = _filtered(node, vector, materialized=materialized)
+        else:
+            sides = node, right
+            node = TableTableJoin(topology, sides, operator["type"], joiner(vector), materialized=materialized)
+        if materialized:
+            cache(topology, node, store(vector, place))
+            place += 1
+    if vector.get("observes_old"):
+        node.require_old(force=True)
+    observe(topology, node, vector)
+
+
+FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
+    "the value is the foreign key": lambda value: value,
+    "value.split('|')[1]": after_bar(nulls=()),
+    "value.split('|')[1], null when it is 'returnNull'": after_bar(nulls=("returnNull",)),
+    "value.split('|')[1], null when absent or 'null'": after_bar(nulls=("null",)),
+    "value.split(',')[0], null when empty": lambda value: value.split(",")[0] or None,
+    "int(value.split('-')[0])": lambda value: int(value.split("-")[0]),
+}
+
+
+def _foreign_key(topology: Topology, vector: Vector) -> None:
+    said = told(vector, "fk_extractor")
+    if said not in FOREIGN_KEYS:
+        raise NotToldError(f"unknown foreign key extractor {said!r}")
+    left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
+    operators = _operators(vector)
+    how = operators[0]["type"]
+    result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
+    if len(operators) == 1:
+        observe(topology, result, vector)
+    elif told(vector, "rejoined") == "left with result":
+        observe(topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
+    else:
+        # The rejoined table goes to a topic of its own that was not recorded.
+        observe(topology, result, vector)
+        TableTableJoin(topology, (result, left), operators[1]["type"], lambda a, b: f"rejoin({text(a)},{text(b)})")
+
+
+def _twice_repartitioned(topology: Topology, vector: Vector) -> None:
+    if "left.repartition().repartition()" not in vector.get("topology_note", ""):
+        raise NotToldError("the recording does not tell its topology")
+    node: Node = stream_source(topology, "left")
+    for _ in range(2):
+        node = Repartition(topology, node)
+    observe(topology, node, vector)
+
+
+BUILDERS: dict[str, Builder] = {
+    "stream-stream": _stream_stream,
+    "stream-table": _stream_table,
+    "stream-globaltable": _global,
+    "table-table": _table_table,
+    "fk-table-table": _foreign_key,
+    "fk-table-table+table-table": _foreign_key,
+    "other": _twice_repartitioned,
+}

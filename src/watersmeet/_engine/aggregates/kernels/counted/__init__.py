@@ -1,0 +1,1 @@
+"""Kernels of aggregates of how often each value is there."""

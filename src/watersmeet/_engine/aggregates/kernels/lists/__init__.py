@@ -1,0 +1,1 @@
+"""Kernels of aggregates that keep values."""

@@ -1,0 +1,1 @@
+"""Kernels of aggregates that are one of the values."""

@@ -1,0 +1,1 @@
+"""Arrays and maps as a whole: functions of their elements, sets of them, and what is made of several."""

@@ -1,0 +1,180 @@
+"""What a processor's methods get: the record, and the context by which it sends, keeps and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from watersmeet._engine.operators.processors.sent import Sent
+from watersmeet._engine.operators.processors.states import Entries, Present
+from watersmeet._engine.operators.processors.timers import Timers
+from watersmeet._engine.operators.processors.values import checked, own_type
+from watersmeet._engine.rows.columns import PARTITION_BITS
+from watersmeet._plan.operators.process import ProcessParams
+from watersmeet.errors import FunctionError
+
+_PARTITION = (1 << PARTITION_BITS) - 1
+_LATEST = 2**60 - 1
+Origin = Callable[[int], tuple[str, int, int, Any]]
+"""Of an event, by its number: topic, partition, offset and headers of its source record."""
+
+
+class Record:
+    """See `watersmeet.processors.Record`."""
+
+    __slots__ = ("_origin", "_row", "key", "timestamp", "value")
+
+    def __init__(self, key: Any, value: Any, timestamp: int, row: int, origin: Origin) -> None:
+        self.key, self.value, self.timestamp, self._row, self._origin = key, value, timestamp, row, origin
+
+    def __repr__(self) -> str:
+        return f"Record(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp})"
+
+    @property
+    def topic(self) -> str:
+        """The topic, or the input's name, of the source record that caused it."""
+        return self._origin(self._row)[0]
+
+    @property
+    def partition(self) -> int:
+        """The partition of that source record."""
+        return self._origin(self._row)[1]
+
+    @property
+    def offset(self) -> int:
+        """The offset of that source record."""
+        return self._origin(self._row)[2]
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Its headers, as (name, bytes) pairs."""
+        given = self._origin(self._row)[3]
+        if given is None:
+            raise FunctionError(
+                "The records carry no headers: none of the topology's topics keeps them.",
+                hint="Read the topic with its headers: builder.stream(..., headers=True).",
+            )
+        found: list[tuple[str, bytes | None]] = given
+        return found
+
+
+class Context:
+    """See `watersmeet.processors.Context`."""
+
+    __slots__ = (
+        "_check_key",
+        "_check_value",
+        "_kind",
+        "_now",
+        "_params",
+        "_place",
+        "_sent",
+        "_stores",
+        "_timers",
+        "key",
+    )
+
+    def __init__(
+        self, params: ProcessParams, stores: Mapping[str, Entries], timers: Timers | None, now: Present
+    ) -> None:
+        self._params, self._stores, self._timers, self._now = params, stores, timers, now
+        self._check_value = checked(params.sent_value, f"The processor {params.called} sends a value")
+        self._kind, kind = own_type(params.sent_value), params.sent_key
+        self._check_key = None if kind is None else checked(kind, f"The processor {params.called} sends a key")
+        self._sent: Sent | None = None
+        self._place: Any = None
+        self.key: Any = None
+
+    @property
+    def timestamp(self) -> int:
+        """Of the present record, or of the timer, in ms."""
+        return self._now.stamp
+
+    @property
+    def stream_time(self) -> int:
+        """The time of the stream at this place of the sequence, in ms."""
+        return self._now.time
+
+    def at(self, sent: Sent | None, place: Any, key: Any) -> None:
+        """What is sent from now on is sent from here; None: nothing can be."""
+        self._sent, self._place, self.key = sent, place, key
+
+    def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
+        """Send a record."""
+        sent, own = self._sent, self.key
+        if sent is None:
+            raise FunctionError(
+                f"The processor {self._params.called} sends a record where none is processed.",
+                given="forward() in init or close",
+                hint="Send in process or on_timer.",
+            )
+        if value is ...:
+            value = None if record is None else record.value
+        if key is ...:
+            key = own if record is None else record.key
+        if timestamp is ...:
+            timestamp = self._now.stamp if record is None else record.timestamp
+        if type(timestamp) is not int or not 0 <= timestamp <= _LATEST:
+            raise self._no_time("sends a record of", timestamp)
+        if self._check_key is not None:
+            key = self._check_key(key)
+        elif key != own:
+            raise FunctionError(
+                f"The processor {self._params.called} sends a record under another key: {key!r:.80}, not {own!r:.80}.",
+                hint="process_values keeps the key; process(...) sends records under keys of the type key=.",
+            )
+        if type(value) is not self._kind:
+            value = self._check_value(value)
+        sent.append((self._place, key, value, timestamp))
+
+    def get_store(self, name: str) -> Any:
+        """The state of the present key in one of the processor's stores."""
+        found = self._stores.get(name)
+        if found is None:
+            raise FunctionError(
+                f"The processor {self._params.called} has no store {name!r:.80}.",
+                given=f"its stores: {', '.join(self._stores) or 'none'}",
+                hint="Name it where the processor is put in: process(..., stores=[wm.ValueStore('name', 'long')]).",
+            )
+        return found
+
+    def set_timer(self, timestamp: int) -> None:
+        """Have `on_timer` called for the present key when stream time reaches this moment."""
+        self._waiting(timestamp, "sets a timer for").set(timestamp)
+
+    def delete_timer(self, timestamp: int) -> None:
+        """Forget the present key's timer of this moment."""
+        self._waiting(timestamp, "deletes a timer of").delete(timestamp)
+
+    def _waiting(self, timestamp: Any, does: str) -> Timers:
+        if self._timers is None:
+            raise FunctionError(
+                f"The processor {self._params.called} {does} a moment, and has no method on_timer.",
+                hint="Write def on_timer(self, key, timestamp, context).",
+            )
+        if self._sent is None:
+            raise FunctionError(
+                f"The processor {self._params.called} {does} a moment where no key is present.",
+                given="in init or close",
+                hint="A timer belongs to a key: set it in process or on_timer.",
+            )
+        if type(timestamp) is not int or not 0 <= timestamp <= _LATEST:
+            raise self._no_time(does, timestamp)
+        return self._timers
+
+    def _no_time(self, does: str, given: Any) -> FunctionError:
+        return FunctionError(
+            f"The processor {self._params.called} {does} a time that is none: {given!r:.80}.",
+            hint="Times are whole numbers, ms since 1970.",
+        )
+
+
+def origins(sources: tuple[str, ...], srcpart: list[int], offset: list[int], headers: Callable[[int], Any]) -> Origin:
+    """What says where events come from."""
+
+    def origin(row: int) -> tuple[str, int, int, Any]:
+        number = srcpart[row] >> PARTITION_BITS
+        name = sources[number] if number < len(sources) else ""
+        return name, srcpart[row] & _PARTITION, offset[row], headers(row)
+
+    return origin

@@ -1,0 +1,96 @@
+"""What a processor sends in one slice, and the results that are made of it, in order of position.
+
+What a record sends, and what timers send that fire at once behind it, are results of that record, numbered. What timers
+send that time lets go stands where these do (`places`), as all that was held back does (`time.released`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.operator import Events, OperatorContext
+from watersmeet._engine.operators.processors.places import Place, Places
+from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.rows.position import merged
+from watersmeet._engine.rows.sizes import Picked, in_pieces
+from watersmeet._engine.time.released import in_order
+from watersmeet._engine.time.times import Times
+from watersmeet._plan.operators.process import ProcessParams
+
+Sent: TypeAlias = list[tuple[Any, Any, Any, int]]
+"""Records that were sent, in the order in which they were: place, key, value and timestamp of each.
+
+The place is an event, by its number; or the timer's place, domain and group.
+"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """How results are made of what a slice sends.
+
+    Parameters
+    ----------
+    context, events, times, places : of the batch.
+    """
+
+    context: OperatorContext
+    events: Events
+    times: Times
+    places: Places
+
+    def of(self, by_event: Sent, by_timer: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
+        """The results, in order of position; `hashes`, `keys`: of the slice's groups."""
+        both = self._of_events(by_event), self._of_timers(by_timer, hashes, keys)
+        yield from merged(*both, position_columns(self.context.slots))
+
+    def _values(self, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
+        params = self.context.params(ProcessParams)
+        values = pa.array(value, params.sent_value)
+        if params.sent_key is None:
+            return values
+        keys = pa.array(key, params.sent_key)
+        fields = [pa.field("key", params.sent_key), pa.field("value", params.sent_value)]
+        return pa.StructArray.from_arrays([keys, values], fields=fields)
+
+    def _of_events(self, sent: Sent) -> Iterator[pa.Table]:
+        if not sent:
+            return
+        place, key, value, stamp = zip(*sent, strict=True)
+        event = np.array(place, dtype=np.int64)
+        order = np.argsort(event, kind="stable")
+        event, ts = event[order], np.array(stamp, dtype=np.int64)[order]
+        out: dict[str, pa.Array | Picked] = self.events.meta(event, ts)
+        operator, rows = self.context.operator, np.arange(len(event), dtype=np.int64)
+        fresh = np.append(True, event[1:] != event[:-1])
+        number = rows - np.maximum.accumulate(np.where(fresh, rows, 0))
+        out[f"p{operator.slot}"] = pa.array(number * operator.fan)
+        yield from in_pieces(out | {"value": Picked(self._values(key, value), order)})
+
+    def _of_timers(self, sent: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
+        if not sent:
+            return
+        place, key, value, stamp = zip(*sent, strict=True)
+        parts = [np.array(column, dtype=np.int64) for column in zip(*map(_numbers, place), strict=True)]
+        stands, now, turn, domain, group = parts
+        rows = pa.table(
+            {
+                "ts": pa.array(stamp, pa.int64()),
+                "hash": pa.array(hashes[group]),
+                "arrival": pa.array(np.arange(len(group), dtype=np.int64)),
+                "domain": pa.array(self.times.number(domain)),
+                "key": keys.take(pa.array(group)),
+            }
+        )
+        order, out = in_order(self.context, rows, self.times.movers, stands, now, turn)
+        yield from in_pieces(out | {"value": Picked(self._values(key, value), order)})
+
+
+def _numbers(place: tuple[Place, int, int]) -> tuple[Any, ...]:
+    (stands, now, turn, _), domain, group = place
+    return stands, now, turn, domain, group

@@ -1,0 +1,88 @@
+"""What processors send and put, made at once what it is read back as, so that batches make no difference (law 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet.errors import FunctionError
+
+Checked = Callable[[Any], Any]
+_ALONE: tuple[tuple[Callable[[pa.DataType], bool], type], ...] = (
+    (pa.types.is_string, str),
+    (pa.types.is_large_string, str),
+    (pa.types.is_binary, bytes),
+    (pa.types.is_large_binary, bytes),
+    (pa.types.is_boolean, bool),
+    (pa.types.is_float64, float),
+)
+"""Types of which each value of a Python type is one as it is."""
+_ORDERED = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_integer,
+    pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
+
+def checked(kind: pa.DataType, what: str) -> Checked:
+    """What gives a value as it is read back from an array of this type.
+
+    Parameters
+    ----------
+    what : says in an error what is of another type, such as "The processor Dedup sends a value".
+
+    Raises
+    ------
+    FunctionError : (when it is called) the value is not of the type.
+    """
+    own, slow = own_type(kind), kept_as(kind)
+
+    def fitted(value: Any) -> Any:
+        if type(value) is own or value is None:
+            return value
+        try:
+            return slow(value)
+        except FunctionError as error:
+            raise FunctionError(
+                f"{what} that is not of its type, {kind}: {value!r:.120}.",
+                given=None if error.given is None else str(error.given).removesuffix(f"; the type is {kind}")[:400],
+                hint="Declare the type that is meant, or make the value one of it.",
+            ) from None
+
+    return fitted
+
+
+def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as Python has them; those of plain types some times faster than one by one."""
+    kind, whole = values.type, values.null_count == 0
+    if own_type(kind) in (str, bytes) or (whole and (pa.types.is_integer(kind) or pa.types.is_floating(kind))):
+        found: list[Any] = (
+            values.to_numpy(zero_copy_only=False).tolist()
+            if isinstance(values, pa.Array)
+            else values.to_numpy().tolist()
+        )
+        return found
+    return python_values(values)
+
+
+def own_type(kind: pa.DataType) -> type | None:
+    """The type in Python of which each value is one of this type as it is; None where there is none."""
+    return next((python for is_of, python in _ALONE if is_of(kind)), None)
+
+
+def is_mutable(kind: pa.DataType) -> bool:
+    """Whether values of the type can be changed in place in Python."""
+    return bool(pa.types.is_nested(kind))
+
+
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of the type have an order in Python, and are equal there when they are here."""
+    return any(is_of(kind) for is_of in _ORDERED)

@@ -1,1 +1,0 @@
-"""A transaction of Kafka that is tried again."""

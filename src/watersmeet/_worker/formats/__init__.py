@@ -1,0 +1,1 @@
+"""Formats: keys and values from bytes and to bytes, and their types."""

@@ -1,0 +1,305 @@
+"""Dead letters: records as they came, with headers that say why they ended, as rows of a source of their own.
+
+Law 6: nothing vanishes silently. Who reads the dead-letter topic finds key, value and headers byte for byte, and behind
+the record's own headers those that Kafka Streams writes (KIP-1034, `__streams.errors.*`), as UTF-8 text. There is no
+stack trace, since what was wrong is in the bytes, and three that Kafka Streams does not have: the record's timestamp
+(the letter's own cannot be before 1970), the operator where the record ended, and the reason as `query.drops` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
+
+from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.program import Program
+from watersmeet._engine.rows.columns import array
+from watersmeet._engine.rows.types import HEADERS as HEADERS_ARROW
+from watersmeet.errors import FunctionError, WatersmeetError
+
+HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
+Kept = Mapping[int, tuple[int, ...]]
+"""See `Deserializers.kept`."""
+RAW_HEADERS = "raw_headers"
+"""The column that has a record's headers as they came, whatever its topic keeps of them."""
+PREFIX = "__streams.errors."
+Header = tuple[str, bytes | None]
+
+
+class Part(Protocol):
+    """The keys, or the values, of one source, as `Deserializer` has them."""
+
+    @property
+    def part(self) -> str:
+        """Key or value."""
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def source(self) -> str:
+        """The source's name."""
+
+    @property
+    def letters(self) -> int | None:
+        """Number of the source of its dead letters, where it has any."""
+
+    def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> Sequence[WatersmeetError]:
+        """The errors for bytes that are not of the format."""
+
+
+Faults = Sequence[tuple[Part, Bools]]
+
+
+def column(source: int, part: str) -> str:
+    """Name of the column that has a part of the dead letters of this source."""
+    return f"s{source}_{part}"
+
+
+def letter_headers(sink: int) -> str:
+    """Name of the column that has the headers of a sink's dead letters, in the frame of all sinks."""
+    return f"k{sink}_headers"
+
+
+def letter_columns(parts: Sequence[Part], kept: Kept) -> list[tuple[str, DataType]]:
+    """Names and types of the columns that hold dead letters, where these parts of sources have some."""
+    sources = _sources(parts, kept)
+    kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
+    return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
+
+
+def _sources(parts: Sequence[Part], kept: Kept) -> list[int]:
+    mine = [part.letters for part in parts if part.letters is not None]
+    return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a bad record came from, and where it ended.
+
+    Parameters
+    ----------
+    topic, partition, offset, ts : of the record; the time in ms. Without a topic nothing is said of its place.
+    operator : the operator's name.
+    reason : why it ended, as `query.drops` would name it.
+    """
+
+    topic: str | None
+    partition: int
+    offset: int
+    ts: int
+    operator: str
+    reason: str
+
+    def headers(self, error: WatersmeetError) -> list[Header]:
+        """What a dead letter says of itself, behind the record's own headers."""
+        return self.told(type(error), complaint(error))
+
+    def told(self, error: type[WatersmeetError] | None, text: str) -> list[Header]:
+        """The same of an error of this class, if it is one, with this text."""
+        texts = {} if error is None else {"exception": f"{error.__module__}.{error.__name__}"}
+        texts |= {"message": text}
+        if self.topic is not None:
+            texts |= {"topic": self.topic, "partition": str(self.partition), "offset": str(self.offset)}
+        texts |= {
+            "timestamp": str(self.ts),
+            "operator": self.operator,
+            "reason": self.reason,
+        }
+        return [(PREFIX + name, text.encode()) for name, text in texts.items()]
+
+
+def complaint(error: WatersmeetError) -> str:
+    """What a dead letter says of an error: all but what is to be done about it."""
+    return error.message if error.given is None else f"{error.message} Given: {error.given}"
+
+
+def said(error: Exception) -> str:
+    """What a dead letter says of an error that a function raises, as a sentence: whose function it is follows."""
+    if isinstance(error, WatersmeetError):
+        return complaint(error) if error.given is None else f"{complaint(error)}."
+    return str(error)
+
+
+def of_peek(error: Exception) -> FunctionError:
+    """What a function raises that was shown a row, as an error of ours."""
+    return FunctionError("A function of peek raises.", given=repr(error))
+
+
+def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Kept) -> pa.Table:
+    """The frame with the records that cannot be decoded as rows of the sources of dead letters.
+
+    Parameters
+    ----------
+    frame : root, partition, offset, ts, reason, raw_headers, and what has been decoded.
+    faults : which records each part of a source cannot be decoded of.
+    given : keys and values as they came.
+    kept : see `Deserializers`.
+    """
+    root = _numbers(frame, "root")
+    own = array(frame, RAW_HEADERS)
+    for source in _sources([part for part, _ in faults], kept):
+        mine = [(part, bad) for part, bad in faults if part.letters == source]
+        dead = np.logical_or.reduce([bad for _, bad in mine]) if mine else np.zeros(len(frame), dtype=np.bool_)
+        held = dead | np.isin(root, [number for number, to in kept.items() if source in to])
+        whole = {"key": given["key"], "value": given["value"], "headers": own}
+        columns = {n: each if held.all() else pc.if_else(pa.array(held), each, None) for n, each in whole.items()}
+        rows = np.flatnonzero(dead)
+        columns["headers"] = _replaced(columns["headers"], rows, _headers(frame, mine, given) if len(rows) else [])
+        for name, values in columns.items():
+            frame = frame.append_column(column(source, name), values)
+        frame = _moved(frame, dead, source)
+    return frame.drop_columns([RAW_HEADERS])
+
+
+@dataclass(frozen=True)
+class OnError:
+    """What becomes of the records of a source for which a function raises.
+
+    Parameters
+    ----------
+    topic, source : where they come from.
+    letters : number of the source of dead letters that they become rows of; None: they are left out.
+    """
+
+    topic: str
+    source: str
+    letters: int | None
+
+
+def evaluated(
+    frame: pa.Table, program: Program, policies: Mapping[int, OnError], code: int
+) -> tuple[pa.Table, pa.Table]:
+    """The rows, and what a program makes of them; those for which it fails end.
+
+    Parameters
+    ----------
+    policies : by the number of a source.
+    code : the reason why they end, where they are no dead letters.
+
+    Raises
+    ------
+    EvaluationError : a row fails of a source whose rows are not to.
+    """
+    try:
+        return frame, program(frame)
+    except EvaluationError:
+        failed = program.failing(frame) if policies else {}
+        roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
+        if not failed or not policies.keys() >= {*roots}:
+            raise
+        texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
+        frame = _ended(frame, texts, policies, code)
+        return frame, program(frame)
+
+
+def without(
+    frame: pa.Table, failed: Mapping[int, Exception], program: Program, policies: Mapping[int, OnError], code: int
+) -> pa.Table:
+    """The rows with the columns of a program, when a function of `peek` has raised for some: these end.
+
+    Parameters
+    ----------
+    failed : the rows, and what was raised; that is raised anew where a row's source does not say that it ends.
+    program, policies, code : see `evaluated`.
+    """
+    roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
+    for error, root in zip(failed.values(), roots, strict=True):
+        if root not in policies:
+            raise error
+    texts = {row: said(of_peek(error)) for row, error in failed.items()}
+    return program(_ended(frame, texts, policies, code))
+
+
+def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
+    """The frame without rows for which a function raises: they have a reason, or are dead letters."""
+    root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)
+    for number, policy in policies.items():
+        mine = rows[root[rows] == number]
+        gone = np.zeros(len(frame), dtype=np.bool_)
+        gone[mine] = True
+        if policy.letters is None:
+            frame = _set(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
+        elif len(mine):
+            name = column(policy.letters, "headers")
+            given = array(frame, name)
+            own = given.take(pa.array(mine)).to_pylist()
+            places = _places(frame, mine)
+            origins = (Origin(policy.topic, *place, policy.source, "function_error") for place in places)
+            texts = (failed[row] for row in mine.tolist())
+            told = [
+                own_headers(headers) + origin.told(FunctionError, text)
+                for headers, origin, text in zip(own, origins, texts, strict=True)
+            ]
+            frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
+            frame = _moved(frame, gone, policy.letters)
+    return frame
+
+
+def _numbers(frame: pa.Table, name: str) -> Int64s:
+    numbers: Int64s = array(frame, name).fill_null(-1).to_numpy()
+    return numbers
+
+
+def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+    at = frame.schema.get_field_index(name)
+    return frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
+
+
+def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
+    """The frame with these rows as those of a source of dead letters, which have no reason to end."""
+    for name, values in (("root", source), ("reason", 0)):
+        frame = _set(frame, name, np.where(rows, values, _numbers(frame, name)))
+    ts = _numbers(frame, "ts")
+    return _set(frame, "ts", np.where(rows, letter_times(ts), ts))
+
+
+def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:
+    """A column of headers with others in these rows."""
+    if not len(rows):
+        return column
+    pointers = np.arange(len(column), dtype=np.int64)
+    pointers[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column.cast(HEADERS_ARROW), pa.array(others, HEADERS_ARROW)]).take(pa.array(pointers))
+
+
+def own_headers(headers: Sequence[Mapping[str, Any]] | None) -> list[Header]:
+    """The headers that a record came with, of a row of Arrow's."""
+    return [(each["key"], each["value"]) for each in headers or ()]
+
+
+def letter_times(ts: Int64s) -> Int64s:
+    """Timestamps of the dead letters of records with these: Kafka takes none before 1970."""
+    times: Int64s = np.maximum(ts, 0)
+    return times
+
+
+def _places(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
+    """Partition, offset and timestamp of these rows; those of piped records have one partition."""
+    at = pa.array(rows)
+    partitions = array(frame, "partition").take(at).to_pylist() if "partition" in frame.column_names else [0] * len(at)
+    offsets, times = (array(frame, name).take(at).to_pylist() for name in ("offset", "ts"))
+    return zip(partitions, offsets, times, strict=True)
+
+
+def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> list[list[Header]]:
+    """The headers of dead letters, in the order of their rows."""
+    found: dict[int, list[Header]] = {}
+    # of a record of which neither can be read, the value is complained of
+    for part, bad in sorted(parts, key=lambda each: each[0].part):
+        rows = np.flatnonzero(bad)
+        places, at = list(_places(frame, rows)), pa.array(rows)
+        own = array(frame, RAW_HEADERS).take(at).to_pylist()
+        errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
+        for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
+            origin = Origin(part.topic, *place, part.source, "undecodable")
+            found[row] = own_headers(headers) + origin.headers(error)
+    return [found[row] for row in sorted(found)]

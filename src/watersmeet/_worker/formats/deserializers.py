@@ -1,0 +1,211 @@
+"""Formats in Python: a topic's bytes become values where they come into the workers.
+
+Spark would look at every byte of a text, make numbers by way of hexadecimal text, and copy each value into a column of
+its source's own; all of that for rows that go to Python anyway. So these get keys and values as they came, in one
+column each. For functions of Spark's, the columns that `formats` makes of plain formats mean the same; all others are
+decoded here alone (`serdes`), and handed back where such a function needs them (`Decode`).
+Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DataType
+
+from watersmeet._engine.arrays import Bools
+from watersmeet._engine.keys import keyform
+from watersmeet._engine.rows.columns import ints
+from watersmeet._worker.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out
+from watersmeet._worker.formats.guarded import guard
+from watersmeet._worker.formats.serdes import Decoded, Serde
+from watersmeet._worker.process import settle
+from watersmeet.errors import SourceError
+
+RAW = {"key": "raw_key", "value": "raw_value"}
+"""The columns that have them as they came."""
+NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR = 1, 2, 3, 4
+"""Why a record does not pass; 0 where it does."""
+REASONS = {
+    NEGATIVE_TIMESTAMP: "negative_timestamp",
+    UNDECODABLE: "undecodable",
+    IGNORED: "ignored_tombstone",
+    FUNCTION_ERROR: "function_error",
+}
+REFUSED = "of a Kafka record cannot be decoded."
+HINT = (
+    'set on_undecodable="skip", or wm.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
+    "either, and query.drops counts; or name the right format, with a new checkpoint."
+)
+
+
+@dataclass(frozen=True)
+class Deserializer:
+    """The keys, or the values, of one source.
+
+    Parameters
+    ----------
+    root : the source's number.
+    part : key or value.
+    name : the column that has them decoded.
+    kind : their format's, as errors name it.
+    topic : where they come from.
+    fails : whether what is not of the format fails the query, or is left out and counted.
+    serde : reads them.
+    letters : number of the source that has the dead letters of this one, where it has any.
+    source : this one's name.
+    """
+
+    root: int
+    part: str
+    name: str
+    kind: str
+    topic: str
+    fails: bool
+    serde: Serde
+    letters: int | None = None
+    source: str = ""
+
+    def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
+        """The error for bytes that are not of the format."""
+        return refused(self.part, self.topic, self.kind, partition, offset, guard.fault(self.serde, raw))
+
+    def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> list[SourceError]:
+        """The same of many records."""
+        return [self.refused(*each) for each in zip(raw.to_pylist(), partitions, offsets, strict=True)]
+
+
+@dataclass(frozen=True)
+class Deserializers:
+    """Decodes the parts of sources whose formats are plain.
+
+    Parameters
+    ----------
+    parts : what to decode.
+    whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
+        else the frame says so.
+    kept : by the number of a source those of the sources of dead letters for which its records are kept as they came,
+        though they can be decoded: they may end later.
+    """
+
+    parts: tuple[Deserializer, ...] = field(repr=False)
+    whole: bool
+    kept: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def of(self, columns: Collection[str]) -> Deserializers:
+        """What of it these columns need: everything is looked at, if it is not looked at before."""
+        return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that this reads."""
+        parts = {part.part for part in self.parts}
+        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self.letters else []))
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The columns that this makes."""
+        letters = [name for name, _ in self.letters]
+        return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
+
+    @property
+    def letters(self) -> list[tuple[str, DataType]]:
+        """Names and types of the columns that it makes for dead letters."""
+        return letter_columns(self.parts, self.kept) if self.whole else []
+
+    def __call__(self, frame: pa.Table) -> pa.Table:
+        """The frame with its columns decoded.
+
+        Raises
+        ------
+        SourceError : a record is not of its topic's format, and such a record is to fail the query.
+        """
+        root = frame.column("root").fill_null(-1).to_numpy()
+        given = {part: keyform.flat(frame.column(RAW[part])) for part in {p.part for p in self.parts}}
+        faults: list[tuple[Deserializer, Bools]] = []
+        ignored = np.zeros(len(frame), dtype=np.bool_)
+        for part in self.parts:
+            mine, raw = root == part.root, given[part.part]
+            found = _read(part, raw, mine, frame)
+            frame = frame.append_column(part.name, found.values)
+            faults.append((part, found.bad))
+            if found.ignored is not None:
+                ignored |= found.ignored & mine
+            if found.ts is not None:
+                frame = _with_times(frame, found.ts)
+        frame = frame.drop_columns([name for name in self.needed if name != RAW_HEADERS])
+        if self.whole:
+            _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
+            frame = _with_reason(frame, [bad for _, bad in faults], ignored)
+            return sorted_out(frame, faults, given, self.kept) if self.letters else frame
+        # Spark has looked already; what only we cannot read must not pass for a tombstone
+        passed = ints(frame, "reason") == 0
+        _raise_first([(part, bad & passed) for part, bad in faults], frame, given)
+        return frame
+
+
+@dataclass(frozen=True)
+class Decode:
+    """mapInArrow function: rows with keys and values as they came to rows with them decoded.
+
+    Parameters
+    ----------
+    deserializers : decode all of them.
+    schema : columns of the rows that it gives.
+    """
+
+    deserializers: Deserializers
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of one task."""
+        settle()
+        for batch in batches:
+            if len(batch):
+                decoded = self.deserializers(pa.Table.from_batches([batch]))
+                yield from decoded.select(self.schema.names).cast(self.schema).combine_chunks().to_batches()
+
+
+def _read(part: Deserializer, raw: pa.Array, mine: Bools, frame: pa.Table) -> Decoded:
+    """What the bytes of these rows are; of the others, nothing. Rows of one source mostly come together."""
+    if mine.any():
+        given = raw if mine.all() else pc.if_else(pa.array(mine), raw, None)
+        return guard.read(part.serde, given, f"{part.topic}/{part.part}", frame)
+    nothing = part.serde.read(pa.nulls(1, raw.type))
+    return Decoded(pa.nulls(len(raw), nothing.values.type), np.zeros(len(raw), dtype=np.bool_))
+
+
+def _raise_first(faults: Sequence[tuple[Deserializer, Bools]], frame: pa.Table, given: dict[str, pa.Array]) -> None:
+    """Raise for the first record with a fault, if there is one."""
+    # of a record of which neither can be read, the value is complained of
+    failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if bad.any()]
+    for at, _, part in sorted(failing, key=lambda found: found[:2]):  # the first one
+        partition, offset = (frame.column(name)[at].as_py() for name in ("partition", "offset"))
+        raise part.refused(given[part.part][at].as_py(), partition, offset)
+
+
+def _with_times(frame: pa.Table, told: pa.Array) -> pa.Table:
+    """The frame with the times that its records tell, where they tell one."""
+    at, ts = frame.schema.get_field_index("ts"), frame.column("ts")
+    return frame.set_column(at, frame.schema.field(at), pc.coalesce(told, ts))
+
+
+def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa.Table:
+    skipped = reduce(np.logical_or, faults)
+    negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
+    reasons = np.where(skipped, UNDECODABLE, np.where(ignored, IGNORED, negative))
+    return frame.append_column("reason", pa.array(reasons.astype(np.int8)))
+
+
+def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
+    """The error for a record whose key or value is not of its topic's format, whoever found it."""
+    return SourceError(
+        f"The {part} {REFUSED}",
+        given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",
+        hint=HINT,
+    )

@@ -1,0 +1,326 @@
+"""Formats with a schema: their types, their readers and writers, and what a start settles about them.
+
+A source without a schema of its own reads by the registry's latest, which a checkpoint records: a restart reads alike.
+A sink's schema has its number from the start on. Law 6: what a value was written by decides whether it can be read.
+What depends on the language of a schema, the language answers (`language`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import DataType
+
+from watersmeet._worker.formats.avro.language import Avro
+from watersmeet._worker.formats.guarded.net import PASSED_ON, fallen
+from watersmeet._worker.formats.json_schema.language import JsonSchema
+from watersmeet._worker.formats.protobuf.language import Protobuf
+from watersmeet._worker.formats.registered.client import Endless, Handed, Missing, Reached, Registered, RegistryClient
+from watersmeet._worker.formats.registered.language import (
+    BadSchema,
+    Language,
+    Reading,
+    References,
+    Refused,
+    Values,
+    Writer,
+)
+from watersmeet._worker.formats.serdes import Decoded
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.io.registry import SchemaRegistry
+from watersmeet.io.schema_formats import SchemaFormat
+
+MAGIC = b"\0"
+HEADER_BYTES = 5
+LANGUAGES: dict[str, Language] = {"avro": Avro(), "protobuf": Protobuf(), "json_schema": JsonSchema()}
+"""By the kind of a format."""
+_LATEST: WeakKeyDictionary[SchemaFormat, Registered] = WeakKeyDictionary()
+"""What sources without a schema read by: asked once, so that a topology is of one schema."""
+_WRITERS: dict[tuple[str, str, int], Values] = {}
+"""By registry, reader's schema and number."""
+_MOST_WRITERS = 1_000
+_REFUSED: dict[tuple[str, str, int], tuple[str, float]] = {}
+"""By the same, why a number's values are not read, and until when that is not asked for again."""
+_REFUSED_SECONDS = 5.0
+_LARGEST = (1 << 31) - 1
+"""Numbers are Java's int in a registry. Asked for a larger one it answers as if it had no such address."""
+
+
+def forget() -> None:
+    """Ask registries anew for everything."""
+    _WRITERS.clear()
+    _REFUSED.clear()
+
+
+# -- types -------------------------------------------------------------------------------------------------
+
+
+def type_of(form: SchemaFormat) -> DataType:
+    """The Spark type of the values that a source has.
+
+    Raises
+    ------
+    TopologyError : the schema has none.
+    ConfigError : the registry does not have it, or does not answer.
+    """
+    language, (text, references) = LANGUAGES[form.kind], _text(form)
+    try:
+        if form.validate:
+            language.check(language.whole(text, references))
+        return language.type_of(text, references)
+    except BadSchema as error:
+        raise refused(error, form, text) from None
+
+
+def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
+    """The error for a schema that cannot be used."""
+    language = LANGUAGES[form.kind]
+    return TopologyError(
+        f"There is no type for the {form.part or 'value'}s of {form.topic or 'the format'}.",
+        given=f"{error}; the schema is {language.shown(text)[:300]}",
+        hint=language.hint,
+    )
+
+
+def _text(form: SchemaFormat) -> tuple[str, References]:
+    if form.schema is not None:
+        return str(form.schema), ()
+    found = latest(form)
+    return found.text, found.references
+
+
+def latest(form: SchemaFormat) -> Registered:
+    """The schema that a source without one reads by, as the registry had it when it was asked first."""
+    if form not in _LATEST:
+        assert isinstance(form.registry, SchemaRegistry)
+        subject = form.subject_of(None) or ""
+        try:
+            found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
+        except Endless as error:
+            raise TopologyError(
+                "The registry's schema cannot be used.",
+                given=f"{subject}: {error}, for the {form.part}s of the topic {form.topic!r}",
+                hint="Register it with references that lead somewhere, or give the schema itself.",
+            ) from None
+        except Missing as error:
+            raise ConfigError(
+                "The registry does not have the schema to read by.",
+                given=f"{error}, for the {form.part}s of the topic {form.topic!r}",
+                hint='Register it first; or give the schema, wm.avro("...", registry=...), or the name: subject="...".',
+            ) from None
+        if found.kind != LANGUAGES[form.kind].registered_as:
+            raise TopologyError(
+                "The registry's schema is of another format.",
+                given=f"{subject}: {found.kind}, for the {form.part}s of the topic {form.topic!r} as {form.kind}",
+                hint=f"Take the format of {found.kind}.",
+            )
+        _LATEST[form] = found
+    return _LATEST[form]
+
+
+def described(form: SchemaFormat) -> str:
+    """The format in describe() and in a checkpoint, however its schema is spelt."""
+    if form.schema is None and form not in _LATEST:
+        return form.kind
+    return f"{form.kind}({type_of(form).simpleString()})"
+
+
+def whole_text(form: SchemaFormat) -> str:
+    """The schema to read by with all that it refers to."""
+    return LANGUAGES[form.kind].whole(*_text(form))
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SchemaReader:
+    """Reads values by a schema.
+
+    Parameters
+    ----------
+    text : the schema, whole.
+    registry : how to reach it; None: values have no number in front.
+    kind : its language, as `SchemaFormat` names it.
+    validate : whether values are looked at by all that the schema says.
+    """
+
+    text: str
+    registry: Handed | Reached | None
+    kind: str
+    validate: bool = False
+
+    def decode(self, raw: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+        """The values, and why some bytes are none; those are null, and so are null bytes.
+
+        Raises
+        ------
+        SourceError : the registry does not answer.
+        """
+        language = LANGUAGES[self.kind]
+        reading = language.reading(self.text, validate=self.validate)
+        if self.registry is None:
+            value = reading.bare().value
+        else:
+            value = _Framed(self.text, language, reading, self.registry).value
+        values: list[Any] = []
+        flaws: dict[int, str] = {}
+        for row, data in enumerate(raw.to_pylist()):
+            made = None
+            if data is not None:
+                try:
+                    made = value(data)
+                except Refused as error:
+                    flaws[row] = str(error)
+                except PASSED_ON:
+                    raise
+                except Exception as error:
+                    flaws[row] = fallen(error)
+            values.append(made)
+        column, beyond = reading.columns(values)
+        return column, flaws | beyond
+
+
+class _Framed:
+    """Values with the number of their schema in front, each number asked for once."""
+
+    def __init__(self, text: str, language: Language, reading: Reading, registry: Handed | Reached) -> None:
+        settings = registry.settings
+        self._text, self._language, self._reading = text, language, reading
+        self._url = str(settings["url"])
+        self._client: Callable[[], RegistryClient] = lambda: RegistryClient(settings)
+        self._known: dict[int, Values | str] = {}
+
+    def value(self, data: bytes) -> Any:
+        if len(data) < HEADER_BYTES:
+            raise Refused(f"{len(data)} bytes, where the header of the Schema Registry alone has {HEADER_BYTES}")
+        if data[:1] != MAGIC:
+            raise Refused(f"the first byte is {data[0]}, where values with a registered schema have 0")
+        number = int.from_bytes(data[1:HEADER_BYTES], "big")
+        if number > _LARGEST:
+            raise Refused(f"schema {number}: a number that no registry gives")
+        writer = self._known.get(number)
+        if writer is None:
+            writer = self._known[number] = self._writer(number)
+        if isinstance(writer, str):
+            raise Refused(writer)
+        try:
+            return writer.value(data[HEADER_BYTES:])
+        except Refused as error:
+            raise Refused(f"schema {number}: {error}") from None
+
+    def _writer(self, number: int) -> Values | str:
+        place = (self._url, self._text, number)
+        if place in _WRITERS:
+            return _WRITERS[place]
+        why, until = _REFUSED.get(place, ("", 0.0))
+        if monotonic() < until:
+            return why
+        made = self._asked(number)
+        if isinstance(made, str):
+            # it may be there later, and a batch may have many numbers that are not
+            _keep(_REFUSED, place, (made, monotonic() + _REFUSED_SECONDS))
+        else:
+            _keep(_WRITERS, place, made)
+        return made
+
+    def _asked(self, number: int) -> Values | str:
+        try:
+            found = self._client().by_id(number, self._language.asked_as)
+            if found.kind != self._language.registered_as:
+                return f"schema {number} is of the format {found.kind}"
+            return self._reading.written(found.text, found.references)
+        except (Missing, Endless, BadSchema, Refused) as error:
+            return f"schema {number}: {error}"
+        except PASSED_ON:
+            raise
+        except Exception as error:
+            # a library's, at a schema that it does not know what to do with
+            return f"schema {number}: {fallen(error)}"
+
+
+def _keep(kept: dict[tuple[str, str, int], Any], place: tuple[str, str, int], made: Any) -> None:
+    if len(kept) >= _MOST_WRITERS:
+        kept.clear()
+    kept[place] = made
+
+
+def reader(form: SchemaFormat) -> SchemaReader:
+    """What reads a source's values."""
+    registry = Reached(form.registry.settings) if isinstance(form.registry, SchemaRegistry) else form.registry
+    return SchemaReader(whole_text(form), registry, form.kind, form.validate)
+
+
+@dataclass(frozen=True)
+class SchemaSerde:
+    """Values with a schema: what a source reads, or a sink writes.
+
+    Parameters
+    ----------
+    reader : of a source.
+    writer : of a sink.
+    """
+
+    reader: SchemaReader | None = None
+    writer: Writer | None = None
+
+    def read(self, raw: pa.Array) -> Decoded:
+        """Values of the reader's schema."""
+        assert self.reader is not None
+        values, flaws = self.reader.decode(raw)
+        bad = np.zeros(len(raw), dtype=np.bool_)
+        bad[list(flaws)] = True
+        return Decoded(values, bad)
+
+    def fault(self, raw: bytes) -> str:
+        """Why they are none."""
+        assert self.reader is not None
+        return self.reader.decode(pa.array([raw], pa.binary()))[1][0]
+
+    def write(self, values: pa.Array) -> pa.Array:
+        """Their bytes by the writer's schema."""
+        assert self.writer is not None
+        return self.writer(values)
+
+
+def serde_of(form: SchemaFormat, kind: DataType | None) -> SchemaSerde:
+    """What reads a source's values, or writes a sink's of this type."""
+    return SchemaSerde(reader(form)) if kind is None else SchemaSerde(None, writer(form, kind))
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def misfit(form: SchemaFormat, kind: DataType) -> str | None:
+    """Why the format does not write values of this type; None where it does."""
+    language = LANGUAGES[form.kind]
+    try:
+        return language.misfit(language.whole(written_text(form, kind)), kind)
+    except BadSchema as error:
+        return str(error)
+
+
+def written_text(form: SchemaFormat, kind: DataType) -> str:
+    """The schema by which a sink writes values of this type, as it is given, or made of the type.
+
+    Raises
+    ------
+    BadSchema : there is none.
+    """
+    if form.schema is not None:
+        return str(form.schema)
+    return LANGUAGES[form.kind].schema_for(kind, f"{form.topic}_{form.part}")
+
+
+def writer(form: SchemaFormat, kind: DataType) -> Writer:
+    """What writes a sink's values of this type."""
+    language = LANGUAGES[form.kind]
+    header = b"" if form.id is None else MAGIC + form.id.to_bytes(HEADER_BYTES - 1, "big")
+    text, what = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"
+    return language.writer(text, kind, header, what, validate=form.validate)

@@ -1,0 +1,1 @@
+"""Packing: rows become Arrow blobs, one for each operator and shard."""

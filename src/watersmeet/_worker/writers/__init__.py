@@ -1,0 +1,1 @@
+"""Writers of Kafka records and of files, as tasks run them."""

@@ -1,0 +1,184 @@
+"""The function that writes a task's records to Kafka, those of all topics in one pass.
+
+Each task writes its rows in their order, to all topics, in one transaction (or plainly), or hands them back where they
+are few; the function always reads its input to the end, because the state of the levels before it is saved when it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet._engine.keys.murmur import murmur2
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import array, stacked, valid
+from watersmeet._worker import task
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
+from watersmeet._worker.secrets import received
+from watersmeet._worker.wire.ends import LAST
+from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
+from watersmeet._worker.writers.retries import Transaction
+from watersmeet.errors import SinkError
+
+WRITTEN = "task int, held binary"
+"""What a task says: its number, and the records that it has not written itself, as a blob."""
+_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
+RECORD_BYTES = 16
+"""Of each record, besides what is in it."""
+PLACED_ROWS = 1_024
+"""Records from which on it pays to ask Kafka how many partitions there are."""
+
+
+@dataclass(frozen=True)
+class KafkaWrite:
+    """mapInArrow function: writes the rows of a task, or hands them back where they are few.
+
+    Parameters
+    ----------
+    client : how to reach Kafka, one half of it (see `handover`): no secret may be pickled.
+    topics : names of the topics that the rows' column `topic` counts.
+    group : what transactional ids and groups begin with; None: at least once.
+    batch : number of the batch.
+    limit : bytes of records up to which a task hands them back, for the driver to write (`driver_commit`).
+    done : whether Kafka has the whole batch: then the rows are only read.
+    plan : of the batch.
+    """
+
+    client: bytes = field(repr=False)
+    topics: tuple[str, ...]
+    group: str | None
+    batch: int
+    limit: int = 0
+    done: bool = False
+    plan: BatchPlan = UNKNOWN
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and yield one row."""
+        number = task.partition()
+        held = self._write(number, (batch for batch in batches if len(batch)))
+        content = blob.encode(stacked(held)) if held else None
+        yield pa.RecordBatch.from_pydict({"task": [number], "held": [content]}, schema=_WRITTEN_ARROW)
+
+    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> list[pa.Table]:
+        """The records that are not written here, few or none."""
+        name = None if self.group is None else f"{self.group}-{number}"
+        held: list[pa.Table] = []
+        out: Transaction | None = None
+        fresh = whole = False
+        size = 0
+        try:
+            for given in batches:
+                batch, ended = _without_ends(given)
+                whole = whole or ended
+                # no transaction for a task without records: there is nothing that could be written twice
+                if not len(batch) or self.done:
+                    continue
+                size += 0 if out else record_bytes(batch)
+                if size <= self.limit:
+                    held.append(_as_bytes(batch))
+                    continue
+                if out is None:
+                    out = self._transaction(name)
+                    fresh = out.begin()
+                for part in (*held, batch) if fresh else ():
+                    out.send(part)
+                held = []
+            # without a record there is nothing to lose; and a batch without records may have no task to send an end
+            if (held or out) and name is not None and not whole:
+                raise SinkError(
+                    "The rows of a task broke off: something above it failed, or the task was stopped.",
+                    hint="Nothing of it is written; the error above, if there is one, says why.",
+                )
+            if out and fresh:
+                out.commit()
+        except BaseException:
+            if out:
+                out.abandon()
+            raise
+        return held
+
+    def _transaction(self, name: str | None) -> Transaction:
+        """A task's own; without a `name` it is none, but written plainly."""
+        out = sender(received(self.client), name, min(self.topics))
+        send_all = partial(send, out, self.topics)
+        begin, commit = partial(out.begin, self.batch, self.plan), partial(out.commit, self.batch, self.plan)
+        return Transaction(out, begin, send_all, commit, is_once=name is not None)
+
+
+def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:
+    """Write records whose column `topic` counts these topics; their number."""
+    names = [topics[0]] * len(records)
+    if len(topics) > 1:
+        names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
+    keys, values = (_python_bytes(records.column(name)) for name in ("key", "value"))
+    times = records.column("ts").to_numpy()
+    # librdkafka takes time 0 for "now": 1 ms later is the nearest that it can write
+    times = np.where(times == 0, 1, times).tolist()
+    headers: list[Headers | None] = [None] * len(records)
+    if "headers" in records.schema.names:
+        given = records.column("headers").to_pylist()
+        headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
+    return out.send(names, keys, values, times, headers, _partitions(out, topics, records))
+
+
+def record_bytes(records: pa.RecordBatch | pa.Table) -> int:
+    """How many bytes Kafka will have of the records, about; it follows from them alone, however they are cut."""
+    columns = [records.column(name) for name in ("key", "value")]
+    if "headers" in records.schema.names:
+        headers = pc.list_flatten(records.column("headers"))
+        columns += [pc.struct_field(headers, name) for name in ("key", "value")]
+    return len(records) * RECORD_BYTES + sum(map(_content_bytes, columns))
+
+
+def _content_bytes(column: pa.Array | pa.ChunkedArray) -> int:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return 0
+    if pa.types.is_integer(kind) or pa.types.is_fixed_size_binary(kind):
+        return int((len(column) - column.null_count) * (kind.bit_width // 8))
+    return int(pc.sum(pc.binary_length(column)).as_py() or 0)
+
+
+def _as_bytes(records: pa.RecordBatch) -> pa.Table:
+    """The same as a table whose keys and values are of the one type that those of all sinks have."""
+    table = pa.Table.from_batches([records])
+    for name in ("key", "value"):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table.column(name).cast(pa.binary()))
+    return table
+
+
+def _python_bytes(column: pa.Array | pa.ChunkedArray) -> list[bytes | None]:
+    # of byte strings of one width a list is made one by one, of others all at once
+    plain = column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
+    made: list[bytes | None] = plain.to_pylist()
+    return made
+
+
+def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> list[int]:
+    """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`.
+
+    Without such a column that is where the client puts it; but to be told takes it less than to find it out.
+    """
+    prefixed = "prefix" in records.schema.names
+    if not prefixed and (len(records) < PLACED_ROWS or not out.places_by_murmur):
+        return [BY_KEY] * len(records)
+    prefixes, numbers = array(records, "prefix" if prefixed else "key"), records.column("topic").to_numpy()
+    counts = np.array([out.partitions(name) for name in topics])
+    placed = (murmur2(prefixes) & 0x7FFFFFFF) % counts[numbers]
+    where: list[int] = np.where(valid(prefixes), placed, BY_KEY).tolist()
+    return where
+
+
+def _without_ends(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+    """The records of a batch, and whether the last end row is in it."""
+    topics = batch.column("topic")
+    low = pc.min(topics).as_py()
+    if low is None or low >= 0:
+        return batch, False
+    return batch.filter(pc.greater_equal(topics, 0)), low == LAST

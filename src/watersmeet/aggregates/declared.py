@@ -1,0 +1,204 @@
+"""What an aggregate says of itself: its arguments, its parameters, what is kept and what is shown.
+
+Vocabulary. The handles ask an aggregate these questions, and nobody asks which one it is. What it does to rows is its
+kernel's, which the engine finds by the stem (`_engine.aggregates.kinds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from watersmeet.errors import TopologyError
+
+Function = Callable[..., Any]
+Types = tuple[pa.DataType, pa.DataType]
+"""Of what is kept of each key, and of what is shown."""
+_FUNCTION: Mapping[str, Any] = {"function": True}
+"""What tells the fields of a declaration that are arguments from its parameters."""
+
+
+def as_it_is(given: Any) -> pa.DataType:
+    """A type that a user has said, where only Arrow's are known."""
+    return given
+
+
+@dataclass(frozen=True)
+class Use:
+    """Where an aggregate is used.
+
+    Parameters
+    ----------
+    arguments : types of its arguments, by name; none of `count()`.
+    takes_back : whether values are subtracted, too: of a grouped table.
+    merges : whether two states become one: of sessions.
+    named : gives the Arrow type that a user has said in words.
+    """
+
+    arguments: Mapping[str, pa.DataType] = field(default_factory=dict)
+    takes_back: bool = False
+    merges: bool = False
+    named: Callable[[Any], pa.DataType] = as_it_is
+
+    @property
+    def argument(self) -> pa.DataType:
+        """The type of the only argument, or of what there is for each record."""
+        return next(iter(self.arguments.values()), pa.bool_())
+
+
+class AnyAggregate:
+    """Base of all aggregates: those by name, and users' own.
+
+    Attributes
+    ----------
+    stem : what its kernel is found by.
+    name : what its function is called: `wm.<name>`.
+    in_agg : what hints call the field of its result; None: it has no name that one could look for elsewhere.
+    finished_anywhere : whether what is shown can be made of what is kept where the program is not, as by `read_state`.
+    """
+
+    stem: ClassVar[str]
+    name: ClassVar[str]
+    in_agg: ClassVar[str | None] = "result"
+    finished_anywhere: ClassVar[bool] = True
+
+    @property
+    def arguments(self) -> Mapping[str, Function | None]:
+        """Column functions of (value) or (key, value), by name; of several the kernel gets structs. None: true."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What it is told beside its arguments, as JSON has it."""
+        return {}
+
+    @property
+    def text(self) -> str:
+        """What `describe` prints of it, and checkpoints record."""
+        shown = ", ".join(str(each) for each in self.parameters.values())
+        return f"{self.name}({shown})" if shown else self.name
+
+    def types(self, use: Use) -> Types:
+        """What is kept, and what is shown.
+
+        Raises
+        ------
+        TopologyError : there is no such aggregate of values of these types, or it is not for this use.
+        """
+        raise NotImplementedError
+
+    def bare(self) -> Self:
+        """The same without its arguments: what goes to the workers."""
+        raise NotImplementedError
+
+    def recorded(self) -> list[Any]:
+        """[stem, parameters], as a checkpoint has it: without parameters null, and the only one by itself."""
+        given = dict(self.parameters)
+        return [self.stem, next(iter(given.values()), None) if len(given) < 2 else given]
+
+    @classmethod
+    def read(cls, parameters: Any) -> AnyAggregate:
+        """What `recorded` has said, without its arguments."""
+        raise NotImplementedError
+
+    @classmethod
+    def example(cls, of: str = "value['field']") -> str:
+        """How it is called."""
+        return f"wm.{cls.name}(lambda value: {of})"
+
+    @classmethod
+    def use(cls) -> str:
+        """The same as a hint has it."""
+        example = cls.example("value['amount']")
+        return f"For example {example}"
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"wm.{self.name}({given})"
+
+
+@dataclass(frozen=True, repr=False)
+class Declared(AnyAggregate):
+    """Base of the aggregates by name: dataclasses whose fields are arguments, which are functions, and parameters."""
+
+    @property
+    def arguments(self) -> Mapping[str, Function | None]:
+        """See `AnyAggregate`."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata.get("function")}
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """See `AnyAggregate`."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata.get("function")}
+
+    def bare(self) -> Self:
+        """See `AnyAggregate`."""
+        return replace(self, **dict.fromkeys(self.arguments))
+
+    @classmethod
+    def read(cls, parameters: Any) -> AnyAggregate:
+        """See `AnyAggregate`."""
+        names = [each.name for each in fields(cls) if not each.metadata.get("function")]
+        return cls(**(dict(zip(names, [parameters], strict=True)) if len(names) == 1 else parameters or {}))
+
+
+@dataclass(frozen=True, repr=False)
+class OfOne(Declared):
+    """Base of the aggregates of one argument."""
+
+    argument: Function | None = field(default=None, metadata=_FUNCTION)
+
+
+@dataclass(frozen=True, repr=False)
+class OfTwo(Declared):
+    """Base of the aggregates of a value by another one, by which it is found; where that is null, it is left out."""
+
+    value: Function | None = field(default=None, metadata=_FUNCTION)
+    by: Function | None = field(default=None, metadata=_FUNCTION)
+
+    @classmethod
+    def example(cls, of: str = "value['field']") -> str:
+        """See `AnyAggregate`."""
+        return f"wm.{cls.name}(lambda value: {of}, by=lambda value: value['amount'])"
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    """Lists, as states have them."""
+    return pa.list_(pa.field("element", kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether it can be added."""
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
+
+
+def check_number(aggregate: AnyAggregate, kind: pa.DataType) -> None:
+    """Raise unless the argument is a number."""
+    if not is_number(kind):
+        cast = aggregate.example("value['field'].cast('double')")
+        raise TopologyError(
+            f"The aggregate {aggregate.name} is of numbers, and its argument is {kind}.",
+            hint=f"Cast the argument: {cast}.",
+        )
+
+
+def check_ordered(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
+    """Raise unless values of the argument have an order."""
+    if pt.is_nested(kind) or pt.is_null(kind):
+        raise TopologyError(
+            f"The aggregate {aggregate.name} is of values that have an order, and {what} is {kind}.",
+            hint=f"Take a field of it: {aggregate.example()}.",
+        )
+
+
+def check_told_apart(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
+    """Raise where values of the argument cannot be compared."""
+    if pt.is_map(kind):
+        raise TopologyError(
+            f"The aggregate {aggregate.name} cannot tell maps apart, and {what} is {kind}.",
+            hint="Take their entries: F.sort_array(F.map_entries(value['field'])).",
+        )

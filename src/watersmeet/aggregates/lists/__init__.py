@@ -1,0 +1,1 @@
+"""Aggregates that keep values, all or some of them."""

@@ -1,0 +1,28 @@
+"""collect_list: all values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_told_apart, list_of
+from watersmeet.names import answered_as
+
+
+@dataclass(frozen=True, repr=False)
+class CollectList(OfOne):
+    """See `collect_list`."""
+
+    stem = name = "collect_list"
+    in_agg = "all"
+
+    def types(self, use: Use) -> Types:
+        """See `AnyAggregate`."""
+        check_told_apart(self, use.argument)
+        values = list_of(use.argument)
+        return values, values
+
+
+@answered_as(CollectList.use())
+def collect_list(argument: Function) -> AnyAggregate:
+    """All values in the order in which they came."""
+    return CollectList(argument)

@@ -1,0 +1,1 @@
+"""Aggregates that are one of the values."""

@@ -1,0 +1,65 @@
+"""min_by and max_by: the value of the record in which another one is smallest or largest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.aggregates.declared import (
+    AnyAggregate,
+    Function,
+    OfTwo,
+    Types,
+    Use,
+    check_ordered,
+    check_told_apart,
+    list_of,
+)
+from watersmeet.names import answered_as
+
+
+class _ExtremeBy(OfTwo):
+    """What both share."""
+
+    def types(self, use: Use) -> Types:
+        """See `AnyAggregate`."""
+        value, by = use.arguments["value"], use.arguments["by"]
+        check_ordered(self, by, "by")
+        if use.takes_back:
+            check_told_apart(self, value, "value")
+        both = pa.struct([("value", value), ("by", by)])
+        return list_of(both) if use.takes_back else both, value
+
+
+@dataclass(frozen=True, repr=False)
+class MinBy(_ExtremeBy):
+    """See `min_by`."""
+
+    stem = name = "min_by"
+
+
+@dataclass(frozen=True, repr=False)
+class MaxBy(_ExtremeBy):
+    """See `max_by`."""
+
+    stem = name = "max_by"
+
+
+@answered_as(MinBy.use())
+def min_by(value: Function, by: Function) -> AnyAggregate:
+    """The value of the record whose `by` is smallest; of equal ones that which came last, as Spark's `min_by`.
+
+    Records whose `by` is null are left out; the value may be null. Of a grouped table all pairs are kept.
+    """
+    return MinBy(value, by)
+
+
+@answered_as(MaxBy.use())
+def max_by(value: Function, by: Function) -> AnyAggregate:
+    """The value of the record whose `by` is largest, NaN above all numbers; of equal ones that which came last.
+
+    As Spark's `max_by`: records whose `by` is null are left out, and the value may be null. Of a grouped table all
+    pairs are kept, and of equal ones that which came into the group last counts.
+    """
+    return MaxBy(value, by)

@@ -1,0 +1,1 @@
+"""The handles, such as KStream and KTable, with which a user writes a topology."""

@@ -1,0 +1,76 @@
+"""What is given to `agg`: aggregates by name and users' own, checked where they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from watersmeet._engine.aggregates.kinds import part_of
+from watersmeet._engine.aggregates.parts import Kept
+from watersmeet.aggregates import AGGREGATES, AnyAggregate
+from watersmeet.aggregates.declared import Types
+from watersmeet.errors import TopologyError
+from watersmeet.functions import Function, FunctionBackend, adapt
+
+Roles = Mapping[str, tuple[str, Function | None]]
+"""The arguments of an aggregate, by name: what errors call each, and its function; None: true for each record."""
+_CALLED: dict[Any, type[AnyAggregate]] = {each.name: each for each in reversed(AGGREGATES.values())}
+"""The aggregates by name, by what the functions are called that make them."""
+
+
+def check_aggregates(aggregates: Mapping[str, AnyAggregate]) -> None:
+    """Raise unless there are some, and all are aggregates."""
+    if not aggregates:
+        raise TopologyError(
+            "There is nothing to aggregate: agg needs aggregates by name.",
+            hint="For example agg(n=wm.count(), total=wm.sum(lambda value: value['field'])).",
+        )
+    given: Mapping[str, Any] = aggregates
+    for field, each in given.items():
+        if isinstance(each, AnyAggregate):
+            continue
+        if isinstance(each, type) and issubclass(each, AnyAggregate):
+            raise TopologyError(
+                f"The value of {field!r} is no aggregate: {each.__name__}, a class.",
+                hint=f"For example {field}={each.__name__}(lambda value: value['field']).",
+            )
+        name = getattr(each, "__name__", "")
+        shown = f"wm.{name}, a function" if name in _CALLED else repr(each)
+        raise TopologyError(
+            f"The value of {field!r} is no aggregate: {shown:.120}.",
+            hint=f"For example {field}={_meant(each, name)}; functions fold with aggregate(...).",
+        )
+
+
+def _meant(given: Any, name: str) -> str:
+    """The aggregate that was meant, where that can be told."""
+    if name in _CALLED:
+        return _CALLED[name].example()
+    # a Column such as sum(amount), or a pair of a field and a name, as pandas has it
+    words = re.findall(r"[A-Za-z_]\w*", str(given).removeprefix("Column<")) if not callable(given) else []
+    called = next((word for word in words if word in _CALLED), "sum")
+    field = next((word for word in words if word not in _CALLED), "field")
+    return _CALLED[called].example(f"value[{field!r}]")
+
+
+def arguments_of(aggregate: AnyAggregate, field: str, functions: FunctionBackend) -> Roles:
+    """Its arguments as functions of (key, value)."""
+    given = aggregate.arguments
+    roles = {name: f"argument {field!r}" if len(given) == 1 else f"{name} of {field!r}" for name in given}
+    return {
+        name: (roles[name], None if each is None else adapt(each, ("key", "value"), roles[name], functions))
+        for name, each in given.items()
+    }
+
+
+def tried(aggregate: AnyAggregate, types: Types, *, takes_back: bool, merges: bool) -> None:
+    """Make what is shown of no records, so that what fails then fails where it is written.
+
+    Raises
+    ------
+    FunctionError : a function of the user's own raises, or does not give what it declares.
+    """
+    part = part_of(aggregate, Kept(*types, takes_back=takes_back))
+    none = part.init(1)
+    part.finish(part.merge(none, part.init(1)) if merges else none)

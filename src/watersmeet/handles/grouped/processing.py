@@ -1,0 +1,280 @@
+"""Processors in a stream: `process` and `process_values` of streams, and the short form of grouped streams.
+
+Handle layer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from watersmeet._engine.operators.processors.values import has_order
+from watersmeet._plan.construction import Construction
+from watersmeet._plan.nodes import Map, Process, Shape
+from watersmeet._plan.nodes.processors import ProcessorStore
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.handles import made
+from watersmeet.handles.grouped.folding import Group
+from watersmeet.handles.handle import Handle
+from watersmeet.names import answering
+from watersmeet.processors import Processor, StoreDeclaration, ValueStore
+
+if TYPE_CHECKING:
+    from watersmeet.handles.kstream import KStream
+
+_HINT = "A processor is a class: class Dedup: def process(self, record, context): context.forward(record)."
+_SIGNATURES = {
+    "process": ("record", "context"),
+    "on_timer": ("key", "timestamp", "context"),
+    "init": ("context",),
+    "close": (),
+}
+
+
+@answering
+class Processing(Handle):
+    """Processors in a stream: part of `KStream`."""
+
+    def process(
+        self,
+        processor: Callable[[], Any],
+        *,
+        value: Any,
+        key: Any = None,
+        stores: Sequence[StoreDeclaration] = (),
+        name: str | None = None,
+    ) -> KStream:
+        """What a processor makes of the records: it keeps state by key, sets timers, and sends records of any key.
+
+        Records without a key are left out, counted. Of what it sends the types are declared here, and checked. How it
+        is called, and what it can do, is told on the page "Your Processor here" (docs/processors.md); Kafka Streams'
+        `KStream.process` (KIP-820) is the same with stores by task in place of stores by key.
+
+        Parameters
+        ----------
+        processor : a class, or a function without parameters that gives an object; see `watersmeet.Processor`.
+        value : type of the values that it sends, in Spark's words ("long", "struct<n: long>") or as a DataType.
+        key : type of the keys that it sends; None: that of the stream's.
+        stores : its stores: `wm.ValueStore`, `wm.ListStore` and `wm.MapStore`.
+        name : the operator's name.
+
+        Raises
+        ------
+        TopologyError : it is no processor, a store is none, or its name is taken.
+        FunctionError : there is no such type, or its methods take other arguments.
+
+        Examples
+        --------
+        >>> class Dedup:
+        ...     def init(self, context):
+        ...         self.seen = context.get_store("seen")
+        ...
+        ...     def process(self, record, context):
+        ...         if self.seen.get(record.value) is None:
+        ...             self.seen.put(record.value, True)
+        ...             context.forward(record)
+        >>> seen = wm.MapStore("seen", "string", "boolean", ttl="10 minutes")  # doctest: +SKIP
+        >>> orders.process(Dedup, value="string", stores=[seen])  # doctest: +SKIP
+        """
+        functions = self._construction.functions
+        sent = self.key_type if key is None else functions.named_type(key), functions.named_type(value)
+        fields = [pa.field(name, functions.as_arrow(kind)) for name, kind in zip(("key", "value"), sent, strict=True)]
+        types = (sent, functions.of_arrow(pa.struct(fields)))
+        node = processed(
+            self._construction, (self.name, self.key_type), processor, types, declared(self._construction, stores), name
+        )
+
+        def record(key: Any, value: Any) -> tuple[Any, Any]:
+            return functions.field(value, "key"), functions.field(value, "value")
+
+        sends = Map(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
+        return made.stream(self._construction, self._attach(sends))
+
+    def process_values(
+        self,
+        processor: Callable[[], Any],
+        *,
+        value: Any,
+        stores: Sequence[StoreDeclaration] = (),
+        name: str | None = None,
+    ) -> KStream:
+        """The same of a processor that sends records under the key of the record, or timer, that it works on.
+
+        So what stands behind needs no shuffle. Kafka Streams has it as `KStream.processValues`.
+
+        Parameters
+        ----------
+        processor, value, stores, name : as `process` has them.
+        """
+        kind = self._construction.functions.named_type(value)
+        above, types, kept = (self.name, self.key_type), ((None, kind), kind), declared(self._construction, stores)
+        return made.stream(self._construction, processed(self._construction, above, processor, types, kept, name))
+
+
+def processed(
+    construction: Construction,
+    above: tuple[str, Any],
+    processor: Callable[[], Any],
+    types: tuple[tuple[Any, Any], Any],
+    stores: tuple[ProcessorStore, ...],
+    name: str | None,
+    *,
+    drops_null: bool = False,
+) -> Process:
+    """The node of a processor, attached.
+
+    Parameters
+    ----------
+    above : name of the stream's node, and the type of its keys.
+    types : of the keys and values that it sends, and of the values that the node gives.
+    drops_null : whether records without a value end here.
+    """
+    (sends, kind), (stream, key) = types, above
+    tried = _tried(processor)
+    node = Process(
+        construction.name(name, Process.stem, stream),
+        (stream,),
+        Shape("stream", key, kind),
+        make=processor,
+        called=type(tried).__name__,
+        sends=sends,
+        stores=stores,
+        timers=getattr(type(tried), "on_timer", None) not in (None, Processor.on_timer),
+        drops_null=drops_null,
+    )
+    construction.add(node)
+    return node
+
+
+def _tried(processor: Any) -> Any:
+    """A processor, made once to see what it has.
+
+    Raises
+    ------
+    TopologyError : it is none.
+    FunctionError : one of its methods takes other arguments.
+    """
+    if not callable(processor):
+        own = type(processor).__name__
+        called = f"Give the class itself: process({own}, ...); or process(lambda: {own}(...), ...)."
+        raise TopologyError(
+            f"The processor is neither a class nor a function that makes one: {processor!r:.80}.",
+            hint=called if hasattr(processor, "process") else _HINT,
+        )
+    name = getattr(processor, "__name__", type(processor).__name__)
+    try:
+        made = processor()
+    except Exception as error:
+        hint = f"process(lambda: {name}(...), ...) gives it what it needs; what all records need is made in init."
+        hint = hint if inspect.isclass(processor) else _HINT
+        raise FunctionError(
+            f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
+        ) from error
+    for method, parameters in _SIGNATURES.items():
+        _check_method(made, method, parameters)
+    return made
+
+
+def _check_method(made: Any, method: str, parameters: tuple[str, ...]) -> None:
+    own, given = type(made).__name__, getattr(made, method, None)
+    if given is None and method != "process":
+        return
+    wanted = f"def {method}({', '.join(('self', *parameters))})"
+    if not callable(given):
+        raise TopologyError(f"The processor {own} has no method {method}.", given=repr(made)[:80], hint=_HINT)
+    try:
+        inspect.signature(given).bind(*parameters)
+    except TypeError:
+        raise FunctionError(
+            f"The method {method} of the processor {own} takes other arguments: {inspect.signature(given)}.",
+            hint=f"Write {wanted}.",
+        ) from None
+    except ValueError:  # one that does not say what it takes
+        return
+
+
+def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ...]:
+    """The stores, by name: in which order they are given makes no difference."""
+    functions = construction.functions
+    found = []
+    if isinstance(given, StoreDeclaration) or not isinstance(given, list | tuple):
+        raise TopologyError(
+            f"The stores of a processor come in a list: stores={given!r:.80}.",
+            hint="stores=[wm.ValueStore('last', 'long')].",
+        )
+    for each in given:
+        if not isinstance(each, StoreDeclaration):
+            raise TopologyError(
+                f"A store of a processor is declared, not {type(each).__name__}: {each!r:.80}.",
+                hint="wm.ValueStore('last', 'long'), wm.ListStore('all', 'string') or "
+                "wm.MapStore('seen', 'string', 'boolean'). A table's store is read by a join.",
+            )
+        entry, value = (None if kind is None else functions.named_type(kind) for kind in each.types)
+        if entry is not None and not has_order(functions.as_arrow(entry)):
+            raise TopologyError(
+                f"The keys of the map {each.name!r} are of a type that has no order: {each.types[0]!r}.",
+                hint="Take texts, bytes, whole numbers, decimals, dates or times: of a struct, its fields as a text.",
+            )
+        found.append(ProcessorStore(each.name, each.kind, entry, value, each.ttl_ms))
+    return tuple(sorted(found, key=lambda store: store.name))
+
+
+class Stepped:
+    """The short form as a processor: a function that gives the next state and what is to be sent."""
+
+    def __init__(self, init: Callable[[], Any], step: Callable[..., Any], store: str) -> None:
+        self._init, self._step, self._store = init, step, store
+
+    def init(self, context: Any) -> None:
+        """Find the store."""
+        self._state = context.get_store(self._store)
+
+    def process(self, record: Any, context: Any) -> None:
+        """One step."""
+        state = self._state.get()
+        given = self._step(record.key, record.value, self._init() if state is None else state, context)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise FunctionError(
+                f"The step gives no pair of a state and what is sent: {given!r:.80}.",
+                hint="return state, [value, ...]; return state, [] sends nothing.",
+            )
+        state, values = given
+        self._state.put(state)
+        for value in values or ():
+            context.forward(value=value)
+
+
+def stepped(
+    group: Group, init: Any, step: Any, *, state: Any, returns: Any, name: str | None, store: str | None
+) -> KStream:
+    """The stream of the short form."""
+    construction, above = group.construction, (group.inputs[-1], group.key)
+    for role, given, names in (("init", init, ()), ("step", step, ("key", "value", "state", "context"))):
+        if not callable(given):
+            raise FunctionError(
+                f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
+            )
+        _check_function(role, given, names)
+    name = construction.name(name, Process.stem, above[0])
+    kept = ValueStore(store or f"{name}.state", state)
+    kind = construction.functions.named_type(returns)
+    make = lambda: Stepped(init, step, kept.name)  # noqa: E731
+    types = ((None, kind), kind)
+    stores = tuple(replace(each, named=store is not None) for each in declared(construction, [kept]))
+    return made.stream(construction, processed(construction, above, make, types, stores, name, drops_null=True))
+
+
+def _check_function(role: str, function: Callable[..., Any], names: tuple[str, ...]) -> None:
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError:
+        raise FunctionError(
+            f"The {role} takes other arguments: {inspect.signature(function)}.",
+            hint=f"Write it as a function of ({', '.join(names)}).",
+        ) from None
+    except ValueError:
+        return

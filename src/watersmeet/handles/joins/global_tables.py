@@ -1,0 +1,80 @@
+"""Joins with global tables: lookups of a stream or a table, and views of global tables (docs/semantics, section 9).
+
+Handle layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watersmeet._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, Node, Shape
+from watersmeet.errors import TopologyError
+from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, wants
+from watersmeet.handles.joins.join import Join, joiner_of, name_of, reference
+from watersmeet.handles.side import Side
+
+
+def attach_lookup(left: Side, right: Side, join: Join) -> Node:
+    """The node of a join of a stream, or of a table, with a global table, attached.
+
+    Raises
+    ------
+    TopologyError : the key to look up is of another type than the table's keys.
+    """
+    of_stream = left.kind == "stream"
+    option, given = ("key", join.key) if of_stream else ("foreign_key", join.foreign_key)
+    mapper = reference(left, right, given, option, "key mapper")
+    joiner = _with_both_keys(join.joiner, left.functions)
+    types = (left.key_type, right.key_type, left.value_type, right.value_type)
+    value = left.functions.value_type(joiner, types, "joiner")
+    make: type[GlobalLookup] = GlobalLookup if of_stream else GlobalTableLookup
+    node = make(
+        name_of(left, right, join, make.stem),
+        (left.name, right.name),
+        Shape(left.node.shape.kind, left.key_type, value),
+        how=join.how,
+        mapper=mapper,
+        joiner=joiner,
+        generation=left.construction.generation,
+        store=join.store,
+    )
+    return left.construction.add(node)
+
+
+def attach_view(left: Side, right: Side, join: Join) -> Node:
+    """The node of a view of two global tables, attached.
+
+    Raises
+    ------
+    TopologyError : the left side is a view itself, or the key is of another type than the right side's.
+    """
+    if left.node.is_view:
+        raise TopologyError(
+            f"A view cannot be the left side of a view, and {left.called} is one: the key to look up would come from a "
+            "value that is only joined when the view is looked up.",
+            hint="Join from the inside out: a.join(b.join(c, ...), ...).",
+        )
+    mapper = reference(left, right, join.key, "key", "key mapper")
+    joiner, value = joiner_of(left, right, join)
+    node = GlobalView(
+        left.construction.name(join.name, GlobalView.stem),
+        (left.name, right.name),
+        Shape("global", left.key_type, value),
+        how=join.how,
+        mapper=mapper,
+        joiner=joiner,
+    )
+    return left.construction.add(node)
+
+
+def _with_both_keys(joiner: Function, functions: FunctionBackend) -> Function:
+    """The joiner as one of (key, mapped key, left, right)."""
+    if wants(joiner, 4):
+        return joiner
+    adapted = adapt(joiner, ("key", "left", "right"), "joiner", functions)
+
+    def joined(key: Any, mapped_key: Any, left: Any, right: Any) -> Any:
+        return adapted(key, left, right)
+
+    key, left, right = names_of(adapted, 3)
+    return belonging(joined, joiner, (key, "mapped_key", left, right))

@@ -1,0 +1,189 @@
+"""The joins of a table: part of `KTable`. Handle layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from watersmeet.functions import Function
+from watersmeet.handles.handle import Handle
+from watersmeet.handles.joins.join import Join
+from watersmeet.handles.joins.kinds import ONE_TO_MANY, Joins, joined
+from watersmeet.handles.told import parameters_of
+from watersmeet.names import answering
+from watersmeet.windows import Duration
+
+if TYPE_CHECKING:
+    from watersmeet.handles.global_ktable import GlobalKTable
+    from watersmeet.handles.ktable import KTable
+    from watersmeet.handles.wtable import WTable
+
+
+@answering
+class TableJoins(Handle):
+    """The joins of a table with tables, global tables, and tables by key and window."""
+
+    @overload
+    def join(
+        self,
+        other: KTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def join(
+        self,
+        other: GlobalKTable,
+        joiner: Function,
+        *,
+        foreign_key: Function,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def join(
+        self,
+        other: WTable,
+        joiner: Function,
+        *,
+        window_of: Function,
+        keep: Duration,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    def join(
+        self,
+        other: KTable | GlobalKTable | WTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Inner join: a row for each key that both tables have (KIP-77), or by a foreign key (KIP-213).
+
+        Parameters
+        ----------
+        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, whose
+            changes give no results of their own accord; or a table by key and window.
+        joiner : Column function of (left, right) or (key, left, right) that makes the value.
+        foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
+            key of the other table that it refers to; null: none. The result has this table's keys: a row for
+            each of its rows whose reference is there.
+        window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
+            that a row points at, a struct of the longs `start` and `end` in ms; null: none.
+        keep : for such a table, how long after its end and grace a window still joins, a duration ("2 days").
+        name, store : names of the operator and of its queryable table.
+
+        Raises
+        ------
+        TopologyError : an option does not belong to a join with `other`, or is left out; or the types of key differ.
+        """
+        options: dict[str, Any] = {"foreign_key": foreign_key, "window_of": window_of, "keep": keep}
+        return self._join(other, Join("inner", joiner, name, store, **options))
+
+    @overload
+    def left_join(
+        self,
+        other: KTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable,
+        joiner: Function,
+        *,
+        foreign_key: Function,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @overload
+    def left_join(
+        self,
+        other: WTable,
+        joiner: Function,
+        *,
+        window_of: Function,
+        keep: Duration,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable: ...
+
+    @parameters_of(join)
+    def left_join(
+        self,
+        other: KTable | GlobalKTable | WTable,
+        joiner: Function,
+        *,
+        foreign_key: Function | None = None,
+        window_of: Function | None = None,
+        keep: Duration | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Left join: a row for each of this table's keys; right may be null.
+
+        Parameters as for `KTable.join`.
+        """
+        options: dict[str, Any] = {"foreign_key": foreign_key, "window_of": window_of, "keep": keep}
+        return self._join(other, Join("left", joiner, name, store, **options))
+
+    @parameters_of(join)
+    def outer_join(
+        self, other: KTable, joiner: Function, *, name: str | None = None, store: str | None = None
+    ) -> KTable:
+        """Outer join on the primary key: a row for each key of either table; one side may be null.
+
+        Parameters
+        ----------
+        other : a table with the same type of key.
+
+        Other parameters as for `KTable.join`.
+        """
+        return self._join(other, Join("outer", joiner, name, store))
+
+    def one_to_many_join(
+        self,
+        many: KTable,
+        joiner: Function,
+        *,
+        key: Function,
+        result_key: Function | None = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Inner join with a table whose rows refer to this one, keyed by both keys (KIP-213, first proposal).
+
+        Parameters
+        ----------
+        many : the table whose rows refer to rows of this one.
+        joiner : Column function of (one, many) or (key, one, many), where key is the combined key.
+        key : Column function of (value) or (key, value) of `many` that gives the key of this table.
+        result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the
+            result's key out of both, a different one for each pair; without it the key is the struct
+            (`prefix`, `suffix`), which a Kafka topic gets as KIP-213's bytes, in the partition of the prefix.
+        name, store : names of the operator and of its queryable table.
+
+        Raises
+        ------
+        TopologyError : `many` is no table, or the key is of another type than this table's.
+        """
+        return self._join(many, Join("inner", joiner, name, store, key=key, result_key=result_key), ONE_TO_MANY)
+
+    def _join(self, other: Any, join: Join, joins: Joins | None = None) -> KTable:
+        result: KTable = joined(self._side, other, join, joins)
+        return result

@@ -1,0 +1,198 @@
+"""KStream: a stream of records, each a fact of its own.
+
+Handle layer. Functions take and return Spark Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from watersmeet._plan.nodes import Branch, FlatMap, Map, Merge, Peek, SelectKey, Shape, ToTable
+from watersmeet.errors import TopologyError
+from watersmeet.functions import Function, adapt, check_branches
+from watersmeet.handles import made
+from watersmeet.handles.grouped.streams import StreamGrouping
+from watersmeet.handles.handle import side_of
+from watersmeet.handles.joins.of_streams import StreamJoins
+from watersmeet.handles.made import made_as
+from watersmeet.handles.outputs import StreamOutputs
+from watersmeet.handles.side import Side, require_same_key, told_apart
+from watersmeet.io.origins import described, reading
+from watersmeet.names import answering
+from watersmeet.windows import Duration
+
+if TYPE_CHECKING:
+    from watersmeet.handles.ktable import KTable
+
+
+@made_as("stream")
+@answering
+class KStream(StreamGrouping, StreamJoins, StreamOutputs):
+    """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
+
+    def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """The records for which the predicate, a Column function of (value) or (key, value), holds."""
+        return KStream(self._construction, self._filtered(predicate, negate=False, name=name, store=None))
+
+    def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """The records for which the predicate does not hold."""
+        return KStream(self._construction, self._filtered(predicate, negate=True, name=name, store=None))
+
+    def map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with a new value: a Column function of (value) or (key, value)."""
+        return KStream(self._construction, self._mapped_values(mapper, name=name, store=None))
+
+    def map(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with a new key and a new value.
+
+        Parameters
+        ----------
+        mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
+        """
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True)
+        key, value = self._construction.functions.pair_type(mapper, self._types(), "mapper")
+        shape = Shape("stream", key, value)
+        node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        return KStream(self._construction, self._attach(node))
+
+    def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
+        """Each record under a new key: a Column function of (value) or (key, value)."""
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
+        key = self._construction.functions.value_type(selector, self._types(), "key selector")
+        shape = Shape("stream", key, self.value_type)
+        name = self._construction.name(name, "select_key")
+        return KStream(self._construction, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
+
+    def flat_map(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """None, one or many records of each.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value) that gives an array of structs of two fields,
+            the key and the value; a null or empty array gives no record.
+        """
+        return self._flat(mapper, name, values_only=False)
+
+    def flat_map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """None, one or many records of each, all under its key: a Column function that gives an array."""
+        return self._flat(mapper, name, values_only=True)
+
+    def merge(self, other: KStream, *, name: str | None = None) -> KStream:
+        """The records of both streams (types must be the same)."""
+        right = _merged(self._side, other)
+        node = Merge(self._construction.name(name, "merge"), (self.name, right.name), self._node.shape)
+        return KStream(self._construction, self._attach(node))
+
+    def split(
+        self, branches: Mapping[str, Function], *, default: str | None = None, name: str | None = None
+    ) -> dict[str, KStream]:
+        """Each record in the first branch whose predicate holds.
+
+        Parameters
+        ----------
+        branches : predicate of each named branch, in order of precedence.
+        default : name of a branch for the records that no predicate takes; without it they are dropped.
+        name : prefix of the branches' operator names.
+
+        Returns
+        -------
+        The stream of each branch, by name.
+        """
+        check_branches(branches)
+        if not branches and default is None:
+            raise TopologyError(
+                "A split needs a branch: branches={} and default=None.",
+                hint="For example split({'large': predicate}, default='rest').",
+            )
+        prefix = self._construction.name(name, "split") if name is None else name
+        predicates: list[Function] = []
+        streams: dict[str, KStream] = {}
+        for branch, predicate in branches.items():
+            role = f"predicate of branch {branch!r}"
+            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
+            self._construction.functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
+            streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
+            predicates.append(predicate)
+        if default is not None:
+            if default in streams:
+                raise TopologyError(
+                    f"Two branches have one name: default={default!r}.", hint="Give the default another one."
+                )
+            streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
+        return streams
+
+    def peek(self, action: Function, *, name: str | None = None) -> KStream:
+        """Show each record to a Python function of (value) or (key, value), for its side effect.
+
+        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
+        the builder and its inputs says what becomes of a record for which it raises.
+        """
+        action = adapt(action, ("key", "value"), "action")
+        name = self._construction.name(name, "peek")
+        node = Peek(name, (self._node.name,), self._node.shape, action=action)
+        return KStream(self._construction, self._attach(node))
+
+    def to_table(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+        """The stream read as the changes of a table: the latest value of each key, null deletes.
+
+        Parameters
+        ----------
+        name, store : names of the operator and of its queryable table.
+        history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+        """
+        shape = Shape("table", self.key_type, self.value_type)
+        name = self._construction.name(name, "to_table", self.name)
+        kept = self._construction.history_ms(history)
+        node = ToTable(name, (self._node.name,), shape, store=store, history_ms=kept)
+        return made.table(self._construction, self._attach(node))
+
+    # ------------------------------------------------------------------------------------------------------
+
+    def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
+        functions = self._construction.functions
+        mapper = adapt(mapper, ("key", "value"), "mapper", functions)
+        element = functions.element_type(mapper, self._types(), "mapper")
+        key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
+        stem = "flat_map_values" if values_only else "flat_map"
+        node = FlatMap(
+            self._construction.name(name, stem),
+            (self._node.name,),
+            Shape("stream", key, value),
+            mapper=mapper,
+            values_only=values_only,
+        )
+        return KStream(self._construction, self._attach(node))
+
+    def _branch(self, name: str, earlier: tuple[Function, ...], predicate: Function | None) -> KStream:
+        node = Branch(name, (self._node.name,), self._node.shape, earlier=earlier, predicate=predicate)
+        return KStream(self._construction, self._attach(node))
+
+
+def _merged(left: Side, other: Any) -> Side:
+    """The other side of a merge.
+
+    Raises
+    ------
+    TopologyError : it is no stream, or has other types.
+    """
+    right = side_of(other)
+    if right is None or right.kind != "stream":
+        many = isinstance(other, list | tuple | set)
+        hint = "Merge two at a time: one.merge(other).merge(third)." if many else None
+        if right is not None:
+            hint = "Merge with the changes of a table: stream.merge(table.to_stream())."
+        shown = f"{type(other).__name__}: {described(other)}" if right is None else right.called
+        raise TopologyError(
+            f"A stream merges only with a stream, and not with {shown}.",
+            hint=hint or f"Read it first: stream.merge(builder.stream({reading(other)})).",
+        )
+    require_same_key(left, right, "merge")
+    if right.value_type != left.value_type:
+        its, others = told_apart(left.value_type, right.value_type)
+        raise TopologyError(
+            f"The two sides of the merge have different value types: {left.name!r} has {its}, {right.name!r} has "
+            f"{others}.",
+            hint="Bring both to one type with map_values.",
+        )
+    return right

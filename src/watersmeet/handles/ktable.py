@@ -1,0 +1,80 @@
+"""KTable: a table that keeps changing, the latest value of each key; null deletes.
+
+Handle layer. Functions take and return Spark Columns; a function never sees a tombstone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watersmeet.functions import Function
+from watersmeet.handles import made
+from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
+from watersmeet.handles.joins.of_tables import TableJoins
+from watersmeet.handles.made import made_as
+from watersmeet.handles.outputs import TableOutputs, changes_of
+from watersmeet.handles.suppress import suppress_node
+from watersmeet.names import answering
+from watersmeet.windows import Suppressed
+
+if TYPE_CHECKING:
+    from watersmeet.handles.kstream import KStream
+
+
+@made_as("table")
+@answering
+class KTable(TableJoins, TableOutputs):
+    """A changing table: what `StreamsBuilder.table`, `KStream.to_table` and joins of tables return."""
+
+    def filter(self, predicate: Function, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The rows for which the predicate holds; a row that stops holding is deleted.
+
+        Parameters
+        ----------
+        predicate : Column function of (value) or (key, value) that gives a boolean; null counts as false.
+        name, store : names of the operator and of its queryable table.
+        """
+        return KTable(self._construction, self._filtered(predicate, negate=False, name=name, store=store))
+
+    def filter_not(self, predicate: Function, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The rows for which the predicate does not hold."""
+        return KTable(self._construction, self._filtered(predicate, negate=True, name=name, store=store))
+
+    def map_values(self, mapper: Function, *, name: str | None = None, store: str | None = None) -> KTable:
+        """Each row with a new value; a null result deletes the row.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value).
+        name, store : names of the operator and of its queryable table.
+        """
+        return KTable(self._construction, self._mapped_values(mapper, name=name, store=store))
+
+    def to_stream(self, *, name: str | None = None) -> KStream:
+        """The changes of the table as a stream; a tombstone becomes a record with a null value."""
+        return made.stream(self._construction, changes_of(self._side, name))
+
+    def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
+        """The rows by group; a changed row leaves its group before it comes into one (docs/semantics, section 12).
+
+        Parameters
+        ----------
+        selector : function of (value) or (key, value) that returns a pair of Columns: the group, and what is grouped;
+            where one of them is null, the row is in no group.
+        name : name of the operator.
+        """
+        return regrouped(self._side, selector, name)
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
+        """The table with changes held back, of each key the last one sent (KIP-328; docs/semantics, section 22).
+
+        Parameters
+        ----------
+        suppressed : until when: `Suppressed.until_time_limit(...)`; of windows, `until_window_closes(...)`, too.
+        name : name of the operator.
+
+        Raises
+        ------
+        TopologyError : the table has no windows that close.
+        """
+        return KTable(self._construction, suppress_node(self._side, suppressed, name))

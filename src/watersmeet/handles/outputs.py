@@ -1,0 +1,207 @@
+"""Outputs of streams and tables: the methods that write them out, and the node that they attach.
+
+Handle layer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from watersmeet._plan.nodes import Node, Repartition, Shape, Sink, ToStream
+from watersmeet.errors import TopologyError
+from watersmeet.handles import made
+from watersmeet.handles.handle import Handle
+from watersmeet.handles.side import Side
+from watersmeet.handles.told import parameters_of
+from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.dataframes import ForeachBatch, Writer
+from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.origins import sink_of
+from watersmeet.io.outputs import Output
+from watersmeet.io.topics import Delivery, TopicSink
+from watersmeet.names import answering
+
+if TYPE_CHECKING:
+    from watersmeet.handles.kstream import KStream
+
+
+@answering
+class StreamOutputs(Handle):
+    """The outputs of a stream: part of `KStream`."""
+
+    @overload
+    def to(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
+
+    @overload
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
+
+    def to(
+        self,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write the stream out.
+
+        Parameters
+        ----------
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
+        key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
+            as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
+        delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
+            "at_least_once".
+        name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
+
+        Raises
+        ------
+        TopologyError : no such target or format, or the name is taken.
+        """
+        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+
+    @overload
+    def through(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def through(self, target: TopicSink, *, name: str | None = None) -> KStream: ...
+
+    @overload
+    def through(self, target: Writer | ForeachBatch | Output, *, name: str) -> KStream: ...
+
+    @parameters_of(to)
+    def through(
+        self,
+        target: str | TopicSink | Writer | ForeachBatch | Output,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        """Write the stream out as `to` does, and go on with it, partitioned by its key.
+
+        Parameters as for `KStream.to`.
+        """
+        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+        return self.repartition(name=None if name is None else f"{name}-repartition")
+
+    def repartition(self, *, name: str | None = None) -> KStream:
+        """The records at the shard of their key; null keys end here unless a join below takes them."""
+        node = Repartition(self._construction.name(name, Repartition.stem), (self.name,), self._node.shape)
+        return made.stream(self._construction, self._attach(node))
+
+
+@answering
+class TableOutputs(Handle):
+    """The outputs of a table: part of `KTable`."""
+
+    @overload
+    def to(
+        self,
+        target: str,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def to(self, target: TopicSink | DatabaseTable | CatalogTable, *, name: str | None = None) -> None: ...
+
+    @overload
+    def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
+
+    @parameters_of(StreamOutputs.to)
+    def to(
+        self,
+        target: str | TopicSink | DatabaseTable | CatalogTable | Writer | ForeachBatch | Output,
+        *,
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` and a
+        `CatalogTable` are kept as the table is: one row for each key.
+
+        Parameters
+        ----------
+        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer`, a `ForeachBatch` or an
+            `Output` of your own.
+        name : the output's name, to the test driver and in describe(); default the topic's or the table's, needed
+            for the others.
+
+        Other parameters as for `KStream.to`.
+        """
+        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+
+
+def written(side: Side, target: Any, options: dict[str, Any], name: str | None) -> Node:
+    """The output of a stream, or of the changes of a table, attached.
+
+    Parameters
+    ----------
+    options : of a topic; those that are None have not been given.
+    name : the output's.
+
+    Raises
+    ------
+    TopologyError : no such target or format, or the name is taken.
+    """
+    if side.kind == "stream":
+        _refuse_table(side, target)
+    else:
+        side = Side(side.construction, changes_of(side, None))
+    construction = side.construction
+    sink = sink_of(target, {option: given for option, given in options.items() if given is not None})
+    sink.check_types(side.functions, *side.types)
+    output = name or sink.default_name
+    if output is None:
+        raise TopologyError(
+            f"The output {sink!r:.120} has no name of its own: name={name!r}.", hint="Give it one: to(..., name=...)."
+        )
+    called = construction.name(name, f"to-{output}") if name is None else name
+    return construction.add(Sink(called, (side.name,), side.node.shape, output=output, target=sink))
+
+
+def changes_of(side: Side, name: str | None) -> Node:
+    """The changes of a table as a stream: its node, attached."""
+    shape = Shape("stream", side.key_type, side.value_type)
+    return side.construction.add(ToStream(side.construction.name(name, ToStream.stem), (side.name,), shape))
+
+
+def keeps_rows(target: Any) -> bool:
+    """Whether what is given as an output keeps a row for each key."""
+    return bool(getattr(target, "keeps_rows", False))
+
+
+def _refuse_table(stream: Side, target: Any) -> None:
+    """Raise where the records of a stream are to be kept as a table."""
+    if keeps_rows(target):
+        raise TopologyError(
+            f"A stream is not kept as a table: target={target!r:.120} is given for {stream.called}.",
+            hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); or "
+            "write the table that the stream is of.",
+        )

@@ -1,0 +1,74 @@
+"""What an input answers for itself.
+
+Vocabulary: nobody else asks which input something is. What reads it is found from its class in one table
+(`_spark/sources/kinds.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.policies import Policies
+
+
+class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none of it otherwise
+    """What an input reads: it answers what the plan, the start and the checkpoint ask of it.
+
+    Attributes
+    ----------
+    shown : what a picture of the topology calls it.
+    frame : the DataFrame that it is read from, one partition whose rows one task numbers; None: from none.
+    """
+
+    shown: ClassVar[str] = ""
+    frame: Any = None
+
+    @property
+    def default_name(self) -> str | None:
+        """The input's name where the user gives none; None: he has to give one."""
+        return None
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic that it is, whose partitions and offsets its records have; None: it is none.
+
+        One source of Spark's reads all topics, as bytes, which the workers decode.
+        """
+        return None
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        """Formats of the parts of a record that come as bytes."""
+        return {}
+
+    @property
+    def keeps_headers(self) -> bool:
+        """Whether its records have headers."""
+        return False
+
+    @property
+    def policies(self) -> Policies:
+        """What becomes of its bad records, where it has policies and says them."""
+        return Policies()
+
+    @property
+    def drop_reasons(self) -> tuple[str, ...]:
+        """Why its own kind drops records, besides what every input may drop them for."""
+        return ()
+
+    def under(self, policies: Policies) -> Self:
+        """The same input under these policies, if it has some."""
+        return self
+
+
+@dataclass(frozen=True)
+class SortedOut(Origin):
+    """Bad records of another input, or of the topology, on their way to a topic: nothing is read."""
+
+    goes_to: str
+
+    shown = "dead letters"

@@ -1,0 +1,184 @@
+"""What becomes of bad records: one value, wherever it is said, of an input, an operator, an output or a whole topology.
+
+Vocabulary: the three policies travel as one (`Policies`); who sorts records out asks it for the one that decides there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from watersmeet.errors import TopologyError
+from watersmeet.io.topic_names import check_topic
+from watersmeet.names import answering
+
+_BAD = {
+    "on_undecodable": "undecodable records",
+    "on_error": "records for which a function raises",
+    "on_drop": "records that are dropped",
+}
+_WORDS = {"on_drop": ("skip",)}
+
+
+@answering
+@dataclass(frozen=True)
+class DeadLetter:
+    """Bad records go to another topic: key, value and headers as they came, and headers that say what was wrong.
+
+    They leave in the transaction of the batch's results. The headers are named as those of Kafka Streams (KIP-1034):
+    `__streams.errors.exception`, `.message`, `.topic`, `.partition`, `.offset`; ours are `.timestamp` (in ms, of the
+    record), `.operator` and `.reason`.
+
+    Parameters
+    ----------
+    topic : the topic; it has to exist, and be no other input or output of the topology.
+    """
+
+    topic: str
+
+    def __post_init__(self) -> None:
+        check_topic(self.topic)
+
+
+OnUndecodable = Literal["fail", "skip"] | DeadLetter
+OnError = Literal["fail", "skip"] | DeadLetter
+OnDrop = Literal["skip"] | DeadLetter
+Policy = Literal["fail", "skip"] | DeadLetter
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What becomes of bad records. None: what holds elsewhere, at last `USUAL`.
+
+    Parameters
+    ----------
+    on_undecodable : those whose bytes are not of an input's formats.
+    on_error : those for which a function raises, or that an output's format does not write.
+    on_drop : those that are late, expired, or without the key or value that an operator needs.
+    """
+
+    on_undecodable: OnUndecodable | None = None
+    on_error: OnError | None = None
+    on_drop: OnDrop | None = None
+
+    @property
+    def said(self) -> Mapping[str, Policy]:
+        """Those that are said, by their options."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {option: policy for option, policy in given.items() if policy is not None}
+
+    def check(self) -> Policies:
+        """Raise unless each of them says what becomes of bad records.
+
+        Raises
+        ------
+        TopologyError : one does not.
+        """
+        for option, policy in self.said.items():
+            _check(option, policy)
+        return self
+
+    def over(self, usual: Policies) -> Policies:
+        """These; of those that are not said, the usual ones."""
+        return Policies(**{**usual.said, **self.said})  # type: ignore[arg-type]
+
+    def only(self, of: Policies) -> Policies:
+        """Of these, the ones that others say, too."""
+        return Policies(**{option: each for option, each in self.said.items() if option in of.said})  # type: ignore[arg-type]
+
+    @property
+    def fails(self) -> bool:
+        """Whether a record that cannot be decoded fails the query."""
+        return self.on_undecodable in (None, "fail")
+
+    @property
+    def outlives_errors(self) -> bool:
+        """Whether a record for which a function raises does not fail the query."""
+        return self.on_error not in (None, "fail")
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that dead letters go to, each once."""
+        return tuple(dict.fromkeys(each.topic for each in self.said.values() if isinstance(each, DeadLetter)))
+
+
+USUAL = Policies("fail", "fail", "skip")
+"""What holds where nothing is said."""
+OF_INPUTS = Policies("fail", "fail")
+"""The policies that inputs have."""
+WITHIN = Policies(on_error="fail", on_drop="skip")
+"""Those behind the inputs, of operators and outputs."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """What becomes of records of a topology that end behind its inputs.
+
+    Parameters
+    ----------
+    usual : what holds at operators and outputs.
+    named : by their names, what holds at single ones in place of it.
+    """
+
+    usual: Policies = WITHIN
+    named: tuple[tuple[str, Policies], ...] = field(default=())
+
+    def at(self, name: str) -> Policies:
+        """What holds at an operator or an output."""
+        return next((each for known, each in self.named if known == name), Policies()).over(self.usual)
+
+    def outlives(self, name: str) -> bool:
+        """Whether a record for which a function raises, or that cannot be written, does not fail the query there."""
+        return self.at(name).outlives_errors
+
+    @property
+    def drops(self) -> tuple[Policy, ...]:
+        """What becomes of records that are dropped, wherever that is."""
+        found = (self.usual, *(each for _, each in self.named))
+        return tuple(each.on_drop for each in found if each.on_drop is not None)
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that dead letters go to, each once: those of errors first."""
+        found = (self.usual, *(each for _, each in self.named))
+        policies = [*(each.on_error for each in found), *self.drops]
+        return tuple(dict.fromkeys(each.topic for each in policies if isinstance(each, DeadLetter)))
+
+
+def named_policies(name: Any, policies: Policies) -> Policies:
+    """The policies of an operator or an output, checked.
+
+    Raises
+    ------
+    TopologyError : it has no name, or none is said, or one is no policy.
+    """
+    if not name or not isinstance(name, str) or not policies.said:
+        raise TopologyError(
+            "Policies are of an operator or an output by its name, and one of them at least is given.",
+            given=f"policies({name!r}, on_error={policies.on_error!r}, on_drop={policies.on_drop!r})",
+            hint='builder.policies("counts", on_drop=wm.DeadLetter("late"))',
+        )
+    return policies.check()
+
+
+def whole(on_undecodable: Any, on_error: Any, on_drop: Any) -> Policies:
+    """The policies of a topology, which says all of them.
+
+    Raises
+    ------
+    TopologyError : one is no policy.
+    """
+    given = Policies(on_undecodable, on_error, on_drop)
+    for option in _BAD:
+        _check(option, getattr(given, option))
+    return given
+
+
+def _check(option: str, given: Any) -> None:
+    words = _WORDS.get(option, ("fail", "skip"))
+    if given not in words and not isinstance(given, DeadLetter):
+        raise TopologyError(
+            f"There is no such policy for {_BAD[option]}: {option}={given!r:.80}.",
+            hint="Take " + ", ".join(f'"{word}"' for word in words) + ' or wm.DeadLetter("topic").',
+        )

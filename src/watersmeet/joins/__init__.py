@@ -1,1 +1,0 @@
-"""Joins as the handles attach them: the nodes, and what is refused."""

@@ -1,0 +1,21 @@
+"""Processors: plain Python classes that work on the records of a key, with state and timers.
+
+Vocabulary. A processor is any class that has the methods of `Processor` which it needs; it does not have to be derived
+from it. What its methods get is described here, and made by the engine.
+"""
+
+from watersmeet.processors.protocols import Context, ListState, MapState, Processor, Record, ValueState
+from watersmeet.processors.stores import ListStore, MapStore, StoreDeclaration, ValueStore
+
+__all__ = [
+    "Context",
+    "ListState",
+    "ListStore",
+    "MapState",
+    "MapStore",
+    "Processor",
+    "Record",
+    "StoreDeclaration",
+    "ValueState",
+    "ValueStore",
+]

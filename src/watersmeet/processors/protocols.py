@@ -1,0 +1,170 @@
+"""What a processor is, and what its methods get.
+
+These classes say what there is; the engine has its own, which are faster. A processor may name them in its type hints.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Record(Protocol):
+    """A record that a processor gets. It can be changed, and sent on by `context.forward(record)`.
+
+    Attributes
+    ----------
+    key, value : as Python has them: structs and maps are dictionaries, arrays are lists; a value may be None.
+    timestamp : its time in ms since 1970.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Its headers, as (name, bytes) pairs; only where the input keeps them (`headers=True`)."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """The topic, or the input's name, of the source record that caused it."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The partition of that source record."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """The offset of that source record; in a test driver the number of the piped record."""
+        ...
+
+
+class ValueState(Protocol):
+    """The value of the present key in a `ValueStore`."""
+
+    def get(self) -> Any:
+        """The value; None where there is none."""
+        ...
+
+    def put(self, value: Any) -> None:
+        """Another value; None deletes."""
+        ...
+
+    def delete(self) -> None:
+        """No value any more."""
+        ...
+
+
+class ListState(Protocol):
+    """The list of the present key in a `ListStore`."""
+
+    def get(self) -> list[Any]:
+        """The elements, in order; a list of the caller's own."""
+        ...
+
+    def append(self, value: Any) -> None:
+        """One more element, behind all others."""
+        ...
+
+    def put(self, values: list[Any]) -> None:
+        """Other elements."""
+        ...
+
+    def delete(self) -> None:
+        """No elements any more."""
+        ...
+
+
+class MapState(Protocol):
+    """The map of the present key in a `MapStore`."""
+
+    def get(self, key: Any) -> Any:
+        """The value of one of the map's keys; None where there is none."""
+        ...
+
+    def put(self, key: Any, value: Any) -> None:
+        """Another value of one of the map's keys; None deletes."""
+        ...
+
+    def delete(self, key: Any) -> None:
+        """One of the map's keys is no more."""
+        ...
+
+    def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
+        """(key, value) of the map's keys between the two, both included, in order; None: no limit."""
+        ...
+
+    def all(self) -> list[tuple[Any, Any]]:
+        """(key, value) of all of the map's keys, in order."""
+        ...
+
+
+class Context(Protocol):
+    """What a processor may ask and do.
+
+    Attributes
+    ----------
+    key : the present key, whose state the stores show; None in `init` and `close`.
+    timestamp : of the present record, or of the timer, in ms.
+    stream_time : the time of the stream at this place of the sequence, in ms: the largest timestamp so far, less what
+        operators above hold back. Within `on_timer` it is the timer's own time.
+    """
+
+    key: Any
+    timestamp: int
+    stream_time: int
+
+    def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
+        """Send a record.
+
+        Parameters
+        ----------
+        record : what key, value and timestamp are taken from where they are not given; None: the key and the timestamp
+            are the present ones, and the value is null.
+        key, value, timestamp : of what is sent.
+
+        Raises
+        ------
+        FunctionError : it is not of the types that were declared.
+        """
+        ...
+
+    def get_store(self, name: str) -> Any:
+        """The state of the present key in one of the processor's stores; may be asked for once, in `init`."""
+        ...
+
+    def set_timer(self, timestamp: int) -> None:
+        """Have `on_timer` called for the present key when stream time reaches this moment, in ms.
+
+        It is called directly before the record that moves time there is processed; at once, behind the present call, if
+        time is there already. A key has one timer of each moment.
+        """
+        ...
+
+    def delete_timer(self, timestamp: int) -> None:
+        """Forget the present key's timer of this moment, if there is one."""
+        ...
+
+
+class Processor:
+    """What a processor may have; a class need not be derived from it, and leaves out what it does not need.
+
+    An object is made for each shard and batch. So what has to last lies in stores, and not in fields; what is found
+    once for all records, such as the stores, a compiled pattern or a client, is made in `init`.
+    """
+
+    def init(self, context: Any) -> None:
+        """Begin; nothing can be sent here, and no key is present."""
+
+    def process(self, record: Any, context: Any) -> None:
+        """Take one record."""
+        raise NotImplementedError
+
+    def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
+        """A timer of this key is due."""
+
+    def close(self) -> None:
+        """End."""

@@ -1,0 +1,46 @@
+"""product: what it does to rows."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tests.aggregates.product.declared import Product as Declared
+from watersmeet._engine.aggregates.kernels.bag import Bag
+from watersmeet._engine.aggregates.parts import Kept, Part
+
+
+def kernel(how: Declared, kept: Kept) -> Part:
+    """See `Kernel`."""
+    if kept.takes_back:
+        return Bag(kept.state, finish=lambda states: _products(states, how.modulo))
+    return Product(kept.state, how.modulo)
+
+
+def _products(states: pa.Array, modulo: int) -> pa.Array:
+    return pa.array([math.prod(each or ()) % modulo for each in states.to_pylist()])
+
+
+class Product(Part):
+    """The product so far."""
+
+    def __init__(self, state: pa.DataType, modulo: int) -> None:
+        super().__init__(state)
+        self._modulo = modulo
+
+    def init(self, count: int) -> pa.Array:
+        """See `Part`."""
+        return pa.repeat(pa.scalar(1, pa.int64()), count)
+
+    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self._rest(pc.multiply(kept, pc.coalesce(values, pa.scalar(1, pa.int64()))))
+
+    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
+        """See `Part`."""
+        return self._rest(pc.multiply(kept, other))
+
+    def _rest(self, numbers: pa.Array) -> pa.Array:
+        return pc.subtract(numbers, pc.multiply(pc.divide(numbers, self._modulo), self._modulo))
