@@ -5,10 +5,18 @@ A phrase is listed if plain English has a shorter one and the match has no false
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark.sql
+import pyspark.sql.functions
 import pytest
+
+import watersmeet as wm
+import watersmeet.errors
+import watersmeet.testing
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "watersmeet"
@@ -69,6 +77,46 @@ def test_questions_headings_and_code_are_no_alarm() -> None:
     assert phrases_in(text) == []
 
 
+# Rules that docstrings of public modules and the texts of errors keep as well. The others are for the pages alone so far.
+KEPT_BY_CODE = frozenset({"is told", "that which", "whoever", "says so", "reckon"})
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+ERRORS = {name for name, each in vars(watersmeet.errors).items() if isinstance(each, type)} & set(wm.__all__)
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and (docstring := ast.get_docstring(node)):
+            yield docstring
+
+
+def texts_of_errors(tree: ast.Module) -> Iterator[str]:
+    """Texts within the calls of errors, with X in place of what is formatted into them."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ERRORS:
+            for part in ast.walk(call):
+                if isinstance(part, ast.JoinedStr):
+                    yield "".join(str(each.value) if isinstance(each, ast.Constant) else "X" for each in part.values)
+                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.value
+
+
+def broken_by(texts: Iterator[str]) -> list[str]:
+    return [found for text in texts for found in phrases_in(text) if found.split(":")[0] in KEPT_BY_CODE]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_docstrings_and_errors_have_no_such_phrase(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    public = not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(PACKAGE).parts)
+    assert (broken_by(docstrings(tree)) if public else []) == []
+    assert broken_by(texts_of_errors(tree)) == []
+
+
+def test_texts_of_errors_are_found_with_their_parts() -> None:
+    tree = ast.parse("raise wm.ConfigError(f'{name} is told' + ' twice.', hint='Whoever asks.')")
+    assert broken_by(texts_of_errors(tree)) == ["is told: X is told", "whoever: Whoever asks."]
+
+
 def own_words() -> list[str]:
     section = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("## Words of watersmeet")[1]
     rows = re.findall(r"^\| (.+?) \|", section.split("\n## ")[0], re.MULTILINE)
@@ -77,3 +125,47 @@ def own_words() -> list[str]:
 
 def test_the_project_has_few_words_of_its_own() -> None:
     assert 1 <= len(own_words()) <= OWN_WORDS, own_words()
+
+
+# Words of public names that are no words of Kafka Streams' or Spark's API and not in the glossary: plain English, and
+# names of other projects.
+PLAIN = frozenset(
+    [
+        "backfill",
+        "batch",
+        "call",
+        "change",
+        "changed",
+        "corrupt",
+        "dead",
+        "encoding",
+        "info",
+        "latest",
+        "letter",
+        "missing",
+        "plan",
+        "previous",
+        "python",
+        "registry",
+        "rows",
+        "snapshot",
+        "top",
+        "watersmeet",
+        "wrong",
+        "avro",
+        "debezium",
+        "protobuf",
+    ]
+)
+
+
+def words_of(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def test_a_public_name_has_words_that_a_reader_knows() -> None:
+    api = (ROOT / "tests" / "dev" / "kafka_streams_api.txt").read_text(encoding="utf-8")
+    spark = " ".join([*dir(pyspark.sql), *dir(pyspark.sql.functions)])
+    known = words_of(api) | words_of(spark) | PLAIN | words_of(" ".join(own_words()))
+    public = {*wm.__all__, *watersmeet.testing.__all__}
+    assert {name: left for name in public if (left := words_of(name) - known)} == {}
