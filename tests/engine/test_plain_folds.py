@@ -16,8 +16,8 @@ from watersmeet._engine.aggregates.raising import RAISED
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.plain_values import plain
 from watersmeet._engine.expressions.scalars.steps import of_values, stepped
-from watersmeet._engine.expressions.scalars.values import plain
 from watersmeet._engine.expressions.scalars.writer import NoForm
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 from watersmeet._plan.folds import FunctionFold, Step

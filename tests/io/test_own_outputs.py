@@ -213,11 +213,11 @@ def test_what_it_cannot_write_is_refused_on_the_line_that_writes_to_it(spark: Sp
     table: Any = builder.table("in", key="string", value="long")
     with pytest.raises(TopologyError, match="Keys are texts"):
         builder.table("numbers", key="long", value="long").to(Rows(), name="numbers")
-    with pytest.raises(TopologyError, match="A stream is no table"):
+    with pytest.raises(TopologyError, match="A stream is not kept as a table"):
         table.to_stream().to(Rows(), name="rows")
     with pytest.raises(TopologyError, match=r"This is the class: make an output of it, stream.to\(Rows\(...\)"):
         table.to(Rows, name="rows")
-    with pytest.raises(TopologyError, match="This sink has no name of its own"):
+    with pytest.raises(TopologyError, match="has no name of its own: name=None"):
         table.to(Rows())
     with pytest.raises(TopologyError, match=r"Give them to Rows\(...\)"):
         table.to(Rows(), name="rows", value="long")

@@ -23,7 +23,7 @@ from watersmeet._engine.expressions.evaluate import Rows, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression
 from watersmeet._engine.rows.columns import array
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
-from watersmeet._spark.functions.plain_functions import of_columns
+from watersmeet._spark.analysis.plain_functions import of_columns
 
 ERRORS = 24
 

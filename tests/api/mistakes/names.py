@@ -22,7 +22,7 @@ ROWS: list[Row] = [
     ("clicks.process_values(wm.Processor, value='no such')", "no such type .. 'no such'", "Spark's words"),
     (
         "clicks.process_values(wm.Processor, value='long', stores=['a'])",
-        "is declared, and is not str",
+        "is declared, not str",
         "wm.ValueStore(",
     ),
     ("wm.ValueStore('a')", "needs type", "name, type, ttl="),

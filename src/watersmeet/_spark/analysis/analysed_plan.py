@@ -23,7 +23,7 @@ from watersmeet._engine.expressions.plain_calls import PLAIN
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.letter_cases import case_options
-from watersmeet._spark.functions.plain_functions import plain_call
+from watersmeet._spark.analysis.plain_functions import plain_call
 from watersmeet._worker.formats.arrow_types import arrow_type
 
 _CONDITIONS = frozenset(

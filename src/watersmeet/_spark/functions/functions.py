@@ -35,8 +35,8 @@ from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
+from watersmeet._spark.analysis.plain_functions import of_columns
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
-from watersmeet._spark.functions.plain_functions import of_columns
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type

@@ -17,9 +17,9 @@ from watersmeet._engine.aggregates.fold import Folded, Work, standing
 from watersmeet._engine.aggregates.plain.row_by_row import Function, Functions, Values, row_by_row
 from watersmeet._engine.expressions.evaluate import Rows
 from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.plain_values import array, is_plain, plain
 from watersmeet._engine.expressions.scalars.choices import Choice, choice
 from watersmeet._engine.expressions.scalars.steps import Stepped, of_values, stepped, values_of
-from watersmeet._engine.expressions.scalars.values import array, is_plain, plain
 from watersmeet._engine.expressions.scalars.writer import NoForm
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
 from watersmeet._engine.rows.columns import valid

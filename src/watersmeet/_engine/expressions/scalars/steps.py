@@ -15,9 +15,9 @@ import pyarrow as pa
 from watersmeet._engine.expressions.evaluate import Rows
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.modes import can_fail
+from watersmeet._engine.expressions.plain_values import is_plain, plain
 from watersmeet._engine.expressions.program import operands
 from watersmeet._engine.expressions.scalars import logic, numbers, parts
-from watersmeet._engine.expressions.scalars.values import is_plain, plain
 from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, compiled
 from watersmeet._engine.expressions.tree import Call, Expression, Operand, has_variables, type_of
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.modes import can_fail, order_of
-from watersmeet._engine.expressions.scalars.values import is_plain, plain
+from watersmeet._engine.expressions.plain_values import is_plain, plain
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 
 INDENT = "    "

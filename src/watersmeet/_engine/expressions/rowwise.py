@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.expressions.scalars.values import array, plain
+from watersmeet._engine.expressions.plain_values import array, plain
 from watersmeet._engine.expressions.tree import Call
 
 
