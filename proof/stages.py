@@ -49,7 +49,7 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 
 def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     """The rows with what the edge carries beside key and value, where it carries anything."""
-    side = physical.side(edge)
+    side = edge.reads
     if side.function is None:
         return rows
     key, value = array(rows, "key"), array(rows, "value")

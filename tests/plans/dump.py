@@ -152,7 +152,7 @@ def _naming(flow: Flow) -> FlowColumns:
 
 
 def _carried(physical: Physical, edge: Edge) -> str:
-    side = physical.side(edge)
+    side = edge.reads
     carries = " carries" if side.function is not None else ""
     return carries + (f" reason={side.null_reason}" if side.null_reason else "")
 
@@ -198,7 +198,7 @@ def _fact(thing: object, name: str, default: object) -> object:
     if name == "timing":
         time = getattr(thing, "time", None)
         return default if time is None else "every" if time.every else "latest"
-    parts = (thing, getattr(thing, "params", None), getattr(thing, "time", None))
+    parts = (thing, *(getattr(thing, part, None) for part in ("params", "time", "reads")))
     return next((getattr(part, name) for part in parts if hasattr(part, name)), default)
 
 

@@ -86,7 +86,7 @@ class Edge:
     path : the number that the operator has below this flow's root: added to the row's slot.
     target : id of the operator.
     side : 0 left, 1 right.
-    drops_null_key, drops_null_value : records that end here, counted.
+    reads : what the operator says of that side.
     visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
@@ -96,9 +96,6 @@ class Edge:
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
     drops_late : whether changes end here that are not the latest of their key in a versioned table, counted.
-    direct : True between the two operators of one node: rows are packed where they are made, since no
-        function stands between.
-    broadcast : True for the updates of a global table, which go to every shard.
     """
 
     id: int
@@ -106,8 +103,7 @@ class Edge:
     path: int
     target: int
     side: int
-    drops_null_key: bool = False
-    drops_null_value: bool = False
+    reads: Side
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
@@ -116,8 +112,6 @@ class Edge:
     silent: bool = False
     drops_silent: bool = False
     drops_late: bool = False
-    direct: bool = False
-    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -228,10 +222,6 @@ class Physical:
         """What comes into an operator."""
         return operator.spec.reads(self.site(operator))
 
-    def side(self, edge: Edge) -> Side:
-        """The side that an edge leads to."""
-        return self.reads(self.operators[edge.target]).sides[edge.side]
-
     def results(self, operator: Operator) -> Results:
         """What an operator gives, and what is made of it."""
         return operator.spec.results(self.site(operator), old=operator.emits_old)
@@ -242,7 +232,7 @@ class Physical:
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
         """Edges that leave flows of a stage for operators."""
-        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.direct)
+        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         """(flow, sink name) pairs of a stage."""
@@ -324,7 +314,7 @@ class Physical:
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""
         root = self.roots[operator.id].id
-        return tuple(e for e in self.edges if e.direct and e.flow == root)
+        return tuple(e for e in self.edges if e.reads.direct and e.flow == root)
 
     @cached_property
     def roots(self) -> dict[int, Flow]:

@@ -220,14 +220,11 @@ class _Rewrite:
             path,
             operator.id,
             side,
-            reads.drops_null_key,
-            reads.drops_null_value,
+            reads,
             old=flow.carries_old and self._brings_old(flow, reads),
             silent=flow.silent and reads.silent != "any",
             drops_silent=flow.silent and reads.silent == "dropped",
             drops_late=flow.late and reads.drops_late,
-            direct=reads.direct,
-            broadcast=reads.broadcast,
         )
         self._edges.append(edge)
         if fresh:
@@ -235,10 +232,6 @@ class _Rewrite:
 
     def _brings_old(self, flow: Flow, side: Side) -> bool:
         return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
-
-    def _side(self, edge: Edge) -> Side:
-        operator = next(op for op in self._operators.values() if op.id == edge.target)
-        return operator.spec.reads(self._site(self._plan.by_name[operator.node])).sides[edge.side]
 
     # -- what is known only when all flows are there -----------------------------------------------------
 
@@ -268,7 +261,7 @@ class _Rewrite:
             if not (operator.shared_root or operator.emits_visible):
                 continue
             for edge in [e for e in self._edges if e.target == operator.id]:
-                if not self._side(edge).looked_up:
+                if not edge.reads.looked_up:
                     continue
                 self._edges[edge.id] = replace(edge, visible=True)
                 if self._is_computed(self._flows[edge.flow]):
@@ -276,7 +269,7 @@ class _Rewrite:
 
     def _settle_stored_ts(self) -> None:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
-        for edge in [e for e in self._edges if self._side(e).stored_ts]:
+        for edge in [e for e in self._edges if e.reads.stored_ts]:
             if self._is_joined(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)

@@ -39,7 +39,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     """The outlet of an edge into an operator."""
     flow = physical.flows[edge.flow]
     columns = naming(flow)
-    side, computed = physical.side(edge), extra_column(edge)
+    side, computed = edge.reads, extra_column(edge)
     return Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
@@ -54,8 +54,8 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         silent=columns.silent if edge.silent else None,
         extras=tuple((each.name, columns.key if each.function is None else computed) for each in side.carries),
         ends=Ends(
-            null_key=edge.drops_null_key,
-            null_value=edge.drops_null_value,
+            null_key=edge.reads.drops_null_key,
+            null_value=edge.reads.drops_null_value,
             silent=edge.drops_silent,
             late=columns.late if edge.drops_late else None,
             counts_null_key=side.key is not None or physical.node(flow).shape.kind == "stream",
@@ -65,7 +65,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         route=Route(
             shard_by=None if side.key is None else columns.key,
             by_window=side.windowed,
-            broadcast=edge.broadcast,
+            broadcast=edge.reads.broadcast,
             reach_port=physical.reach_port(edge) if edge.tells_reach else None,
             nulls_reach=side.nulls_reach,
         ),
@@ -75,7 +75,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
 
 def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
     """The outlet of an edge between the operators of one node, in terms of the first one's result columns."""
-    operator, side = physical.operators[edge.target], physical.side(edge)
+    operator, side = physical.operators[edge.target], edge.reads
     names = [each.name for each in side.carries]
     return Outlet(
         node=operator.node,

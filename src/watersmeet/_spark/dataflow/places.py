@@ -100,7 +100,7 @@ def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
         if flow.operator is None or made:
             yield flow.node, flow
     for edge in physical.edges:
-        if physical.side(edge).function is not None:
+        if edge.reads.function is not None:
             yield physical.operators[edge.target].node, physical.flows[edge.flow]
 
 

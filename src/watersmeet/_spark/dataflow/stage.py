@@ -114,7 +114,7 @@ class Stage:
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
-        side = self._physical.side(edge)
+        side = edge.reads
         function = side.function
         if function is not None:
             flow = self._physical.flows[edge.flow]
@@ -128,7 +128,7 @@ class Stage:
         """Most edges drop null keys themselves; children and sinks do not, nor edges to lookups by another key."""
         physical = self._physical
         sinks = any(f == flow.id for f, _ in physical.sink_edges)
-        edges = any(edge.flow == flow.id and not edge.drops_null_key for edge in physical.edges)
+        edges = any(edge.flow == flow.id and not edge.reads.drops_null_key for edge in physical.edges)
         return sinks or edges or any(f.parent == flow.id for f in physical.flows)
 
     def _add_root(self, flow: Flow) -> None:

@@ -99,7 +99,7 @@ class Shown:
 
 def shown_stores(physical: Physical) -> dict[str, Shown]:
     """The stores of a topology that users see, by name."""
-    broadcast = {edge.target for edge in physical.edges if edge.broadcast}
+    broadcast = {edge.target for edge in physical.edges if edge.reads.broadcast}
     return {
         table.name: _shown(operator, table, whole=operator.id in broadcast)
         for operator in physical.operators

@@ -243,13 +243,13 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
             found[(flow.node, "null_key")] = None
     for edge in physical.edges:
         node = physical.operators[edge.target].node
-        if edge.drops_null_key:
+        if edge.reads.drops_null_key:
             found[(node, "null_key")] = None
-        if edge.drops_null_value:
+        if edge.reads.drops_null_value:
             found[(node, "null_value")] = None
         if edge.drops_late:
             found[(node, OUT_OF_ORDER)] = None
-        ends = physical.side(edge).null_reason
+        ends = edge.reads.null_reason
         if ends is not None:
             found[(node, ends)] = None
     for operator in physical.operators:
