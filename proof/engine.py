@@ -4,16 +4,17 @@ The same plan, exchange, blobs, operators and state as on Spark; only the users'
 (`arrow_builder`) and the state stores are in memory. All inputs form one source partition whose offset is
 the piping sequence.
 
-Example::
-
-builder = arrow_builder("test")
-    left, right = (builder.table(n, key="string", value="string") for n in ("left", "right"))
-    left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
-    driver = EngineDriver(builder.build(), shards=2)
-    driver.pipe("left", "k", "a", ts=0)
-    driver.pipe("right", "k", "b", ts=1)
-    driver.run_batch()
-    driver.read("out")      # [Result(key='k', value='a+b', ts=1, ...)]
+>>> import pyarrow.compute as pc
+>>> from proof.arrow import arrow_builder
+>>> builder = arrow_builder("test")
+>>> left, right = (builder.table(name, key="string", value="string") for name in ("left", "right"))
+>>> left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
+>>> driver = EngineDriver(builder.build(), shards=2)
+>>> driver.pipe("left", "k", "a", ts=0)
+>>> driver.pipe("right", "k", "b", ts=1)
+>>> driver.run_batch()
+>>> [(result.key, result.value, result.ts) for result in driver.read("out")]
+[('k', 'a+b', 1)]
 """
 
 from __future__ import annotations

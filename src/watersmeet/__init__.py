@@ -1,20 +1,22 @@
 """watersmeet: the table-and-stream model of Kafka Streams on Spark, for people who write PySpark.
 
-Layers, imports go down only::
+Layers; imports go down only::
 
-builder, topology, testing, cli     what the user says, and how it is tried
-    kstream, ktable (handle)            the handles
-    _spark                              where it runs
-    _engine                             what it does: numpy and pyarrow alone
-    _plan                               what it means
-    functions, origins, options, generation, errors     vocabulary
+    builder, topology, session, testing, cli        the interface for the user
+    handles                                         KStream, KTable, WTable, groups and their joins
+    _spark                                          the driver: frames, sources, sinks, checkpoints, queries
+    _worker                                         Spark's Python workers: packing, formats, writers
+    _engine                                         operators and their state, on numpy and pyarrow
+    _plan                                           the meaning of a topology
+    functions, aggregates, processors, io           declarations of functions, inputs and outputs
+    windows, generation, names, errors              windows, versions of the semantics, names, errors
 
 Example::
 
-import watersmeet as wm
+    import watersmeet as wm
     from pyspark.sql import functions as F
 
-spark = wm.session("orders")
+    spark = wm.session("orders")
     builder = wm.StreamsBuilder("orders")
     orders = builder.table("orders", key="long", value=wm.json("customer string, amount double"))
     payments = builder.table("payments", key="long", value=wm.json("paid double"))

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"!\[[^\]]*\]\(((?:docs/)?pictures/(\w+)\.svg)\)")
 NAME = re.compile(r"`((?:wm|watersmeet)(?:\.[A-Za-z]\w*)+)")
+EXAMPLE = re.compile(r"::\n\n((?:    .*\n|\n)+)")
+DOCUMENTED = ["watersmeet", "watersmeet.testing.driver"]
 COMMAND = re.compile(r"python -m (watersmeet[\w.]*)")
 
 
@@ -102,8 +105,34 @@ def test_every_block_import_and_name_of_a_page_is_what_it_says(
         assert importlib.util.find_spec(module.rstrip(".")) is not None, module
 
 
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_the_example_of_a_modules_docstring_runs(module: str, spark: SparkSession) -> None:
+    docstring = (inspect.getdoc(importlib.import_module(module)) or "") + "\n"
+    blocks = [textwrap.dedent(block) for block in EXAMPLE.findall(docstring[docstring.index("Example::") :])]
+    names = run(Path(module), blocks, spark)
+    assert "builder" in names
+    if "customers" in names:
+        assert names["customers"].is_empty()  # the example has read it
+
+
 def test_the_readmes_topology_gives_what_it_says(spark: SparkSession) -> None:
     page = ROOT / "README.md"
+    driver = TopologyTestDriver(run(page, BLOCK.findall(page.read_text()), spark)["topology"], spark)
+    driver.pipe("orders", 1, 100.0, ts=1)
+    driver.pipe("payments", 1, 30.0, ts=2)
+    driver.pipe("payments", 1, 100.0, ts=3)
+    assert [(record.ts, record.key, record.value) for record in driver.read("open-orders")] == [
+        (1, 1, 100.0),
+        (2, 1, 70.0),
+        (3, 1, None),
+    ]
+
+
+def test_the_topology_between_topics_gives_what_its_page_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "start.md"
     driver = TopologyTestDriver(run(page, BLOCK.findall(page.read_text()), spark)["topology"], spark)
     driver.pipe("clicks", 1, "early", ts=0)
     driver.pipe("orders", 1, {"customer": "ann", "amount": 10.0}, ts=1)

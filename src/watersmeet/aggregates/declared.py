@@ -73,7 +73,7 @@ class AnyAggregate:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What it is told beside its arguments, as JSON has it."""
+        """Its parameters other than arguments, as JSON values."""
         return {}
 
     @property

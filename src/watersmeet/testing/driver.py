@@ -8,16 +8,22 @@ all records piped so far and returns what is new: a suite of hundreds of cases c
 
 Example::
 
-driver = TopologyTestDriver(topology)
+    import watersmeet as wm
+    from watersmeet.testing import TopologyTestDriver
+
+    spark = wm.session("tests")
+    builder = wm.StreamsBuilder("orders")
+    builder.table("orders", key="long", value=wm.json("customer string")).to("customers")
+    driver = TopologyTestDriver(builder.build())
     driver.pipe("orders", key=1, value={"customer": "ann"}, ts=0)
-    driver.read("enriched")        # [TestRecord(key=1, value=Row(...), ts=0, headers=None)]
+    driver.read("customers")  # [TestRecord(key=1, value=Row(customer='ann'), ts=0, headers=None)]
 
-and by the names of Kafka Streams' own driver::
+The methods of Kafka Streams' own driver are there as well::
 
-orders = driver.create_input_topic("orders")
-    enriched = driver.create_output_topic("enriched")
-    orders.pipe_input(1, {"customer": "ann"}, ts=0)
-    enriched.read_value()          # Row(customer='ann')
+    orders = driver.create_input_topic("orders")
+    customers = driver.create_output_topic("customers")
+    orders.pipe_input(1, {"customer": "bob"}, ts=1)
+    customers.read_value()  # Row(customer='bob')
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _singular(unit: str) -> str:
 
 
 class Named(type):
-    """Tells whoever writes `JoinWindows.ofTimeDifferenceAndGrace` what it is called here."""
+    """Answers `JoinWindows.ofTimeDifferenceAndGrace` with its name here."""
 
     if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 

@@ -83,9 +83,9 @@ def top_k(
     by: Function | None = None,
     value: Function | None = None,
 ) -> AnyAggregate:
-    """The `k` largest values, the largest first; with `by` what stands in the `k` records in which that is largest.
+    """The `k` largest values, the largest first; with `by` the values of the `k` records with the largest `by`.
 
-    NaN is larger than all numbers; of equal ones that which came first stands first, and stays where there are more.
+    NaN is larger than all numbers. Of equal values the earlier one comes first, and stays if there are more than `k`.
 
     >>> top_k(lambda order: order["amount"], k=3)
     wm.top_k(k=3)

@@ -44,7 +44,7 @@ def check_aggregates(aggregates: Mapping[str, AnyAggregate]) -> None:
 
 
 def _meant(given: Any, name: str) -> str:
-    """The aggregate that was meant, where that can be told."""
+    """The aggregate that was meant, if that is known."""
     if name in _CALLED:
         return _CALLED[name].example()
     # a Column such as sum(amount), or a pair of a field and a name, as pandas has it

@@ -50,9 +50,9 @@ class Processing(Handle):
     ) -> KStream:
         """What a processor makes of the records: it keeps state by key, sets timers, and sends records of any key.
 
-        Records without a key are left out, counted. Of what it sends the types are declared here, and checked. How it
-        is called, and what it can do, is told on the page "Your Processor here" (docs/processors.md); Kafka Streams'
-        `KStream.process` (KIP-820) is the same with stores by task in place of stores by key.
+        Records without a key are dropped and counted. The types of its results are declared here, and checked. The
+        page "Write a processor" (docs/processors.md) explains its methods. Kafka Streams' `KStream.process` (KIP-820)
+        is the same, with stores by task instead of stores by key.
 
         Parameters
         ----------
