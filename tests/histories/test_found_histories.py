@@ -134,6 +134,18 @@ FOUND = {
         ),
         partitioned=True,
     ),
+    "a processor of keys that are not a number sends under its own key": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("process", (Ref(0),), {"record": [["forward"]], "timer": [], "lasts": {}}),
+                Op("to", (Ref(1),), {}),
+            ),
+            keys="double",
+            values="array",
+        ),
+        (Input("n0", "a", "1", 0),),
+    ),
     "the wall clock moves no time that no record has told": Case(
         Blueprint(
             ops=(
