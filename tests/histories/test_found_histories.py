@@ -117,6 +117,35 @@ FOUND = {
         ),
         partitioned=True,
     ),
+    "a group takes back what suppress has sent, whichever partitions its changes lie in": Case(
+        Blueprint(
+            ops=(
+                Op("table", (), {}),
+                Op("suppress", (Ref(0),), {"ms": 1}),
+                Op("table_aggregate", (Ref(1),), {"fold": "log"}),
+                Op("table_to", (Ref(2),), {}),
+            ),
+        ),
+        (
+            Input("n0", "a", "a|1", 0, 0),
+            Input("n0", "a", "a|2", 1, 1),
+            Input("n0", "b", None, 2, 1),
+            Input("n0", "b", None, 9, 0),
+        ),
+        partitioned=True,
+    ),
+    "a processor of keys that are not a number sends under its own key": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("process", (Ref(0),), {"record": [["forward"]], "timer": [], "lasts": {}}),
+                Op("to", (Ref(1),), {}),
+            ),
+            keys="double",
+            values="array",
+        ),
+        (Input("n0", "a", "1", 0),),
+    ),
     "the wall clock moves no time that no record has told": Case(
         Blueprint(
             ops=(

@@ -1,8 +1,8 @@
 """suppress (KIP-328): hold changes back for a time, or until their window closes.
 
-Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key and time
-domain, the latest change, at the time of the first. With rows 21 and 28 repaired what is due is let go before the
-record that moves time past it.
+Owns section 22 of the semantics and the repairs of rows 17, 28, 30, 33 and 37. Law: one pending entry per key, the
+latest change, at the time of the first, and by the time of the domain in which this one came (row 20); with limits one
+per key and domain. With rows 21 and 28 repaired what is due is let go before the record that moves time past it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class _Pending:
     before: Value
     topic: str
     """Of the input record that caused the change."""
+    domain: int
+    """Time domain of the change that began it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Suppress(Table):
         self._room = room
         self._before = topology.semantics.repaired(28)
         self._clock = self._made_clock()
-        self._pending: dict[tuple[int, Key], _Pending] = {}
+        self._pending: dict[tuple[int | None, Key], _Pending] = {}
         self._sent: dict[Key, int] = {}
         self._shown: dict[Key, Stored] | None = None
         if parent.versioned or isinstance(self._clock, SourceTime):
@@ -110,7 +112,7 @@ class Suppress(Table):
         """
         if self._shown is not None:
             return self._shown.get(key)
-        pending = self._pending.get((self._domain, key))
+        pending = self._pending.get(self._slot(key))
         if pending is None:
             return self._parent.get(key)
         ts = self._sent.get(key, -1) if self._topology.semantics.repaired(30) else -1
@@ -121,13 +123,14 @@ class Suppress(Table):
         self._clock.move(record.ts, port)
         if self._before:
             self._release()
-        held = self._pending.get((self._domain, record.key))
+        held = self._pending.get(self._slot(record.key))
         if held is None:
             time = record.ts
             if self._window_close:
                 assert isinstance(record.key, Windowed)
                 time = record.key.end
-            self._pending[self._domain, record.key] = _Pending(time, record, record.old, self._topology.topic)
+            begun = _Pending(time, record, record.old, self._topology.topic, self._domain)
+            self._pending[self._slot(record.key)] = begun
         else:
             held.record, held.topic = record, self._topology.topic
         self._release()
@@ -176,7 +179,11 @@ class Suppress(Table):
 
     def _here(self) -> list[tuple[Key, _Pending]]:
         """What is held back in the present time domain."""
-        return [(key, held) for (domain, key), held in self._pending.items() if domain == self._domain]
+        return [(key, held) for (_, key), held in self._pending.items() if held.domain == self._domain]
+
+    def _slot(self, key: Key) -> tuple[int | None, Key]:
+        """What has one entry: a key, but where limits hold for each time domain a key in each (row 33)."""
+        return None if self._room is None else self._domain, key
 
     def _place(self, key: Key, held: _Pending) -> Place:
         """Where an entry has its turn: at the last moment of its wait."""
@@ -197,7 +204,7 @@ class Suppress(Table):
                 return
 
     def _send(self, key: Key) -> None:
-        held = self._pending.pop((self._domain, key))
+        held = self._pending.pop(self._slot(key))
         change = held.record
         if change.value is not None or not self._window_close:
             told = held.before if self._topology.semantics.repaired(37) else change.old

@@ -1,8 +1,7 @@
 """Changes that suppress holds back: which rows of a batch fall into which entries (docs/semantics, section 22).
 
 A key has one entry at a time. The first change that it holds back says when it is due; later ones take that one's
-place. Rows of a batch fall into entries by key: an entry takes rows until time has passed its due, and the next row
-begins another one. A change that comes when its wait is over goes at once.
+place (`held_entries`). A change that comes when its wait is over goes at once.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet._engine.aggregates.held_entries import Entries, Judges
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keybytes import windowed_bytes
 from watersmeet._engine.operator import Events
@@ -40,20 +40,25 @@ class Changes:
     def hold(self, held: HeldRows) -> Going:
         """Hold back what waits; what does not."""
         events, times = self.events, self.times
-        pair = events.groups.group_of_row * len(times.domains) + times.of_row
-        pairs, group = np.unique(pair, return_inverse=True)
+        numbers, group = np.unique(self._numbers(events.groups.group_of_row, times.of_row), return_inverse=True)
         order = np.argsort(group, kind="stable")
-        entries = _Entries(group[order], self.moment[order], self.begun[order])
-        stored = self.stored(pairs)
-        first, known = entries.cut(stored.due)
+        stored = self.stored(numbers)
+        judges = Judges.of(events, times, group, stored.domain)
+        entries = Entries.of(group, judges, self.begun, order)
+        first, known = entries.cut(stored.due, judges.of_known)
         end = np.append(first[1:], len(order))[: len(first)]
         of_group = entries.group[first]
         due = np.where(known, stored.due[of_group], entries.due[first])
-        waits = known | (2 * due >= entries.moment[first])
         begin, last = order[first], order[end - 1]
+        waits = known | (2 * due >= self.moment[begin])
         before = np.where(known, len(self.batch) + stored.place[of_group], events.own[begin])
-        self.put(held, begin[waits], last[waits], stored.old, before[waits], due[waits])
+        domain = np.where(known, stored.domain[of_group], times.of_row[begin])
+        self.put(held, domain[waits], last[waits], stored.old, before[waits], due[waits])
         return Going(np.sort(last[~waits]))
+
+    def _numbers(self, group: Int64s, domain: Int64s) -> Int64s:
+        """What has one entry at a time: a key, but where limits hold for each time domain a key in each (row 33)."""
+        return group * len(self.times.domains) + domain if self.params.buffer.is_limited else group
 
     def results(self, going: Going) -> Iterator[pa.Table]:
         """What goes with rows of the batch, in their order."""
@@ -68,10 +73,10 @@ class Changes:
         yield from in_pieces(out | dict(going.columns or {}))
 
     def put(
-        self, held: HeldRows, begin: Int64s, last: Int64s, old: pa.ChunkedArray, before: Int64s, due: Int64s
+        self, held: HeldRows, domain: Int64s, last: Int64s, old: pa.ChunkedArray, before: Int64s, due: Int64s
     ) -> None:
-        """Entries: what came last in each, and the value before what came first."""
-        events, domain = self.events, self.times.number(self.times.of_row[begin])
+        """Entries, of time domains by their places: what came last in each, and the value before what came first."""
+        events, domain = self.events, self.times.number(domain)
         keys = self.keys(last)
         held.hold(
             {
@@ -87,22 +92,20 @@ class Changes:
             domain,
         )
 
-    def stored(self, pairs: Int64s) -> Stored:
-        """What state holds back of each of these keys and domains."""
+    def stored(self, numbers: Int64s) -> Stored:
+        """What state holds back of each of these (`_numbers`)."""
         events, times, groups = self.events, self.times, self.events.groups
-        due, place = np.full(len(pairs), NEVER), np.full(len(pairs), -1, dtype=np.int64)
+        due, place, of = (np.full(len(numbers), none, dtype=np.int64) for none in (NEVER, -1, -1))
         first = groups.first
-        low = times.start[times.of_row][groups.order]
-        low = np.minimum.reduceat(low, groups.starts[:-1]) if len(first) else low
+        low = np.full(len(first), times.start.min(initial=-NEVER))
         found = self.table.range(events.hash[first], self.keys(first), low, np.full(len(first), -NEVER))
         rows = found.take(["due", "domain", "old"])
         domain = times.index(ints(rows, "domain"))
-        waits = np.flatnonzero(ints(rows, "due") >= times.start[domain])
-        pair = found.query[waits] * len(times.domains) + domain[waits]
-        waits = waits[np.isin(pair, pairs)]
-        at = np.searchsorted(pairs, found.query[waits] * len(times.domains) + domain[waits])
-        due[at], place[at] = ints(rows, "due")[waits], waits
-        return Stored(due, place, rows.column("old"))
+        number = self._numbers(found.query, domain)
+        waits = np.flatnonzero((ints(rows, "due") >= times.start[domain]) & np.isin(number, numbers))
+        at = np.searchsorted(numbers, number[waits])
+        due[at], place[at], of[at] = ints(rows, "due")[waits], waits, domain[waits]
+        return Stored(due, place, of, rows.column("old"))
 
     def keys(self, rows: Int64s) -> pa.Array:
         """Keys as they are held back under."""
@@ -150,71 +153,17 @@ class Going:
 
 @dataclass(frozen=True)
 class Stored:
-    """Entries in state, one or none for each key and domain.
+    """Entries in state, one or none of each key, or of a key in each domain.
 
     Parameters
     ----------
     due : when each is due; `NEVER` where there is none.
     place : of each, its row in `old`.
+    domain : the time domain that each belongs to, by its place; -1 where there is none.
     old : values before the changes.
     """
 
     due: Int64s
     place: Int64s
+    domain: Int64s
     old: pa.ChunkedArray
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """Rows that fall into entries, group after group; within a group time does not go back.
-
-    Parameters
-    ----------
-    group : of each row, ascending from 0.
-    moment : see `Changes`.
-    due : when an entry is due that begins with the row.
-    """
-
-    group: Int64s
-    moment: Int64s
-    due: Int64s
-
-    def cut(self, known: Int64s) -> tuple[Int64s, Bools]:
-        """(first row of each entry, whether it goes on with a known one); of groups, when known entries are due."""
-        count = len(self.group)
-        begin = np.searchsorted(self.group, np.arange(len(known)))
-        ends = np.append(begin[1:], count)[: len(known)]
-        start = self._behind(np.arange(len(known)), known)
-        following = np.maximum(self._behind(self.group, self.due), np.arange(count) + 1)
-        following = np.where(following < ends[self.group], following, count)
-        begins = _reached(start[start < ends], following)
-        first = begins.copy()
-        first[begin[start > begin]] = True
-        first_rows = np.flatnonzero(first)
-        return first_rows, ~begins[first_rows]
-
-    def _behind(self, group: Int64s, due: Int64s) -> Int64s:
-        """For groups and times, the first row of the group that comes later than the time, else the group's end."""
-        asking = np.repeat([False, True], [len(self.group), len(group)])
-        merged_order = np.lexsort((asking, np.concatenate([self.moment, 2 * due]), np.concatenate([self.group, group])))
-        asks = asking[merged_order]
-        result = np.empty(len(group), dtype=np.int64)
-        result[merged_order[asks] - len(self.group)] = np.cumsum(~asks)[asks]
-        return result
-
-
-def _reached(starts: Int64s, following: Int64s) -> Bools:
-    """Which rows are reached from these by following pointers; the number of rows points nowhere.
-
-    Each turn doubles how far it has come.
-    """
-    count = len(following)
-    jump = np.append(following, count)
-    reached = np.zeros(count + 1, dtype=np.bool_)
-    reached[starts] = True
-    while True:
-        further = jump[np.flatnonzero(reached)]
-        if (further == count).all():
-            return reached[:count]
-        reached[further] = True
-        jump = jump[jump]

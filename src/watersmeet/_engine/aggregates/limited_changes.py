@@ -137,7 +137,7 @@ class Limited:
         before = np.where(whole.begin >= 0, np.append(events.own, -1)[whole.begin], pointer)
         stay = np.flatnonzero((whole.gone < 0) & (whole.last >= 0))
         last = whole.last[stay]
-        changes.put(held, last, last, state.column("old"), before[stay], whole.due[stay])
+        changes.put(held, self._times.of_row[last], last, state.column("old"), before[stay], whole.due[stay])
         left = pointer[(whole.gone >= 0) & (pointer >= 0) & ~whole.replaced] - count
         held.drop(state.take(pa.array(left)))
         goes = np.flatnonzero(whole.gone >= 0)

@@ -245,8 +245,14 @@ def moments(events: Events, times: Times) -> Int64s:
     That is where an operator above has let it go at that time: what goes at one time has its turn (`time.held`), and
     what an operator lets go at a time t has the turn 2t.
     """
-    now = 2 * times.at_row
+    return moments_at(events, times, np.arange(len(events)), times.at_row)
+
+
+def moments_at(events: Events, times: Times, rows: Int64s, time: Int64s) -> Int64s:
+    """The same of some rows, by a time that is not their own."""
+    now = 2 * time
     if events.held is None:
         return now
-    there = events.position[len(ROOT_POSITION)] + LET_GO == times.at_row + events.context.time.hold_back
-    return np.asarray(now + (let_go(events.position) & there & (turns(events.held) > now)))
+    there = events.position[len(ROOT_POSITION)][rows] + LET_GO == time + events.context.time.hold_back
+    gone = let_go(events.position)[rows]
+    return np.asarray(now + (gone & there & (turns(events.held.take(pa.array(rows))) > now)))

@@ -8,7 +8,7 @@ from typing import Any
 from watersmeet._engine.operators.processors.sent import Sent
 from watersmeet._engine.operators.processors.states import Entries, Present
 from watersmeet._engine.operators.processors.timers import Timers
-from watersmeet._engine.operators.processors.values import checked, own_type
+from watersmeet._engine.operators.processors.values import are_one_key, checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
 from watersmeet._plan.operators.process import ProcessParams
 from watersmeet.errors import FunctionError
@@ -118,7 +118,7 @@ class Context:
             raise self._no_time("sends a record of", timestamp)
         if self._check_key is not None:
             key = self._check_key(key)
-        elif key != own:
+        elif key is not own and not are_one_key(key, own):
             raise FunctionError(
                 f"The processor {self._params.called} sends a record under another key: {key!r:.80}, not {own!r:.80}.",
                 hint="process_values keeps the key; process(...) sends records under keys of the type key=.",

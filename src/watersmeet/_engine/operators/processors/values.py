@@ -86,3 +86,12 @@ def is_mutable(kind: pa.DataType) -> bool:
 def has_order(kind: pa.DataType) -> bool:
     """Whether values of the type have an order in Python, and are equal there when they are here."""
     return any(is_of(kind) for is_of in _ORDERED)
+
+
+def are_one_key(one: Any, other: Any) -> bool:
+    """Whether two keys are one, in which not-a-number is one number, as within structs and arrays."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(are_one_key(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(are_one_key, one, other))
+    return bool(one == other or (one != one and other != other))
