@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import tree_of
+from tests.trees import classes_by_name, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_OF_A_FILE = 400
@@ -74,10 +74,16 @@ def _undocumented(
 
 
 def _documented_in_base(name: str, owner: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
-    names = [getattr(base, "id", "") for base in owner.bases] if isinstance(owner, ast.ClassDef) else []
-    bases = [classes[base] for base in names if base in classes]
+    names = {_name_of(base) for base in owner.bases} - {owner.name} if isinstance(owner, ast.ClassDef) else set()
+    bases = [each for base in names for each in ([classes[base]] if base in classes else classes_by_name()[base])]
     own = [node for base in bases for node in base.body if isinstance(node, Function) and node.name == name]
     return any(map(ast.get_docstring, own)) or any(_documented_in_base(name, base, classes) for base in bases)
+
+
+def _name_of(base: ast.expr) -> str:
+    """Of `module.Base[Kind]`: Base."""
+    base = base.value if isinstance(base, ast.Subscript) else base
+    return getattr(base, "id", getattr(base, "attr", ""))
 
 
 def too_long_file(source: str) -> list[str]:
@@ -286,6 +292,7 @@ GOOD = [
     (without_docstring, "def _hidden():\n    pass\nclass _Hidden:\n    def shown(self):\n        pass"),
     (without_docstring, "class S:\n    '''S.'''\n    @p.setter\n    def p(self, v):\n        pass"),
     (without_docstring, BASE + "class B(A):\n    '''B.'''\n    def shown(self):\n        pass"),
+    (without_docstring, "class B(spec.Spec[Any]):\n    '''B.'''\n    def params(self, site):\n        pass"),
     (too_long_file, "\n" * MOST_LINES_OF_A_FILE),
     (too_long_functions, "def fine():\n" + LONG_DOCSTRING + LONG_BODY[10:]),
     (loops_over_rows, "for label in labels.tolist():  # of shards, not of rows\n    pass"),
