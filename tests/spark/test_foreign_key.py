@@ -300,7 +300,7 @@ def test_a_kill_between_the_commits_of_the_two_levels_changes_nothing(spark: Spa
         run(b.build(), spark, tmp_path)
 
     sink = Collector()
-    with pytest.raises(StreamingQueryException, match="killed"):
+    with pytest.raises(FunctionError, match="killed"):
         started(sink, killed)
     assert set(sink.batches) == {0}
     with pytest.warns(UserWarning, match="A function is another than at the last start: joiner"):
