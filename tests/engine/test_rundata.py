@@ -17,7 +17,7 @@ from tests.engine.state_kit import (
     write,
 )
 from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.state import rundata
+from watersmeet._engine.state import manifest, rundata
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.description import opened
 from watersmeet._engine.state.merge import Policy
@@ -132,6 +132,22 @@ def test_an_unknown_manifest_format_is_named() -> None:
     store.manifest = b"MLPM\x07\x00" + (store.manifest or b"")[6:]
     with pytest.raises(CorruptData, match="format 7"):
         State(store)
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    [2**63, -(2**63) - 1, 1.5, True, None, "1", {"a": 1}, {"0": "1"}, {"0": {"0": {"0": 1}}}, [[[1]]], {str(2**63): 1}],
+)
+def test_a_scalar_that_nothing_here_writes_is_noticed_whatever_its_checksum(scalar: object) -> None:
+    store = MemoryChunkStore()
+    store.manifest = manifest.write(manifest.Manifest(scalars={"time": scalar}))
+    with pytest.raises(CorruptData, match="contradicts itself"):
+        State(store)
+
+
+def test_scalars_of_each_kind_that_is_written_are_read() -> None:
+    scalars = {"arrivals": 3, "time": {"0": 2**62, "-1": -(2**62)}, "reach": [{"0": -1}, {}], "quiet": {"1": [-1, 5]}}
+    assert manifest.read(manifest.write(manifest.Manifest(scalars=scalars))).scalars == scalars
 
 
 def flipped(content: bytes, at: int) -> bytes:

@@ -34,6 +34,7 @@ made of lies in its first chunk; 4: tables are of one kind, and runs say how far
 aggregates of grouped tables keep exact sums of doubles."""
 _HEADER = struct.Struct("<4sHH16s")
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_SCALAR_LEVELS = 2
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
 
@@ -229,10 +230,17 @@ def _run_out(run: Run) -> list[Any]:
 
 def _manifest_in(data: Any) -> Manifest:
     tables = {name: _table_in(entry) for name, entry in data["tables"].items()}
-    scalars, retired = data["scalars"], tuple(map(_id, data["retired"]))
-    if not isinstance(scalars, dict):
-        raise ValueError(f"scalars {scalars!r:.50}")
-    return Manifest(_number(data["commit"]), tables, scalars, retired)
+    scalars = {name: _scalar(value, _SCALAR_LEVELS) for name, value in data["scalars"].items()}
+    return Manifest(_number(data["commit"]), tables, scalars, tuple(map(_id, data["retired"])))
+
+
+def _scalar(value: Any, levels: int) -> Any:
+    """Whole numbers of 64 bits, alone, in lists or by the number of a time domain."""
+    if isinstance(value, dict) and levels:
+        return {str(_number(int(name), _LEAST)): _scalar(each, levels - 1) for name, each in value.items()}
+    if isinstance(value, list) and levels:
+        return [_scalar(each, levels - 1) for each in value]
+    return _number(value, _LEAST)
 
 
 def _table_in(data: dict[str, Any]) -> TableEntry:
